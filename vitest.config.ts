@@ -1,10 +1,10 @@
 import { defineConfig } from 'vitest/config'
-import { Slowest } from './test/support/slowest.ts'
+import { Slowest } from './test/support/stack/slowest-files.ts'
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/global.ts'],
+    globalSetup: ['test/support/stack/global-setup.ts'],
     pool: 'forks',
     // Two cores: about half of the time of tests is waiting for servers.
     maxWorkers: 4,

@@ -8,6 +8,6 @@ const { include: _all, ...test } = base.test ?? {}
 export default mergeConfig(
   { test },
   defineConfig({
-    test: { include: ['test/keycloak/*.proof.ts'], testTimeout: 120_000, hookTimeout: 600_000 },
+    test: { include: ['test/conformance/keycloak/*.proof.ts'], testTimeout: 120_000, hookTimeout: 600_000 },
   }),
 )

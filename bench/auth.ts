@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import { type Running, startPlatform } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { sender } from './http.ts'
 import { contest, interleaved, print, warmUp } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 4_000
 const LANES = 16

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
-import { type Started, startPlatform } from '../test/support/start.ts'
-import { listen } from './ears.ts'
+import { type Started, startPlatform } from '../test/support/stack/start.ts'
+import { aRoom, type Room } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, sized, throughput } from './measure.ts'
-import { aRoom, type Room } from './room.ts'
+import { listen } from './subscribers.ts'
 
 const LANES = 16
 const LANE_MS = 3_000

@@ -1,9 +1,9 @@
 /** One evaluation of an expression, against jq itself (its WebAssembly build) in the same process, turn by turn. */
 
 import { loadJq } from 'jq-wasm'
-import { newBudget } from '../flows-dsl/expression/budget.ts'
-import { evaluate } from '../flows-dsl/expression/evaluate.ts'
-import { parseExpression } from '../flows-dsl/expression/parse.ts'
+import { newBudget } from '../flows-dsl/budget.ts'
+import { evaluate } from '../flows-dsl/jq/evaluate.ts'
+import { parseExpression } from '../flows-dsl/jq/parser/parse.ts'
 import type { Json } from '../flows-dsl/json.ts'
 import { interleaved, print } from './measure.ts'
 

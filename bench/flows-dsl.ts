@@ -1,10 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** What it costs to read a flow: a definition of 200 tasks of all sorts, compiled, and the same with faults; and what it costs to run one. */
 
-import { compile } from '../flows-dsl/compile.ts'
+import { compile } from '../flows-dsl/compile/compile.ts'
 import type { FlowIR } from '../flows-dsl/ir.ts'
 import { simulate } from '../flows-dsl/simulator/simulate.ts'
-import { CATALOGUE } from '../src/resources/catalogue.ts'
+import { CATALOGUE } from '../src/features/data-operations.ts'
 import { interleaved, print } from './measure.ts'
 
 const ROUNDS = 200

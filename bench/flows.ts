@@ -4,13 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Started, startPlatform } from '../test/support/start.ts'
+import { type Started, startPlatform } from '../test/support/stack/start.ts'
 import { usedUs } from './cpu.ts'
-import { handWritten } from './flows/hand.ts'
+import { aRoom } from './fixture.ts'
+import { handWritten } from './flows/baseline.ts'
 import { zigflow } from './flows/zigflow.ts'
 import { sender } from './http.ts'
 import { interleaved, print, sized, throughput } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const LATENCY_ROUNDS = 120
 const LANES = sized(50, 8)

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { forgetPeak, peakMb, residentMb } from '../test/support/resident.ts'
-import { startPlatform } from '../test/support/start.ts'
+import { forgetPeak, peakMb, residentMb } from '../test/support/clients/resident-memory.ts'
+import { startPlatform } from '../test/support/stack/start.ts'
+import { aRoom, type Room } from './fixture.ts'
 import { print, sized } from './measure.ts'
-import { aRoom, type Room } from './room.ts'
 
 const LINES = sized(1_000_000, 20_000)
 

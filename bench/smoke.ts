@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
-import { type Running, type Started, startPlatform } from '../test/support/start.ts'
+import { type Running, type Started, startPlatform } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 400
 const FLOW_ROUNDS = 30

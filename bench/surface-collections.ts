@@ -1,9 +1,9 @@
 /** A list of 20 with a filter and an order, on 20,000 documents: through the API and as bare SQL, in one run. */
 
 import { Pool } from 'pg'
-import type { Running } from '../test/support/start.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { interleaved, print, sized } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const DOCUMENTS = sized(20_000, 200)
 const ROUNDS = 60

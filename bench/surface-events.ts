@@ -1,11 +1,11 @@
 /** Events: from publish to heard, and how many are delivered, against the bare stream in Valkey. */
 
 import { Redis } from 'ioredis'
-import type { Running } from '../test/support/start.ts'
-import { listen } from './ears.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print } from './measure.ts'
-import { aRoom } from './room.ts'
+import { listen } from './subscribers.ts'
 
 const ROUNDS = 300
 const SUBSCRIBERS = 100

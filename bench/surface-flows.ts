@@ -1,9 +1,9 @@
 /** Flows: one run from POST to its output, against a bare workflow on the same Temporal. */
 
-import type { Running } from '../test/support/start.ts'
-import { bareWorkflows } from './bare.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { bareWorkflows } from './bare-worker.ts'
+import { aRoom } from './fixture.ts'
 import { interleaved, print } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 40
 

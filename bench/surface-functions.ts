@@ -3,10 +3,10 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { ApiClient } from '../src/cli/client.ts'
-import type { Running } from '../test/support/start.ts'
-import { bareWorkflows } from './bare.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { bareWorkflows } from './bare-worker.ts'
+import { aRoom } from './fixture.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 100
 const LANES = 8

@@ -2,7 +2,7 @@
 
 import { Agent, request } from 'node:http'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
-import type { Running } from '../test/support/start.ts'
+import type { Running } from '../test/support/stack/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 300

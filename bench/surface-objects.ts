@@ -2,9 +2,9 @@
 
 import { Agent, request } from 'node:http'
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
-import type { Running } from '../test/support/start.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { interleaved, print } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const SIZES = [
   { name: '4 KB', bytes: 4_096, rounds: 300 },

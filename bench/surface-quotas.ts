@@ -1,9 +1,9 @@
 /** Quotas and analytics: what counting costs a create, and what a window of metrics costs. */
 
-import type { Running } from '../test/support/start.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const LANES = 16

@@ -2,9 +2,9 @@
 
 import { Pool } from 'pg'
 import { ApiClient } from '../src/cli/client.ts'
-import type { Running } from '../test/support/start.ts'
+import type { Running } from '../test/support/stack/start.ts'
+import { aRoom } from './fixture.ts'
 import { interleaved, print, throughput } from './measure.ts'
-import { aRoom } from './room.ts'
 
 const ROUNDS = 300
 const LANES = 16

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Running, startPlatform } from '../test/support/start.ts'
+import { type Running, startPlatform } from '../test/support/stack/start.ts'
 import { collections } from './surface-collections.ts'
 import { events } from './surface-events.ts'
 import { flows } from './surface-flows.ts'

@@ -1,6 +1,6 @@
 /** The compiled form of a flow: plain JSON with every expression parsed and every target checked. */
 
-import type { Expression } from './expression/expression.ts'
+import type { Expression } from './jq/expression.ts'
 import { compareText, type Json, type JsonObject, objectOf } from './json.ts'
 
 export type { Json, JsonObject } from './json.ts'
@@ -36,7 +36,7 @@ export interface TaskNode<Body = unknown> {
   readonly body: Body
 }
 
-/** `schema` is asked on the raw input (`schemaErrors` in schema/validate.ts), then `from` makes what the task gets. */
+/** `schema` is asked on the raw input (`schemaErrors` in json-schema/validate.ts), then `from` makes what the task gets. */
 export interface Input {
   readonly schema?: Json
   readonly from?: Template

@@ -16,10 +16,10 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
   'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
-  'test:jq': ['test/jq/score.ts'],
-  'test:ows': ['test/ows/score.ts'],
-  'test:ctk': ['test/ows/ctk.ts'],
-  'test:fuzz': ['test/fuzz/main.ts'],
+  'test:jq': ['test/conformance/jq/score.ts'],
+  'test:ows': ['test/conformance/ows/score.ts'],
+  'test:ctk': ['test/conformance/ows/ctk.ts'],
+  'test:fuzz': ['test/soak/fuzz/main.ts'],
   'test:soak': ['test/soak/main.ts'],
   bench: ['bench/main.ts'],
 })

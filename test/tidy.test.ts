@@ -47,10 +47,10 @@ test('deterministic code asks nobody for time, chance or locale', () => {
   expect(pure.length).toBeGreaterThan(10)
   // The compiler alone asks for time zones.
   expect(pure.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([
-    'flows-dsl/timezones.ts',
+    'flows-dsl/compile/timezones.ts',
   ])
   expect(pure.filter(({ text }) => /\/timezones\.ts'/.test(text)).map(({ name }) => name)).toEqual([
-    'flows-dsl/schedule.ts',
+    'flows-dsl/compile/schedule.ts',
   ])
 })
 
@@ -70,7 +70,7 @@ test('files of tests share a process: none puts anything in place of its modules
   const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
   const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))
   // What it sets is taken back.
-  expect(those.map(({ name }) => name)).toEqual(['test/stack/supervise.test.ts'])
+  expect(those.map(({ name }) => name)).toEqual(['test/integration/stack/supervise.test.ts'])
 })
 
 /** Without comments. */

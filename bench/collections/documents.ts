@@ -1,9 +1,9 @@
 /** The documents of the benchmark: two tenants' collections, and their copies in tables of the contenders. */
 
 import { Pool } from 'pg'
-import type { Running } from '../../test/support/start.ts'
+import type { Running } from '../../test/support/stack/start.ts'
+import { aRoom, type Room } from '../fixture.ts'
 import { sized } from '../measure.ts'
-import { aRoom, type Room } from '../room.ts'
 
 export const DOCUMENTS = sized(100_000, 4_000)
 export const COLLECTION = 'tasks'

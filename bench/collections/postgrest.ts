@@ -10,7 +10,7 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { cacheDir, execute } from '../../stack/binaries.mjs'
 import { withLock } from '../../stack/lock.mjs'
 import { Ports } from '../../stack/ports.ts'
-import type { Started } from '../../test/support/start.ts'
+import type { Started } from '../../test/support/stack/start.ts'
 import type { Place } from './documents.ts'
 
 const VERSION = '12.0.2'

@@ -1,6 +1,6 @@
 /** Knows how a graph is written for Mermaid, such that no name or expression in it means anything there. */
 
-import type { EdgeKind, Graph, GraphEdge, GraphNode } from './graph.ts'
+import type { EdgeKind, Graph, GraphEdge, GraphNode } from './types.ts'
 
 /** How the shape of a node is opened and closed, by kind of task. */
 const SHAPES: Readonly<Record<string, readonly [open: string, close: string]>> = {

@@ -2,9 +2,9 @@
 
 import type { TaskNode } from '../ir.ts'
 import type { Child } from '../tasks/task.ts'
-import type { Desk } from './desk.ts'
-import type { At, Lists } from './lists.ts'
+import type { Desk } from './machine-context.ts'
 import type { Effect, Memory, TaskFrame } from './state.ts'
+import type { At, Lists } from './task-lists.ts'
 
 type Enter = (node: TaskNode, at: At) => void
 

@@ -1,9 +1,7 @@
 /** Knows what expressions see, and what evaluating them may cost between two effects. */
 
+import { type Budget, measure, newBudget, STEPS_MAX } from '../budget.ts'
 import { ERRORS, FlowError } from '../errors.ts'
-import { type Budget, measure, newBudget, STEPS_MAX } from '../expression/budget.ts'
-import { evaluate, isTrue } from '../expression/evaluate.ts'
-import type { Expression } from '../expression/expression.ts'
 import {
   describeFlow,
   type FlowIR,
@@ -14,10 +12,12 @@ import {
   type Template,
   timeOf,
 } from '../ir.ts'
-import { schemaErrors } from '../schema/validate.ts'
+import { evaluate, isTrue } from '../jq/evaluate.ts'
+import type { Expression } from '../jq/expression.ts'
+import { schemaErrors } from '../json-schema/validate.ts'
+import type { Surroundings } from './environment.ts'
 import type { Frames } from './frames.ts'
 import type { Frame, RunState, TaskFrame } from './state.ts'
-import type { Surroundings } from './surroundings.ts'
 
 const ERRORS_SAID_MAX = 5
 /** A second of evaluation in a turn, at most. */

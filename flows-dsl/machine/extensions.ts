@@ -6,7 +6,7 @@
 import type { TaskNode } from '../ir.ts'
 import type { Done, Ended } from '../tasks/task.ts'
 import type { Children } from './children.ts'
-import type { Desk } from './desk.ts'
+import type { Desk } from './machine-context.ts'
 import type { TaskFrame } from './state.ts'
 
 interface Body {

@@ -2,8 +2,8 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf } from '../json.ts'
-import { nameOf, pathOf, placeOf } from './places.ts'
 import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
+import { nameOf, pathOf, placeOf } from './step-path.ts'
 
 /** A frame that is to be added: the table gives it its number, its place, and no children. */
 type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>

@@ -3,18 +3,18 @@
  * so a run can stop between any two happenings, be kept as JSON, and go on elsewhere.
  */
 
-import { durationText } from '../duration.ts'
+import { durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
-import { Desk } from './desk.ts'
-import type { Release } from './hold.ts'
-import { type Patch, patch } from './patch.ts'
+import { Undoing } from './compensation.ts'
+import { type Patch, patch } from './data-patch.ts'
+import type { Command, Happening, Surroundings } from './environment.ts'
+import type { Release } from './held-tasks.ts'
+import { Desk } from './machine-context.ts'
 import type { RunResult, RunState } from './state.ts'
-import type { Command, Happening, Surroundings } from './surroundings.ts'
-import { Tasks } from './tasks.ts'
-import { Undoing } from './undoing.ts'
+import { Tasks } from './task-lifecycle.ts'
 
 /** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
 const SEMANTICS: readonly number[] = [1]

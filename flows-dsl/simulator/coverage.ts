@@ -1,8 +1,8 @@
 /** Knows which tasks of a flow, and which of their ways, a trace has seen. */
 
 import type { FlowIR, TaskNode } from '../ir.ts'
-import { Nodes, typeOf } from '../machine/nodes.ts'
-import type { Coverage, TraceEntry } from './simulation.ts'
+import { Nodes, typeOf } from '../machine/task-index.ts'
+import type { Coverage, TraceEntry } from './types.ts'
 
 /** @param traces of one simulation, or of all cases of a flow */
 export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[])[]): Coverage {

@@ -1,11 +1,11 @@
 /** Knows what the world of a simulation answers, and refuses to guess. */
 
-import { millisecondsOf } from '../duration.ts'
+import { millisecondsOf } from '../compile/duration.ts'
 import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject } from '../json.ts'
 import type { StepRef } from '../tasks/task.ts'
-import { type Answer, type Mocks, SimulationInvalid } from './simulation.ts'
+import { type Answer, type Mocks, SimulationInvalid } from './types.ts'
 
 /** An answer, and when it comes. */
 export interface Answered {

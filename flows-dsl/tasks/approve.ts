@@ -1,12 +1,12 @@
 /** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
-import { durationIn } from '../duration.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { durationIn } from '../compile/duration.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
-import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
-import { checkSchema } from '../schema/check.ts'
+import { checkSchema } from '../json-schema/check-schema.ts'
 import { doneAs, type Move, type TaskContext, type TaskType } from './task.ts'
 
 export interface ApproveBody {

@@ -1,11 +1,11 @@
 /** Compiles the arguments of `call: http` and `call: openapi` and builds requests (OWS 1.0 "HTTP Call", "OpenAPI Call"). */
 
-import { type CompileContext, isExpression, SCOPES } from '../checker.ts'
+import { type CompileContext, isExpression, SCOPES } from '../compile/compile-context.ts'
+import { type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
+import { type Authentication, compileAuthentication } from '../components/authentication.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import { type MapNode, type SourceNode, valueAt } from '../located.ts'
-import { type Authentication, compileAuthentication } from '../use/authentication.ts'
 import { compileInlineOption, literalField, type TaskContext } from './task.ts'
 
 /** `endpoint` is an expression, or a URI split at its variables: text, name, text, name, … */

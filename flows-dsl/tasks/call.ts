@@ -1,11 +1,11 @@
 /** `call`: calls a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
 
-import { type CatalogueFunction, type CompileContext, SCOPES } from '../checker.ts'
+import { type CatalogueFunction, type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { entryOf, type Location, type MapNode, valueAt } from '../compile/source-nodes.ts'
+import { secretsOf } from '../components/components.ts'
+import { resolveCatalogName } from '../components/functions.ts'
 import type { JsonObject, Template } from '../ir.ts'
 import { isObject } from '../json.ts'
-import { entryOf, type Location, type MapNode, valueAt } from '../located.ts'
-import { secretsOf } from '../use/declarations.ts'
-import { resolveCatalogName } from '../use/functions.ts'
 import {
   compileHttp,
   compileOpenApi,

@@ -1,7 +1,7 @@
 /** `do`: runs a list of tasks, one after the other (OWS 1.0 "Do"). */
 
+import { valueAt } from '../compile/source-nodes.ts'
 import type { TaskNode } from '../ir.ts'
-import { valueAt } from '../located.ts'
 import { doneAs, namesOf, type TaskType } from './task.ts'
 
 interface DoBody {

@@ -1,10 +1,10 @@
 /** `emit`: publishes an event (OWS 1.0 "Emit", "Event Properties"; CloudEvents 1.0 "Context Attributes"). */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { entryOf, type Location, type MapNode, type SourceNode } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import { entryOf, type Location, type MapNode, type SourceNode } from '../located.ts'
 import { compileInlineOption, literalField, type TaskContext, type TaskType } from './task.ts'
 
 interface EmitBody {

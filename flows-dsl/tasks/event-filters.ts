@@ -1,10 +1,10 @@
 /** Compiles event filters and matches events against them (OWS 1.0 "Event Filter", "Correlation"; CloudEvents 1.0). */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { FlowError } from '../errors.ts'
 import type { Correlation, EventFilter, EventStrategy, Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
-import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
 import type { TaskContext } from './task.ts'
 
 const MODES = ['one', 'any', 'all'] as const

@@ -1,10 +1,10 @@
 /** `for`: runs tasks once for each item (OWS 1.0 "For"), in order or several at once; concurrency is an extension of ours. */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError } from '../errors.ts'
-import type { Expression } from '../expression/expression.ts'
 import type { Json, TaskNode, Template } from '../ir.ts'
-import { entryOf, type MapNode, type SourceNode, valueAt } from '../located.ts'
+import type { Expression } from '../jq/expression.ts'
 import {
   type Child,
   doneAs,

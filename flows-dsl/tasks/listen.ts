@@ -1,12 +1,12 @@
 /** `listen`: waits for events and runs tasks for each (OWS 1.0 "Listen", "Subscription Iterator"). */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
-import { compileExport, compileOutput } from '../data-flow.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { compileExport, compileOutput } from '../compile/data-flow.ts'
+import { entryOf, type MapNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError } from '../errors.ts'
-import type { Expression } from '../expression/expression.ts'
 import type { EventFilter, EventStrategy, Json, JsonObject, TaskNode } from '../ir.ts'
+import type { Expression } from '../jq/expression.ts'
 import { fieldOf, objectOf, omitUndefined } from '../json.ts'
-import { entryOf, type MapNode, valueAt } from '../located.ts'
 import { compileStrategy, match } from './event-filters.ts'
 import { type Child, doneAs, type Move, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
 

@@ -1,10 +1,10 @@
 /** `raise`: faults with an error (OWS 1.0 "Raise", "Error"). */
 
-import type { CompileContext } from '../checker.ts'
+import type { CompileContext } from '../compile/compile-context.ts'
+import { type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Template } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
-import { type SourceNode, valueAt } from '../located.ts'
 import type { TaskContext, TaskType } from './task.ts'
 
 interface RaiseBody {

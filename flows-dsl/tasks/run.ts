@@ -1,8 +1,8 @@
 /** `run`: runs another flow (OWS 1.0 "Run", "Workflow Process"). */
 
-import type { CompileContext } from '../checker.ts'
+import type { CompileContext } from '../compile/compile-context.ts'
+import { type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import type { Template } from '../ir.ts'
-import { type MapNode, type SourceNode, valueAt } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 export interface RunBody {

@@ -1,7 +1,7 @@
 /** `set`: makes an object, which becomes the output (OWS 1.0 "Set"). */
 
+import { valueAt } from '../compile/source-nodes.ts'
 import type { Template } from '../ir.ts'
-import { valueAt } from '../located.ts'
 import type { TaskType } from './task.ts'
 
 interface SetBody {

@@ -1,8 +1,8 @@
 /** `switch`: follows the directive of the first case that holds (OWS 1.0 "Switch"). Data passes through unchanged. */
 
-import { SCOPES } from '../checker.ts'
-import type { Expression } from '../expression/expression.ts'
-import { entryOf, type SourceNode, valueAt } from '../located.ts'
+import { SCOPES } from '../compile/compile-context.ts'
+import { entryOf, type SourceNode, valueAt } from '../compile/source-nodes.ts'
+import type { Expression } from '../jq/expression.ts'
 import { namesOf, type TaskCompiler, type TaskType } from './task.ts'
 
 interface Case {

@@ -1,11 +1,11 @@
 /** The contract of a task type: how it compiles, what it does when it starts, and when a child ends. */
 
-import type { CompileContext } from '../checker.ts'
+import type { CompileContext } from '../compile/compile-context.ts'
+import { type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
-import type { Expression } from '../expression/expression.ts'
 import type { FlowDocument, Json, JsonObject, TaskNode, Template } from '../ir.ts'
+import type { Expression } from '../jq/expression.ts'
 import { fieldOf, isObject } from '../json.ts'
-import { type MapNode, type SourceNode, valueAt } from '../located.ts'
 
 /** One entry into one task. `pointer#iteration` is unique within an execution and stable across replays. */
 export interface StepRef {
@@ -14,7 +14,7 @@ export interface StepRef {
   readonly kind: string
   /** How often this pointer was entered before. */
   readonly iteration: number
-  /** The stable path of the step, the same in every execution that takes the same route (machine/places.ts). */
+  /** The stable path of the step, the same in every execution that takes the same route (machine/step-path.ts). */
   readonly place: string
   /** The enclosing tasks by name, the outermost first: `each[2] / both`; empty at the top. */
   readonly around: string

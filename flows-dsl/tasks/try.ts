@@ -1,12 +1,12 @@
 /** `try`: runs tasks, catches their errors and retries (OWS 1.0 "Try", "Catch", "Retry"). */
 
-import { type CompileContext, SCOPES } from '../checker.ts'
-import { DURATION_MS_MAX, durationIn, durationText, optionalDuration } from '../duration.ts'
+import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { DURATION_MS_MAX, durationIn, durationText, optionalDuration } from '../compile/duration.ts'
+import { type MapEntry, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
-import type { Expression } from '../expression/expression.ts'
 import type { Json, JsonObject, TaskNode } from '../ir.ts'
+import type { Expression } from '../jq/expression.ts'
 import { fieldOf, omitUndefined } from '../json.ts'
-import { type MapEntry, type MapNode, type SourceNode, valueAt } from '../located.ts'
 import { doneAs, type Move, namesOf, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
 
 /** A condition that must hold, and one that must not. */

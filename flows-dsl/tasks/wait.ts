@@ -1,7 +1,7 @@
 /** `wait`: lets time pass (OWS 1.0 "Wait"). */
 
-import { durationIn, durationText } from '../duration.ts'
-import { valueAt } from '../located.ts'
+import { durationIn, durationText } from '../compile/duration.ts'
+import { valueAt } from '../compile/source-nodes.ts'
 import type { TaskType } from './task.ts'
 
 interface WaitBody {

@@ -4,23 +4,23 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
+import { openPlatform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
-import { ConfigError, parseConfig } from '../platform/config.ts'
-import { openLog } from '../platform/log.ts'
-import { openPlatform } from '../platform/platform.ts'
-import { buildBundle } from './bundle.ts'
-import { activityDoor } from './door.ts'
-import { hearing } from './hearing.ts'
+import { ConfigError, parseConfig } from '../infra/config.ts'
+import { openLog } from '../infra/log.ts'
+import { Scopes } from './activity-scopes.ts'
+import { openNearStarts } from './eager-start-server.ts'
+import { hearing } from './flow/event-trigger-handler.ts'
+import { mender } from './flow/reconciler.ts'
+import { recording } from './flow/record-sink.ts'
+import { Requests } from './http/requests.ts'
 import { createActivities } from './index.ts'
-import { mender } from './mender.ts'
-import { openNearStarts } from './near-starts.ts'
-import { recording } from './recording.ts'
-import { Requests } from './requests.ts'
-import { Scopes } from './scopes.ts'
 import { patchSdk } from './sdk-patches/index.ts'
+import { activityDoor } from './tenant-interceptor.ts'
+import { buildBundle } from './workflow-bundle.ts'
 
-/** A file of the build that lies beside the worker's program (cli/host/build.ts). */
+/** A file of the build that lies beside the worker's program (cli/stack/build.ts). */
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
   const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
-    // What it carries is compressed and encrypted by then (platform/payloads/codec.ts): nothing would become smaller.
+    // What it carries is compressed and encrypted by then (infra/temporal/payload-codec.ts): nothing would become smaller.
     grpcCompression: { codec: 'none' },
   })
   const scopes = new Scopes(platform.access)

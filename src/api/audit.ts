@@ -1,15 +1,15 @@
 /** Writes audit entries of HTTP requests: operations that change or reveal data, and denials. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Audit } from '../access/audit/audit.ts'
+import { auditsAsync } from '../access/audit/audited-run.ts'
+import { type AuditActor, type AuditEvent, digestOf, type Place } from '../access/audit/entry.ts'
+import type { RefusedKey } from '../access/authentication/authenticator.ts'
+import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
-import type { Audit } from '../platform/audit/audit.ts'
-import { type AuditActor, type AuditEvent, digestOf, type Place } from '../platform/audit/entry.ts'
-import type { RefusedKey } from '../platform/identity/auth.ts'
-import { WorkspaceScope } from '../platform/scope.ts'
-import { auditsAsync } from '../resources/audited.ts'
-import { OPERATIONS } from '../resources/index.ts'
+import { OPERATIONS } from '../features/index.ts'
 
 /** What a route is in the audit log. */
 type Audited = Pick<AnyOperation, 'name' | 'reads'> &

@@ -1,10 +1,10 @@
 /** An HTTP request → the one input object of an operation. The inverse stands in openapi.ts. */
 
 import type { FastifyRequest } from 'fastify'
-import { didYouMean } from '../../flows-dsl/faults.ts'
+import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
-import { sourceOf } from './bytes.ts'
+import { sourceOf } from './streams.ts'
 
 type Fields = Record<string, unknown>
 

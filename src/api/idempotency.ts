@@ -2,13 +2,13 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Asked, Claim, KeptReply } from '../access/idempotency.ts'
 import { canonical, deeper } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { isProblemCode, PROBLEMS, Problem } from '../core/problem.ts'
-import type { Asked, Claim, KeptReply } from '../platform/idempotency.ts'
-import { violated } from '../platform/pg/errors.ts'
+import { violated } from '../infra/postgres/errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,11 +1,11 @@
 /** The API process: config → platform → app → listen; at a signal, everything closes in reverse. */
 
+import { openAuthServices } from '../access/authentication/auth-services.ts'
+import { openPlatform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
+import { ConfigError, parseConfig } from '../infra/config.ts'
+import { openLog } from '../infra/log.ts'
 import { mountMcp } from '../mcp/mount.ts'
-import { ConfigError, parseConfig } from '../platform/config.ts'
-import { openAuthServices } from '../platform/identity/doorkeeper.ts'
-import { openLog } from '../platform/log.ts'
-import { openPlatform } from '../platform/platform.ts'
 import { buildApp } from './app.ts'
 
 async function main(): Promise<void> {

@@ -6,12 +6,12 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import type { Platform } from '../app/platform.ts'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import type { Platform } from '../platform/platform.ts'
-import type { Received } from '../platform/webhooks/webhooks.ts'
-import { type Delivered, startByDelivery } from '../resources/flows/triggers/admission.ts'
+import { type Delivered, startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
+import type { Received } from '../features/flows/triggers/webhook-signatures.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 

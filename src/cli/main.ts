@@ -25,12 +25,12 @@ program
   .option('--once', 'stop after the first flow')
   .option('--ephemeral', 'use a temporary folder, and delete all data at the end')
   .option('--port <port>', 'preferred port of the API', '8787')
-  .action(verb(async (options) => (await import('./host/up.ts')).up(options)))
+  .action(verb(async (options) => (await import('./stack/up.ts')).up(options)))
 
 program
   .command('migrate')
   .description('migrate the database of DATABASE_URL to this version')
-  .action(verb(async () => (await import('./host/containers.ts')).migrateFromEnvironment()))
+  .action(verb(async () => (await import('./stack/containers.ts')).migrateFromEnvironment()))
 
 program
   .command('demo')
@@ -40,22 +40,22 @@ program
 program
   .command('build <folder>', { hidden: true })
   .description('write the bundles of an image into a folder')
-  .action(verb(async (folder) => (await import('./host/build.ts')).exportBuild(folder)))
+  .action(verb(async (folder) => (await import('./stack/build.ts')).exportBuild(folder)))
 
 program
   .command('certificate <file>', { hidden: true })
   .description('create the certificate of the object store, for a container')
-  .action(verb(async (file) => (await import('./host/containers.ts')).makeCertificate(file)))
+  .action(verb(async (file) => (await import('./stack/containers.ts')).makeCertificate(file)))
 
 program
   .command('temporal-ui', { hidden: true })
   .description('serve the Temporal UI through the proxy that checks host names, in a container')
-  .action(verb(async () => (await import('./host/containers.ts')).serveTemporalUi()))
+  .action(verb(async () => (await import('./stack/containers.ts')).serveTemporalUi()))
 
 program
   .command('doctor')
   .description('check Node, ports, each server, and the roles of the database')
-  .action(verb(async () => (await import('./host/doctor.ts')).doctor()))
+  .action(verb(async () => (await import('./stack/doctor.ts')).doctor()))
 
 for (const verbs of [
   adminVerbs,
@@ -76,6 +76,6 @@ program
   .command('reference', { hidden: true })
   .description('generate docs/reference')
   .option('--check', 'only check it')
-  .action(verb(async (options) => (await import('./host/reference.ts')).reference(options)))
+  .action(verb(async (options) => (await import('./stack/reference.ts')).reference(options)))
 
 await program.parseAsync()

@@ -26,7 +26,7 @@ export interface StepUpdate {
   readonly answer?: Json
   /** It was too large to be kept, or a secret is in it. */
   readonly cut?: true
-  /** The same in every run that takes the same way (flows-dsl/machine/places.ts). */
+  /** The same in every run that takes the same way (flows-dsl/machine/step-path.ts). */
   readonly place: string
   /** Answered by the run that this one repeats. */
   readonly reused?: true
@@ -195,7 +195,7 @@ export interface RunPause {
   readonly reason: string | null
 }
 
-/** How the data of a run that stands still is mended: see flows-dsl/machine/patch.ts. */
+/** How the data of a run that stands still is mended: see flows-dsl/machine/data-patch.ts. */
 export interface RunPatch {
   readonly context?: Json
   readonly step?: string

@@ -2,14 +2,14 @@
 
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { credentialsOf } from '../access/authentication/credentials.ts'
 import { deeper } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { type Config, publicUrl } from '../platform/config.ts'
-import { credentialsOf } from '../platform/identity/credentials.ts'
+import { type Config, publicUrl } from '../infra/config.ts'
 import { serveLegacy } from './wire/legacy.ts'
 import { serveModern } from './wire/modern.ts'
-import type { Serve, WireServer } from './wire/port.ts'
+import type { Serve, WireServer } from './wire/wire-server.ts'
 
 /** The part of a message that doors look at. Its parts may be of any type: nobody has checked them yet. */
 export interface Message {

@@ -1,13 +1,13 @@
 /** Mounts the MCP endpoints: hosted servers, the official server, and the OAuth metadata documents. */
 
 import type { FastifyInstance } from 'fastify'
+import type { AuthServices } from '../access/authentication/auth-services.ts'
+import type { Platform } from '../app/platform.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import { issuerUrl } from '../platform/config.ts'
-import type { AuthServices } from '../platform/identity/doorkeeper.ts'
-import type { Platform } from '../platform/platform.ts'
+import { issuerUrl } from '../infra/config.ts'
 import { bearerOf, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
-import { mountHostedServers } from './hosted.ts'
-import { platformServer } from './server.ts'
+import { mountHostedServers } from './hosted-servers.ts'
+import { platformServer } from './platform-server.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   mountHostedServers(app, platform, authServices)

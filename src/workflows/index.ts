@@ -1,9 +1,9 @@
 /** Every workflow type there is; the entry of the bundle. */
 
-export { flowRun } from './flow-run.ts'
-export { flowTrigger } from './flow-trigger.ts'
-export { functionRun } from './function-run.ts'
-export { indexBuild } from './index-build.ts'
-export { provision } from './provision.ts'
-export { registration } from './registration.ts'
-export { suspension } from './suspension.ts'
+export { indexBuild } from './collection/index-build.ts'
+export { flowRun } from './flow/flow-run.ts'
+export { flowTrigger } from './flow/flow-trigger.ts'
+export { registration } from './flow/sync-triggers.ts'
+export { functionRun } from './function/function-run.ts'
+export { provision } from './tenant/provision.ts'
+export { suspension } from './tenant/suspension.ts'

@@ -1,7 +1,7 @@
 /** Attacks on accounts: a peer gets no way into another person's account, and a reset account decides nothing unseen. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Entry, ofRoom } from '../support/audit.ts'
+import { type Entry, ofRoom } from '../support/clients/audit.ts'
 import {
   aClient,
   aPerson,
@@ -11,10 +11,10 @@ import {
   type Person,
   refresh,
   tokensOf,
-} from '../support/browser.ts'
-import { ok } from '../support/mcp.ts'
-import { Runs } from '../support/runs.ts'
-import { aRoom, asSuperuser, type Caller, call, type Room } from '../support/tenants.ts'
+} from '../support/clients/browser.ts'
+import { ok } from '../support/clients/mcp.ts'
+import { Runs } from '../support/fixtures/executions.ts'
+import { aRoom, asSuperuser, type Caller, call, type Room } from '../support/fixtures/tenants.ts'
 
 let room: Room
 let runs: Runs

@@ -4,10 +4,8 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { hear, heardAtLeast, messages, stopHearing } from '../support/hear.ts'
-import { masked } from '../support/masked.ts'
-import { aSecondNode } from '../support/node.ts'
-import { bucketOf, configured, configuring, opened } from '../support/settings.ts'
+import { masked } from '../support/clients/sql-as-role.ts'
+import { hear, heardAtLeast, messages, stopHearing } from '../support/clients/sse.ts'
 import {
   aRoom,
   aStoringRoom,
@@ -16,7 +14,9 @@ import {
   call,
   eventually,
   type Room,
-} from '../support/tenants.ts'
+} from '../support/fixtures/tenants.ts'
+import { aSecondNode } from '../support/stack/in-process-node.ts'
+import { bucketOf, configured, configuring, opened } from '../support/stack/workspace-settings.ts'
 
 afterEach(stopHearing)
 

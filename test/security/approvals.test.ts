@@ -2,8 +2,8 @@
 /** Attacks on approvals: a decision holds for what was shown, and for nothing that is put in its place later. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Runs, type Shown } from '../support/runs.ts'
-import { aRoom, type Caller, call, type Room, tokenOf, unique } from '../support/tenants.ts'
+import { Runs, type Shown } from '../support/fixtures/executions.ts'
+import { aRoom, type Caller, call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
 
 let room: Room
 let runs: Runs

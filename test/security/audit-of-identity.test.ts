@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { type Entry, entriesOf, ofRoom, verified } from '../support/audit.ts'
+import { type Entry, entriesOf, ofRoom, verified } from '../support/clients/audit.ts'
 import {
   aClient,
   aPerson,
@@ -15,10 +15,10 @@ import {
   refresh,
   signIn,
   tokensOf,
-} from '../support/browser.ts'
-import { type Joined, joinPlatform } from '../support/joined.ts'
-import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/mcp.ts'
-import { aRoom, call, eventually, type Room, tokenOf, unique } from '../support/tenants.ts'
+} from '../support/clients/browser.ts'
+import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/clients/mcp.ts'
+import { aRoom, call, eventually, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
+import { type Joined, joinPlatform } from '../support/stack/second-api-node.ts'
 
 let room: Room
 let hosted: Hosted

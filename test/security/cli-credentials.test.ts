@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { packedCommand } from '../../stack/project.mjs'
-import { aRoom, type Room } from '../support/tenants.ts'
+import { aRoom, type Room } from '../support/fixtures/tenants.ts'
 
 /** Packed if it can be, which starts faster. */
 const mainOf = (verb = '') => {

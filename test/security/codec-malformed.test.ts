@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Reply, type Room } from '../support/tenants.ts'
+import { aRoom, call, type Reply, type Room } from '../support/fixtures/tenants.ts'
 
 let room: Room
 let encoded: { metadata: Record<string, string>; data: string }

@@ -2,7 +2,7 @@
 
 import type { NetworkInterfaceInfo } from 'node:os'
 import { describe, expect, test } from 'vitest'
-import { Egress, PublicAddresses } from '../../src/platform/egress.ts'
+import { Egress, PublicAddresses } from '../../src/infra/http-client/egress.ts'
 
 /** A request that is let out ends with this: no network is given out in 3000::/4, and no route leads there. */
 const LET_OUT = 'upstream_unavailable'

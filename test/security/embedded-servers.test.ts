@@ -14,11 +14,11 @@ import {
   openForeignSite,
   type PageRequest,
   showImages,
-} from '../support/chromium.ts'
-import { ask, canFindListeners, type LocalReply, listenerOf, portsOf } from '../support/listeners.ts'
-import { identityOf } from '../support/storage.ts'
-import { withRawClient } from '../support/temporal.ts'
-import { aRoom, aStoringRoom, call, type Room, unique } from '../support/tenants.ts'
+} from '../support/clients/chromium.ts'
+import { ask, canFindListeners, type LocalReply, listenerOf, portsOf } from '../support/clients/listeners.ts'
+import { identityOf } from '../support/clients/object-store.ts'
+import { aRoom, aStoringRoom, call, type Room, unique } from '../support/fixtures/tenants.ts'
+import { withRawClient } from '../support/stack/temporal.ts'
 
 if (!canFindListeners) console.log('Skipped: attacks on the embedded servers. Only Linux tells their ports.')
 noticeWithoutChromium('attacks on the embedded servers from a page')

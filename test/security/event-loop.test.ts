@@ -4,11 +4,11 @@
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type ApiProcess, startApi } from '../support/api-process.ts'
-import { repeated } from '../support/soak.ts'
-import { aRoom, call, type Reply, type Room, unique } from '../support/tenants.ts'
+import { aRoom, call, type Reply, type Room, unique } from '../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
+import { repeated } from '../support/stack/soak.ts'
 
-const PRELOAD = fileURLToPath(new URL('../support/loop-delay.mjs', import.meta.url))
+const PRELOAD = fileURLToPath(new URL('../support/stack/loop-delay.mjs', import.meta.url))
 
 let api: ApiProcess
 let attacker: Room
@@ -43,7 +43,7 @@ const simulate = () =>
     at: api.at,
   })
 
-/** As test/support/loop-delay.mjs says. */
+/** As test/support/stack/loop-delay.mjs says. */
 interface Loop {
   readonly delayMs: number
   readonly busyMs: number

@@ -7,13 +7,13 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { Functions } from '../../src/platform/functions/functions.ts'
 import {
   describeLayers,
   findIsolation,
   Isolation,
   type Layers,
-} from '../../src/platform/functions/isolation.ts'
+} from '../../src/features/functions/sandbox/isolation.ts'
+import { Functions } from '../../src/features/functions/sandbox/process-pool.ts'
 
 const isRoot = process.getuid?.() === 0
 let folder: string

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject, test } from 'vitest'
-import { fuzz, schemathesis } from '../fuzz/schemathesis.ts'
-import { fuzzTargets } from '../fuzz/targets.ts'
-import { repeated } from '../support/soak.ts'
-import { aStoringRoom, tokenOf } from '../support/tenants.ts'
+import { fuzz, schemathesis } from '../soak/fuzz/schemathesis.ts'
+import { fuzzTargets } from '../soak/fuzz/targets.ts'
+import { aStoringRoom, tokenOf } from '../support/fixtures/tenants.ts'
+import { repeated } from '../support/stack/soak.ts'
 
 const SEED = 22
 const TIMEOUT_MS = 400_000

@@ -3,9 +3,9 @@
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { inRoom, REDIRECT } from '../support/browser.ts'
-import { aServer, type Hosted, ok, serversOf } from '../support/mcp.ts'
-import { aRoom, call, type Room, unique } from '../support/tenants.ts'
+import { inRoom, REDIRECT } from '../support/clients/browser.ts'
+import { aServer, type Hosted, ok, serversOf } from '../support/clients/mcp.ts'
+import { aRoom, call, type Room, unique } from '../support/fixtures/tenants.ts'
 
 let room: Room
 let hosted: Hosted

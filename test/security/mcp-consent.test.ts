@@ -2,8 +2,7 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Agent } from '../support/agent.ts'
-import { ofRoom } from '../support/audit.ts'
+import { ofRoom } from '../support/clients/audit.ts'
 import {
   aClient,
   aPerson,
@@ -19,7 +18,7 @@ import {
   refresh,
   type Seen,
   tokensOf,
-} from '../support/browser.ts'
+} from '../support/clients/browser.ts'
 import {
   aServer,
   askToken,
@@ -30,8 +29,9 @@ import {
   rpc,
   scopesOf,
   tokenFor,
-} from '../support/mcp.ts'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../support/tenants.ts'
+} from '../support/clients/mcp.ts'
+import { Agent } from '../support/clients/mcp-oauth-agent.ts'
+import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
 
 const LIST = { 'collections:notes:list': { enabled: true } }
 const WIDER = { ...LIST, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }

@@ -3,10 +3,10 @@
 import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { parseConfig } from '../../src/platform/config.ts'
-import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/mcp.ts'
-import { aRoom, type Caller, operator } from '../support/tenants.ts'
-import { countedNode } from '../support/wire.ts'
+import { parseConfig } from '../../src/infra/config.ts'
+import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
+import { aRoom, type Caller, operator } from '../support/fixtures/tenants.ts'
+import { countedNode } from '../support/stack/counted-api.ts'
 
 let hosted: Hosted
 let endpoints: [string, string, Caller][]

@@ -1,8 +1,8 @@
 /** Tests that a published function tool runs the function version that it was published with. */
 
 import { expect, test } from 'vitest'
-import { aServer, callTool, ok, publish, scopesOf, tokenFor } from '../support/mcp.ts'
-import { aRoom, call, type Room } from '../support/tenants.ts'
+import { aServer, callTool, ok, publish, scopesOf, tokenFor } from '../support/clients/mcp.ts'
+import { aRoom, call, type Room } from '../support/fixtures/tenants.ts'
 
 const TOOLS = { 'functions:quote:invoke': { enabled: true } }
 

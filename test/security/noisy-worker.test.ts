@@ -1,9 +1,9 @@
 /** One tenant's runs with costly expressions take turns with those of others: another tenant's short run is hardly slower for them. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type OwnPlatform, ownPlatform } from '../support/own-platform.ts'
-import { Runs } from '../support/runs.ts'
-import { aRoom, call, type Room } from '../support/tenants.ts'
+import { Runs } from '../support/fixtures/executions.ts'
+import { aRoom, call, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 
 const LOOPS = 6
 const ROUNDS = 15

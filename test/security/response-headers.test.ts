@@ -2,8 +2,8 @@
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { startApi } from '../support/api-process.ts'
-import { aRoom, type Caller, call, type Room } from '../support/tenants.ts'
+import { aRoom, type Caller, call, type Room } from '../support/fixtures/tenants.ts'
+import { startApi } from '../support/stack/api-process.ts'
 
 let room: Room
 beforeAll(async () => {

@@ -2,9 +2,9 @@
 /** Secrets of flows: they are refused in documents and objects, which others read. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { canary, drafted, published, ran, stored } from '../support/secrets.ts'
-import { bucketOf } from '../support/settings.ts'
-import { aStoringRoom, call, type Room } from '../support/tenants.ts'
+import { canary, drafted, published, ran, stored } from '../support/fixtures/secrets.ts'
+import { aStoringRoom, call, type Room } from '../support/fixtures/tenants.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 let room: Room
 let bucket: string

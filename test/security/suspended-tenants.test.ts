@@ -1,11 +1,11 @@
 /** A suspended tenant gets neither tokens nor clients, from the moment of its suspension and on every node. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { aClient, aPerson, askTokens, inRoom, refresh, tokensOf } from '../support/browser.ts'
-import { aServer, askToken, ok } from '../support/mcp.ts'
-import { aSecondNode, type Node } from '../support/node.ts'
-import { resume, suspend, suspendWorkspace } from '../support/suspension.ts'
-import { aRoom, call, eventually, type Room, unique } from '../support/tenants.ts'
+import { aClient, aPerson, askTokens, inRoom, refresh, tokensOf } from '../support/clients/browser.ts'
+import { aServer, askToken, ok } from '../support/clients/mcp.ts'
+import { resume, suspend, suspendWorkspace } from '../support/fixtures/suspension.ts'
+import { aRoom, call, eventually, type Room, unique } from '../support/fixtures/tenants.ts'
+import { aSecondNode, type Node } from '../support/stack/in-process-node.ts'
 
 let node: Node
 beforeAll(async () => {

@@ -15,10 +15,10 @@ import {
   refresh,
   signIn,
   tokensOf,
-} from '../support/browser.ts'
-import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/mcp.ts'
-import { aSecondNode, type Node } from '../support/node.ts'
-import { aRoom, type Caller, call, eventually, type Room } from '../support/tenants.ts'
+} from '../support/clients/browser.ts'
+import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/clients/mcp.ts'
+import { aRoom, type Caller, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { aSecondNode, type Node } from '../support/stack/in-process-node.ts'
 
 const WITHIN_MS = 5_000
 

@@ -13,9 +13,9 @@
  */
 
 import sdk from '@temporalio/worker/package.json' with { type: 'json' }
-import type { Config } from '../../platform/config.ts'
-import type { Log } from '../../platform/log.ts'
-import { prepareWorkflowThreads } from './workflow-threads.ts'
+import type { Config } from '../../infra/config.ts'
+import type { Log } from '../../infra/log.ts'
+import { prepareWorkflowThreads } from './install.ts'
 
 /** The version whose messages between threads the patches know. */
 const PATCHED_VERSION = '1.24.0'

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { type ApiClient, ApiError } from '../client.ts'
 import { flowsClient, readCallerFile } from '../settings.ts'
 import { printJson, verb, WORKSPACE } from '../verb.ts'
-import { type Fault, paint, printFaults, printWarnings } from './faults.ts'
+import { type Fault, paint, printFaults, printWarnings } from './diagnostics.ts'
 
 interface Options {
   readonly workspace?: string
@@ -14,7 +14,7 @@ interface Options {
 const OFFLINE = ['--offline', 'compile here, without a server'] as const
 
 async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
-  if (offline) return (await import('../host/compiler.ts')).localCompiler
+  if (offline) return (await import('../stack/local-compiler.ts')).localCompiler
   const { client, base } = await flowsClient(workspace)
   return remoteCompiler(client, base)
 }

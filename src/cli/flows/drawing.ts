@@ -1,6 +1,6 @@
 /** Draws an execution as a tree: a mark for how each task stands, what it does, how long it took, and why it failed. */
 
-import { type Output, paint } from './faults.ts'
+import { type Output, paint } from './diagnostics.ts'
 
 export interface Head {
   readonly flow: string

@@ -1,10 +1,10 @@
 /** What the verbs know of an execution, and where in the published source its fault stands. */
 
-import { excerptOf } from '../../../flows-dsl/faults.ts'
-import { nodeAt } from '../../../flows-dsl/located.ts'
+import { nodeAt } from '../../../flows-dsl/compile/source-nodes.ts'
+import { excerptOf } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { type ApiClient, ApiError } from '../client.ts'
+import { type Output, paint } from './diagnostics.ts'
 import { errorText, type Head } from './drawing.ts'
-import { type Output, paint } from './faults.ts'
 
 export interface Step {
   readonly seq: number
@@ -84,7 +84,7 @@ export async function printFault(
 }
 
 async function excerptAt(source: string, pointer: string): Promise<string | undefined> {
-  const { compileFlow } = await import('../host/compiler.ts')
+  const { compileFlow } = await import('../stack/local-compiler.ts')
   const { definition } = compileFlow(source)
   const at = definition && nodeAt(definition, pointer)?.at
   return at && excerptOf(source.split('\n')[at.line - 1] ?? '', at.line, at.column)

@@ -4,11 +4,11 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { parse } from 'yaml'
-import { type CheckedCase, casesIn, checkCase } from '../../../flows-dsl/cases/cases.ts'
-import { durationText } from '../../../flows-dsl/duration.ts'
+import { durationText } from '../../../flows-dsl/compile/duration.ts'
+import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
+import { type CheckedCase, casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { clip } from '../../../flows-dsl/json.ts'
-import { nodeAt, type SourceNode } from '../../../flows-dsl/located.ts'
 import { coverageOf } from '../../../flows-dsl/simulator/coverage.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import {
@@ -17,10 +17,10 @@ import {
   type Simulation,
   SimulationInvalid,
   type TraceEntry,
-} from '../../../flows-dsl/simulator/simulation.ts'
+} from '../../../flows-dsl/simulator/types.ts'
 import { callerPath, readCallerFile } from '../settings.ts'
 import { jsonOf, printJson, verb } from '../verb.ts'
-import { type Output, paint, printFaults } from './faults.ts'
+import { type Output, paint, printFaults } from './diagnostics.ts'
 
 /** Of what a step yields, in its line. */
 const VALUE_BYTES_MAX = 120
@@ -37,7 +37,7 @@ interface Options {
 async function compiledHere(
   file: string,
 ): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
-  const { compileFlow } = await import('../host/compiler.ts')
+  const { compileFlow } = await import('../stack/local-compiler.ts')
   const { ir, definition, faults } = compileFlow(await readCallerFile(file))
   if (ir !== undefined) return { ir, definition }
   printFaults(file, faults)

@@ -1,7 +1,7 @@
 /** How an execution is shown while it goes on: a tree that is drawn in place on a terminal, a line an event elsewhere. */
 
+import type { Output } from './diagnostics.ts'
 import { drawRun, errorText, type Head, markOf, RunTree, type StepNews } from './drawing.ts'
-import type { Output } from './faults.ts'
 
 const REDRAW_MS = 120
 

@@ -9,7 +9,7 @@ import {
   type ListToolsResult,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js'
-import { ASKS_NOTHING, type Serve, type WireServer } from './port.ts'
+import { ASKS_NOTHING, type Serve, type WireServer } from './wire-server.ts'
 
 export const serveLegacy: Serve = async ({ request, response, body }, server) => {
   const mcp = serverOf(server)

@@ -8,7 +8,7 @@ import {
   ProtocolErrorCode,
   Server,
 } from '@modelcontextprotocol/server'
-import { ASKS_NOTHING, type Serve, type WireServer } from './port.ts'
+import { ASKS_NOTHING, type Serve, type WireServer } from './wire-server.ts'
 
 export const serveModern: Serve = async ({ request, response, body }, server) => {
   const { method, id = null } = (body ?? {}) as { method?: unknown; id?: unknown }

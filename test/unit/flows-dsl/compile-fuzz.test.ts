@@ -3,10 +3,10 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts'
-import { CATALOGUE } from '../../../src/resources/catalogue.ts'
-import { repeated } from '../../support/soak.ts'
+import { CATALOGUE } from '../../../src/features/data-operations.ts'
+import { repeated } from '../../support/stack/soak.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const SOUND: JsonObject = {

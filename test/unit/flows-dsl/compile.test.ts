@@ -3,11 +3,11 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
-import { nearest } from '../../../flows-dsl/faults.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
-import { CATALOGUE as PRODUCT_CATALOGUE } from '../../../src/resources/catalogue.ts'
-import { CATALOGUE, compiled } from '../../flows/scenario.ts'
+import { CATALOGUE as PRODUCT_CATALOGUE } from '../../../src/features/data-operations.ts'
+import { CATALOGUE, compiled } from '../../conformance/flows/scenario.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -222,7 +222,7 @@ test('a compiled flow is plain JSON, with the functions it calls, and one text',
 })
 
 test('the example that a recorded run carries compiles to the same text today', () => {
-  const recorded = new URL('../../flows/histories/0.1.0-flow-hello.json', import.meta.url)
+  const recorded = new URL('../../conformance/flows/histories/0.1.0-flow-hello.json', import.meta.url)
   const { history } = JSON.parse(readFileSync(recorded, 'utf8'))
   const { data } = history.events[0].workflowExecutionStartedEventAttributes.input.payloads[0]
   const { ir } = JSON.parse(Buffer.from(data, 'base64').toString())

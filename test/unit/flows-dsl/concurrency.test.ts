@@ -2,10 +2,10 @@
 /** Compiling `concurrency`, and the key that an execution is counted by. */
 
 import { describe, expect, test } from 'vitest'
-import { concurrencyKey } from '../../../flows-dsl/concurrency.ts'
+import { concurrencyKey } from '../../../flows-dsl/compile/concurrency.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { faultsOf } from '../../flows/fault-table.ts'
-import { compiled } from '../../flows/scenario.ts'
+import { faultsOf } from '../../conformance/flows/diagnostic-table.ts'
+import { compiled } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const flow = (concurrency: string, more = '') =>

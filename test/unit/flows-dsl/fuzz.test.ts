@@ -3,10 +3,10 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
-import { DIAGNOSTICS } from '../../../flows-dsl/faults.ts'
-import { CATALOGUE } from '../../flows/scenario.ts'
-import { repeated } from '../../support/soak.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
+import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { CATALOGUE } from '../../conformance/flows/scenario.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const options = { catalogue: CATALOGUE }

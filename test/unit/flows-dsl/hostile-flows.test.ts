@@ -4,8 +4,8 @@
 import { describe, expect, it } from 'vitest'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
-import type { Simulation } from '../../../flows-dsl/simulator/simulation.ts'
-import { compiled, INFO, START_MS } from '../../flows/scenario.ts'
+import type { Simulation } from '../../../flows-dsl/simulator/types.ts'
+import { compiled, INFO, START_MS } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const run = (body: string, simulation: Simulation = {}) => simulate(compiled(HEAD + body), simulation)

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
-import type { Simulation } from '../../../flows-dsl/simulator/simulation.ts'
-import { compiled } from '../../flows/scenario.ts'
+import type { Simulation } from '../../../flows-dsl/simulator/types.ts'
+import { compiled } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: pets, name: adopt, version: '1.0.0' }\n"
 const lived = (source: string, simulation: Simulation = {}) =>

@@ -4,11 +4,11 @@
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json, TaskNode } from '../../../flows-dsl/ir.ts'
+import type { Command } from '../../../flows-dsl/machine/environment.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
-import type { Command } from '../../../flows-dsl/machine/surroundings.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
-import type { Simulation } from '../../../flows-dsl/simulator/simulation.ts'
-import { compiled, INFO } from '../../flows/scenario.ts'
+import type { Simulation } from '../../../flows-dsl/simulator/types.ts'
+import { compiled, INFO } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const run = (tasks: string, simulation: Simulation = {}) => simulate(compiled(`${HEAD}${tasks}`), simulation)

@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { trace } from '../../flows/scenario.ts'
-import { repeated } from '../../support/soak.ts'
+import { trace } from '../../conformance/flows/scenario.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 const HEAD = { document: { dsl: '1.0.3', namespace: 'n', name: 'x', version: '1.0.0' } }
 

@@ -4,10 +4,10 @@
 import { describe, expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Command } from '../../../flows-dsl/machine/environment.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
-import type { Command } from '../../../flows-dsl/machine/surroundings.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
-import { compiled, INFO } from '../../flows/scenario.ts'
+import { compiled, INFO } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 

@@ -6,9 +6,9 @@
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
 import { clip, utf8Length } from '../../../flows-dsl/json.ts'
-import { type Effects, runFlow } from '../../../flows-dsl/run.ts'
+import { type Effects, runFlow } from '../../../flows-dsl/machine/driver.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
-import { compiled, START_MS, trace } from '../../flows/scenario.ts'
+import { compiled, START_MS, trace } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const INFO = { id: 'run-1', started_at: '2026-01-02T03:04:05.000Z' }

@@ -2,8 +2,8 @@
 /** When a flow runs by itself, how it tells expressions from texts, and what its schemas may say. */
 
 import { expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
-import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
+import { CATALOGUE, compiled, trace } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const DO = '\ndo: [{ a: { set: {} } }]'

@@ -2,9 +2,9 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { newBudget } from '../../../flows-dsl/expression/budget.ts'
-import { matches, patternError } from '../../../flows-dsl/schema/pattern.ts'
-import { repeated } from '../../support/soak.ts'
+import { newBudget } from '../../../flows-dsl/budget.ts'
+import { matches, patternError } from '../../../flows-dsl/json-schema/pattern.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 const atom = fc.constantFrom(
   'a',

@@ -3,9 +3,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { newBudget } from '../../../flows-dsl/expression/budget.ts'
+import { newBudget } from '../../../flows-dsl/budget.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
-import { schemaErrors } from '../../../flows-dsl/schema/validate.ts'
+import { schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
 
 const NAMES = ['a', 'b', 'c', 'ab']
 const name = fc.constantFrom(...NAMES)

@@ -6,10 +6,16 @@ import { describe, expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { Machine } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
-import { type Mocks, SimulationInvalid } from '../../../flows-dsl/simulator/simulation.ts'
-import { type Case, compiled, isSimulated, type SimulatedCase, trace } from '../../flows/scenario.ts'
+import { type Mocks, SimulationInvalid } from '../../../flows-dsl/simulator/types.ts'
+import {
+  type Case,
+  compiled,
+  isSimulated,
+  type SimulatedCase,
+  trace,
+} from '../../conformance/flows/scenario.ts'
 
-const CORPUS = new URL('../../flows/corpus/', import.meta.url)
+const CORPUS = new URL('../../conformance/flows/corpus/', import.meta.url)
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const read = (file: string) => readFileSync(new URL(file, CORPUS), 'utf8')
 

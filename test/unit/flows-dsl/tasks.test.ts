@@ -2,10 +2,10 @@
 /** Compiling `for`, `fork`, `try`, `raise` and `emit`: every fault at its place, variables only where they are. */
 
 import { describe, expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { canonical } from '../../../flows-dsl/ir.ts'
-import { faultsOf, HEAD, table } from '../../flows/fault-table.ts'
-import { CATALOGUE, compiled, trace } from '../../flows/scenario.ts'
+import { faultsOf, HEAD, table } from '../../conformance/flows/diagnostic-table.ts'
+import { CATALOGUE, compiled, trace } from '../../conformance/flows/scenario.ts'
 
 const DO = 'do: [{ b: { set: {} } }]'
 const TRY = 'try: [{ b: { set: {} } }]'

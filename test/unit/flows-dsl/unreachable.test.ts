@@ -4,13 +4,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { compile } from '../../../flows-dsl/compile.ts'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
-import { CATALOGUE as PLATFORM } from '../../../src/resources/catalogue.ts'
-import { flowTexts } from '../../flows/generated.ts'
-import { INFO } from '../../flows/scenario.ts'
-import { repeated } from '../../support/soak.ts'
+import { CATALOGUE as PLATFORM } from '../../../src/features/data-operations.ts'
+import { flowTexts } from '../../conformance/flows/generated-flows.ts'
+import { INFO } from '../../conformance/flows/scenario.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const SET = '{ set: { n: 1 } }'
@@ -256,7 +256,7 @@ test('of a definition with a fault there are no warnings, and of many the first 
 })
 
 test('examples have no warnings, and flows of the corpus those that are there on purpose', () => {
-  const warned = ['test/flows/corpus', 'flows-dsl/examples'].flatMap((folder) => {
+  const warned = ['test/conformance/flows/corpus', 'flows-dsl/examples'].flatMap((folder) => {
     const files = readdirSync(folder).filter((one) => /(?<!\.cases)\.yaml$/.test(one))
     return files.flatMap((file) =>
       warningsIn(readFileSync(`${folder}/${file}`, 'utf8')).map(({ pointer }) => `${file} ${pointer}`),

@@ -2,8 +2,8 @@
 /** Compiling `listen`, `run`, `approve`, `compensate` and `onFault`: every fault at its place. */
 
 import { describe, expect, test } from 'vitest'
-import { faultsOf, HEAD, table } from '../../flows/fault-table.ts'
-import { compiled } from '../../flows/scenario.ts'
+import { faultsOf, HEAD, table } from '../../conformance/flows/diagnostic-table.ts'
+import { compiled } from '../../conformance/flows/scenario.ts'
 
 const A = '{ with: { type: a } }'
 const B = '{ with: { type: b } }'

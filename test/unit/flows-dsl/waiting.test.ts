@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
-import { compiled, INFO, START_MS } from '../../flows/scenario.ts'
+import { compiled, INFO, START_MS } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 

@@ -1,0 +1,336 @@
+/** The compile context: reads parts of a definition, reports diagnostics with their location, and compiles values. */
+
+import { AppliedExtensions, Components, secretsIn } from '../components/components.ts'
+import { DiagnosticList } from '../diagnostics/diagnostics.ts'
+import type { Json, Template } from '../ir.ts'
+import type { Expression } from '../jq/expression.ts'
+import { parseExpression } from '../jq/parser/parse.ts'
+import { objectOf } from '../json.ts'
+import {
+  describeNode,
+  type Location,
+  type MapNode,
+  type ScalarNode,
+  type SourceNode,
+  valueAt,
+} from './source-nodes.ts'
+
+/** A platform function and its arguments, by the names that `with` gives them. */
+export interface CatalogueFunction {
+  readonly description: string
+  readonly required: readonly string[]
+  readonly optional: readonly string[]
+  /** Short and idempotent, so an execution may call it inline, without an activity task of its own. */
+  readonly local?: true
+  /** Persists its arguments where others can read them: they must not contain a secret. */
+  readonly stores?: true
+}
+
+export type Catalogue = Readonly<Record<string, CatalogueFunction>>
+
+/** The variables that each kind of expression sees (OWS 1.0 "Runtime expression arguments"), besides `$secrets`. */
+export const SCOPES = {
+  flowInput: ['workflow', 'runtime'],
+  flowOutput: ['context', 'workflow', 'runtime'],
+  taskInput: ['context', 'task', 'workflow', 'runtime'],
+  task: ['context', 'input', 'task', 'workflow', 'runtime'],
+  taskExport: ['context', 'input', 'output', 'task', 'workflow', 'runtime'],
+} as const satisfies Record<string, readonly string[]>
+
+type Variables = readonly string[]
+
+/** Names that a task cannot give to a variable of its own. `authorization` is part of OWS, but not yet supported. */
+export const RESERVED: Variables = [
+  'context',
+  'input',
+  'output',
+  'task',
+  'workflow',
+  'runtime',
+  'secrets',
+  'authorization',
+]
+export const VARIABLE = '^[A-Za-z_][A-Za-z0-9_]*$'
+
+const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
+
+/** The state of compiling one definition. Methods that read return undefined after reporting a diagnostic. */
+export class CompileContext extends DiagnosticList {
+  readonly catalogue: Catalogue
+  /** Names of the functions that the definition calls and of the secrets that it reads. */
+  readonly functions = new Set<string>()
+  readonly secrets = new Set<string>()
+  /** The components under `use` (components/use.ts), declared before anything refers to them. */
+  readonly components: Components = new Components(this)
+  declaredSecrets: readonly string[] = []
+  readonly extensions = new AppliedExtensions()
+  /** In loose mode (`evaluate.mode`), plain text is an expression, too. */
+  isLoose = false
+  #only: Variables | undefined
+  #locals: Variables = []
+
+  constructor(catalogue: Catalogue) {
+    super()
+    this.catalogue = catalogue
+  }
+
+  /** Compiles something below a task that defines variables; expressions compiled meanwhile may refer to them. */
+  withVariables<T>(variables: Variables, compile: () => T): T {
+    return this.#withLocals([...new Set([...this.#locals, ...variables])], compile)
+  }
+
+  /** Compiles a component, which does not see the variables of the tasks that use it. */
+  isolated<T>(compile: () => T): T {
+    return this.#withLocals([], compile)
+  }
+
+  #withLocals<T>(locals: Variables, compile: () => T): T {
+    const before = this.#locals
+    this.#locals = locals
+    const result = compile()
+    this.#locals = before
+    return result
+  }
+
+  /** Compiles something that sees these variables and no others, not even `$secrets`. */
+  onlyVariables<T>(variables: Variables, compile: () => T): T {
+    this.#only = variables
+    const result = compile()
+    this.#only = undefined
+    return result
+  }
+
+  map(value: SourceNode, what: string): MapNode | undefined {
+    if (value.kind === 'map') return value
+    return this.report('wrong_type', value, `${what} must be a mapping; it is ${describeNode(value)}.`)
+  }
+
+  /** The mapping at a key, if the key is there. */
+  optionalMap(map: MapNode, key: string): MapNode | undefined {
+    const value = valueAt(map, key)
+    return value && this.map(value, `\`${key}\``)
+  }
+
+  requiredMap(map: MapNode, what: string, key: string): MapNode | undefined {
+    const value = this.required(map, what, key)
+    return value && this.map(value, `\`${key}\``)
+  }
+
+  text(value: SourceNode, what: string): string | undefined {
+    if (value.kind === 'scalar' && typeof value.value === 'string') return value.value
+    const quote =
+      value.kind === 'scalar' && value.value !== null ? `Put it in quotes: '${value.value}'.` : undefined
+    return this.report('wrong_type', value, `${what} must be a string; it is ${describeNode(value)}.`, quote)
+  }
+
+  /** The string at a key, if the key is there. */
+  optionalText(map: MapNode, key: string): string | undefined {
+    const value = valueAt(map, key)
+    return value && this.text(value, `\`${key}\``)
+  }
+
+  /** The name of a variable that a task defines, without `$`. */
+  variable(map: MapNode, key: string, fallback: string): string {
+    const given = valueAt(map, key)
+    const name = given && this.text(given, `\`${key}\``)
+    if (given === undefined || name === undefined) return fallback
+    if (RESERVED.includes(name)) {
+      this.report('value_invalid', given, `There is a variable $${name} already; choose another name.`)
+    } else if (!new RegExp(VARIABLE).test(name)) {
+      const hint = name.startsWith('$') ? 'Write it without the `$`.' : undefined
+      this.report('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
+    } else return name
+    return fallback
+  }
+
+  /** An integer from `min` to `max`. */
+  integer(
+    value: SourceNode,
+    what: string,
+    min = Number.MIN_SAFE_INTEGER,
+    max = Infinity,
+  ): number | undefined {
+    const count = value.kind === 'scalar' ? value.value : undefined
+    if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < min) {
+      const range = min === Number.MIN_SAFE_INTEGER ? '' : `, ${min} or more`
+      const code = typeof count === 'number' ? 'value_invalid' : 'wrong_type'
+      return this.report(code, value, `${what} must be a whole number${range}.`)
+    }
+    return count <= max ? count : this.report('value_invalid', value, `${what} must be at most ${max}.`)
+  }
+
+  /** The boolean at a key, or the fallback. */
+  boolean(map: MapNode, key: string, fallback: boolean): boolean | undefined {
+    const given = valueAt(map, key)
+    if (given === undefined) return fallback
+    if (given.kind === 'scalar' && typeof given.value === 'boolean') return given.value
+    return this.report('wrong_type', given, `\`${key}\` must be true or false.`)
+  }
+
+  /** One of several words, or the first of them if the key is not there. */
+  choice<Word extends string>(
+    map: MapNode,
+    key: string,
+    words: readonly [Word, ...Word[]],
+  ): Word | undefined {
+    return valueAt(map, key) === undefined ? words[0] : this.optionalChoice(map, key, words)
+  }
+
+  /** One of several words, if the key is there. */
+  optionalChoice<Word extends string>(map: MapNode, key: string, words: readonly Word[]): Word | undefined {
+    const given = valueAt(map, key)
+    const text = given && this.text(given, `\`${key}\``)
+    if (given === undefined || text === undefined) return undefined
+    const word = words.find((one) => one === text)
+    return (
+      word ?? this.reportUnknown('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, text, words)
+    )
+  }
+
+  /** The one key of several that a mapping has; a second one is reported. */
+  exclusiveKey<Key extends string>(map: MapNode, what: string, keys: readonly Key[]): Key | undefined {
+    const [found, other] = keys.flatMap((key) => map.entries.find((entry) => entry.key === key) ?? [])
+    if (found !== undefined && other !== undefined) {
+      this.report('value_invalid', other.at, `${what} is \`${found.key}\` and \`${other.key}\` at once.`)
+    }
+    return found?.key as Key | undefined
+  }
+
+  /** Rejects unknown keys. `unsupported` are keys of the language that this release does not support. */
+  keys(map: MapNode, what: string, known: readonly string[], unsupported: readonly string[] = []): void {
+    for (const { key, at } of map.entries) {
+      if (known.includes(key)) continue
+      if (unsupported.includes(key)) {
+        const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
+        this.report('unsupported_feature', at, message)
+      } else
+        this.reportUnknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
+    }
+  }
+
+  required(map: MapNode, what: string, key: string): SourceNode | undefined {
+    return valueAt(map, key) ?? this.report('missing_key', map, `${what} needs the key \`${key}\`.`)
+  }
+
+  /** A condition: a boolean, or an expression with or without `${ }`. */
+  condition(value: SourceNode, what: string, variables: Variables): Expression | undefined {
+    if (value.kind === 'scalar' && typeof value.value === 'boolean')
+      return { op: 'literal', value: value.value }
+    return this.text(value, what) === undefined ? undefined : this.expression(value as ScalarNode, variables)
+  }
+
+  /** The condition at a key, if the key is there. */
+  optionalCondition(map: MapNode, key: string, variables: Variables): Expression | undefined {
+    const value = valueAt(map, key)
+    return value && this.condition(value, `\`${key}\``, variables)
+  }
+
+  /** A filter (`from`, `as`): a string is an expression, with or without `${ }`; anything else is a template. */
+  filter(value: SourceNode, variables: Variables): Template | undefined {
+    if (value.kind !== 'scalar' || typeof value.value !== 'string') return this.template(value, variables)
+    const expression = this.expression(value, variables)
+    return expression && { expression }
+  }
+
+  /** A string that may be an expression. */
+  textTemplate(value: SourceNode, what: string): Template | undefined {
+    return this.text(value, what) === undefined ? undefined : this.template(value, SCOPES.task)
+  }
+
+  /** A mapping, or one expression that yields a mapping. */
+  mapTemplate(value: SourceNode, what: string): Template | undefined {
+    const map = isExpression(value) ? value : this.map(value, what)
+    return map && this.template(map, SCOPES.task)
+  }
+
+  /** A value in which strings of the form `${ … }` are expressions. */
+  template(value: SourceNode, variables: Variables): Template | undefined {
+    if (value.kind === 'list') return this.#list(value.items, variables)
+    if (value.kind === 'map') return this.fields(value, variables)
+    if (value.kind === 'refused') return undefined
+    if (typeof value.value !== 'string') return { literal: value.value }
+    if (!value.value.includes('${')) return this.#plain(value, value.value, variables)
+    if (WHOLE.test(value.value)) {
+      const expression = this.expression(value, variables)
+      return expression && { expression }
+    }
+    const at = value.locationOf(value.value.indexOf('${'))
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+    const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
+    return this.report('expression_partial', at, 'An expression must be the whole of the string.', hint)
+  }
+
+  /** A text without `${ }`. In loose mode it yields its value as an expression, or itself if that fails. */
+  #plain(value: ScalarNode, text: string, variables: Variables): Template | undefined {
+    const names = this.#visible(variables)
+    if (!this.isLoose || 'offset' in parseExpression(text, names)) return { literal: text }
+    const parsed = parseExpression(`try (${text}\n) catch ${JSON.stringify(text)}`, names)
+    if (!('op' in parsed)) return { literal: text }
+    return this.#checkSecrets(parsed, value) ? { expression: parsed } : undefined
+  }
+
+  #list(values: readonly SourceNode[], variables: Variables): Template | undefined {
+    const items = values.map((item) => this.template(item, variables))
+    const array = items.filter((item) => item !== undefined)
+    if (array.length < items.length) return undefined
+    const plain = array.filter((item) => 'literal' in item)
+    return plain.length === array.length ? { literal: plain.map((item) => item.literal) } : { array }
+  }
+
+  /** A template that is a mapping. */
+  fields(map: MapNode, variables: Variables): Template | undefined {
+    const fields = map.entries.map(({ key, value }) => [key, this.template(value, variables)] as const)
+    const object: (readonly [string, Template])[] = []
+    const plain: (readonly [string, Json])[] = []
+    for (const [key, field] of fields) {
+      if (field === undefined) return undefined
+      object.push([key, field])
+      if ('literal' in field) plain.push([key, field.literal])
+    }
+    return plain.length === object.length ? { literal: objectOf(plain) } : { object }
+  }
+
+  expression(value: ScalarNode, variables: Variables): Expression | undefined {
+    const text = String(value.value)
+    const inner = WHOLE.exec(text)?.[1]
+    const parsed = parseExpression(inner ?? text, this.#visible(variables))
+    if ('op' in parsed) return this.#checkSecrets(parsed, value) ? parsed : undefined
+    const start = inner === undefined ? 0 : text.indexOf('${') + 2
+    return this.report(
+      'expression_invalid',
+      value.locationOf(start + parsed.offset),
+      parsed.message,
+      parsed.hint,
+    )
+  }
+
+  /** Records that the flow reads a secret. @returns false if the secret is not declared */
+  secret(name: string, at: Location): boolean {
+    if (this.declaredSecrets.includes(name)) {
+      this.secrets.add(name)
+      return true
+    }
+    const message = `The secret \`${name}\` is not declared in \`use.secrets\`.`
+    this.reportUnknown('unknown_reference', at, message, name, this.declaredSecrets)
+    return false
+  }
+
+  #visible(variables: Variables): Variables {
+    return this.#only ?? [...variables, 'secrets', ...this.#locals]
+  }
+
+  /** Every secret must be read by its literal name, so that a flow's secrets are known before it runs. */
+  #checkSecrets(expression: Expression, at: Location): boolean {
+    const { names, others } = secretsIn(expression)
+    if (others) {
+      const hint = 'Write $secrets.name; the name must be known before the flow runs.'
+      this.report('secret_not_named', at, 'A secret is read by its name alone.', hint)
+    }
+    return names.map((name) => this.secret(name, at)).every(Boolean) && !others
+  }
+}
+
+/** A string that contains an expression. */
+export function isExpression(value: SourceNode): value is ScalarNode & { readonly value: string } {
+  return value.kind === 'scalar' && typeof value.value === 'string' && value.value.includes('${')
+}

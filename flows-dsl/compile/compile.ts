@@ -1,0 +1,287 @@
+/** Compiles the YAML text of a definition. The only file that reads YAML, and so never part of a workflow. */
+
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+} from 'yaml'
+import {
+  type Diagnostic,
+  type DiagnosticCode,
+  DiagnosticList,
+  formatDiagnostics,
+} from '../diagnostics/diagnostics.ts'
+import { type Lost, lostIn } from '../graph/reachability.ts'
+import type { FlowIR, TaskNode } from '../ir.ts'
+import { pointerTo, utf8Length } from '../json.ts'
+import { type Catalogue, CompileContext } from './compile-context.ts'
+import { compileDefinition } from './definition.ts'
+import { type Location, type MapEntry, nodeAt, type RejectedNode, type SourceNode } from './source-nodes.ts'
+
+export type { Catalogue } from './compile-context.ts'
+
+/** Sizes are bytes of UTF-8; depth counts mappings and lists within each other. */
+export interface CompileOptions {
+  readonly catalogue: Catalogue
+  readonly sizeBytesMax?: number
+  readonly depthMax?: number
+}
+
+/** `definition` maps JSON pointers to source locations (`nodeAt`). */
+interface Flow {
+  readonly ir: FlowIR
+  readonly definition: SourceNode
+  readonly faults: readonly []
+  /** Diagnostics of suspicious code that do not prevent publishing. */
+  readonly warnings: readonly Diagnostic[]
+}
+
+interface NoFlow {
+  readonly ir: undefined
+  readonly definition: undefined
+  readonly faults: readonly Diagnostic[]
+  readonly warnings: readonly []
+}
+
+export type Compiled = Flow | NoFlow
+
+const SIZE_BYTES_MAX = 262_144
+const DEPTH_MAX = 64
+/** About eight per line; each costs about 10 µs of blocking CPU time. */
+const LEXEMES_MAX = 50_000
+const SYNTAX_ERRORS_MAX = 20
+const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
+
+/**
+ * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
+ * @returns the compiled flow with its warnings, or its diagnostics (the first 100 of either) in source order; never throws
+ */
+export function compile(source: string, options: CompileOptions): Compiled {
+  const context = new CompileContext(options.catalogue)
+  const root = checkSize(source, options, context)
+    ? new SourceReader(source, options, context).read()
+    : undefined
+  const ir = root && compileDefinition(root, context)
+  if (root !== undefined && ir !== undefined && context.diagnostics.length === 0)
+    return { ir, definition: root, faults: [], warnings: formatDiagnostics(warningsOf(ir, root), source) }
+  return {
+    ir: undefined,
+    definition: undefined,
+    faults: formatDiagnostics(context.diagnostics, source),
+    warnings: [],
+  }
+}
+
+function checkSize(
+  source: string,
+  { sizeBytesMax = SIZE_BYTES_MAX }: CompileOptions,
+  context: CompileContext,
+): boolean {
+  // A text has at least as many bytes as UTF-16 units, so the large ones need no counting.
+  if (source.length <= sizeBytesMax && utf8Length(source) <= sizeBytesMax) return true
+  const start = { line: 1, column: 1, pointer: '' }
+  context.report('source_too_large', start, `The definition is larger than ${sizeBytesMax} bytes.`)
+  return false
+}
+
+/** Parses one source: tokens, then documents, then source nodes. */
+class SourceReader {
+  readonly #source: string
+  readonly #context: CompileContext
+  readonly #depthMax: number
+  readonly #lines = new LineCounter()
+
+  constructor(source: string, { depthMax = DEPTH_MAX }: CompileOptions, context: CompileContext) {
+    this.#source = source
+    this.#depthMax = depthMax
+    this.#context = context
+    // Counted here, since the parser misses the line breaks within some scalars that are not valid.
+    for (let start = 0; start >= 0; start = source.indexOf('\n', start) + 1 || -1)
+      this.#lines.addNewLine(start)
+  }
+
+  /** The definition as data with places, or nothing where the text as a whole is at fault. */
+  read(): SourceNode | undefined {
+    const tokens = this.#tokens()
+    return tokens && this.#root(tokens)
+  }
+
+  /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
+  #tokens(): CST.Token[] | undefined {
+    const parser = new Parser()
+    const tokens: CST.Token[] = []
+    let lexemes = 0
+    for (const lexeme of new Lexer().lex(this.#source)) {
+      tokens.push(...parser.next(lexeme))
+      lexemes += 1
+      if (lexemes > LEXEMES_MAX) {
+        const message = `The definition has more than ${LEXEMES_MAX} words and signs; long lists belong into its input.`
+        return this.#context.report('source_too_large', this.#place(parser.offset, ''), message)
+      }
+      if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
+      const at = this.#place(parser.offset, '')
+      return this.#context.report('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)
+    }
+    tokens.push(...parser.end())
+    return tokens
+  }
+
+  #root(tokens: readonly CST.Token[]): SourceNode | undefined {
+    const documents = this.#documents(tokens)
+    const [first, second] = documents
+    if (documents.length === 0 || first === undefined) return undefined
+    if (second !== undefined) {
+      const message = 'A definition must be one YAML document.'
+      return this.#context.report('yaml_multiple_documents', this.#place(second.range[0], ''), message)
+    }
+    if (first.directives?.yaml.explicit) {
+      const message = 'The version of YAML is 1.2 and cannot be chosen.'
+      return this.#context.report('yaml_directive_refused', this.#place(0, ''), message)
+    }
+    return this.#located(first.contents, '', { line: 1, column: 1, pointer: '' })
+  }
+
+  /** At most two documents, and none where the YAML is not valid. */
+  #documents(tokens: readonly CST.Token[]): Document.Parsed[] {
+    const composer = new Composer({ uniqueKeys: false, prettyErrors: false })
+    // Errors of the library carry stack traces; a bomb of them would cost seconds.
+    Object.assign(composer, {
+      onError: (at: unknown, _code: string, message: string) => this.#syntax(at, message),
+    })
+    const documents: Document.Parsed[] = []
+    try {
+      for (const document of composer.compose(tokens, true, this.#source.length)) {
+        if (documents.push(document as Document.Parsed) === 2) break
+      }
+    } catch (error) {
+      if (!(error instanceof TooManyDiagnostics)) throw error
+    }
+    return this.#context.diagnostics.length === 0 ? documents : []
+  }
+
+  /** The library catches what is thrown here and reports it as one more error, hence the look before. */
+  #syntax(at: unknown, message: string): void {
+    if (this.#context.diagnostics.length >= SYNTAX_ERRORS_MAX) throw new TooManyDiagnostics()
+    const place = this.#place(offsetOf(at), '')
+    const line = this.#source.slice(this.#lines.lineStarts[place.line - 1]).split('\n', 1)[0] ?? ''
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+    const hint = line.includes('${') ? "Put expressions in quotes: '${ … }'." : undefined
+    this.#context.report('yaml_syntax', place, `${message.replace(/\.$/, '')}.`, hint)
+  }
+
+  #located(node: unknown, pointer: string, fallback: Location): SourceNode {
+    const place = isNode(node) && node.range ? this.#place(node.range[0], pointer) : { ...fallback, pointer }
+    if (isAlias(node) || (isNode(node) && 'anchor' in node && node.anchor !== undefined)) {
+      return this.#refused('yaml_alias_refused', place, 'Anchors and aliases are not allowed.')
+    }
+    if (isMap(node)) return { kind: 'map', ...place, entries: this.#entries(node.items, pointer, place) }
+    if (isSeq(node)) {
+      const items = node.items.map((item, index) => this.#located(item, pointerTo(pointer, index), place))
+      return { kind: 'list', ...place, items }
+    }
+    return this.#scalar(node, place)
+  }
+
+  #entries(items: readonly unknown[], pointer: string, place: Location): MapEntry[] {
+    const seen = new Set<string>()
+    const entries: MapEntry[] = []
+    for (const item of items) {
+      const key = isPair(item) ? item.key : undefined
+      const at = isNode(key) && key.range ? this.#place(key.range[0], pointer) : place
+      const name = isScalar(key) && key.anchor === undefined ? key.value : undefined
+      if (typeof name !== 'string') {
+        this.#badKey(key, at)
+        continue
+      }
+      const inner = pointerTo(pointer, name)
+      const here = { ...at, pointer: inner }
+      const value = this.#located(isPair(item) ? item.value : null, inner, here)
+      if (seen.has(name)) this.#context.report('yaml_duplicate_key', here, `\`${name}\` stands here twice.`)
+      else entries.push({ key: name, at: here, value })
+      seen.add(name)
+    }
+    return entries
+  }
+
+  #badKey(key: unknown, at: Location): void {
+    if (isAlias(key) || (isScalar(key) && key.anchor !== undefined)) {
+      this.#context.report('yaml_alias_refused', at, 'Anchors and aliases are not allowed.')
+    } else {
+      const hint = isScalar(key) ? `Put it in quotes: '${key.source ?? String(key.value)}'.` : undefined
+      this.#context.report('yaml_key_not_string', at, 'A key must be a string.', hint)
+    }
+  }
+
+  #scalar(node: unknown, place: Location): SourceNode {
+    const value = isScalar(node) ? node.value : null
+    const locationOf = (offset: number) => this.#within(node as Node | null, String(value), offset, place)
+    if (value === null || typeof value === 'string' || typeof value === 'boolean') {
+      return { kind: 'scalar', ...place, value, locationOf }
+    }
+    if (typeof value === 'number' && Number.isFinite(value))
+      return { kind: 'scalar', ...place, value, locationOf }
+    return this.#refused('yaml_value_not_json', place, 'Only values that JSON has are allowed.')
+  }
+
+  #refused(code: DiagnosticCode, place: Location, message: string): RejectedNode {
+    this.#context.report(code, place, message)
+    return { kind: 'refused', ...place }
+  }
+
+  /** Exact where the source holds the value letter by letter, which escapes and folded texts do not. */
+  #within(node: Node | null, value: string, offset: number, place: Location): Location {
+    if (!node?.range) return place
+    const start = this.#source.slice(node.range[0], node.range[1]).indexOf(value)
+    return start < 0 ? place : this.#place(node.range[0] + start + offset, place.pointer)
+  }
+
+  #place(offset: number, pointer: string): Location {
+    const { line, col } = this.#lines.linePos(Math.max(0, offset))
+    return { line: Math.max(1, line), column: Math.max(1, col), pointer }
+  }
+}
+
+/** Documents and scalars stand on the stack of the parser too. */
+function depthOf(stack: readonly CST.Token[]): number {
+  return stack.filter(({ type }) => COLLECTIONS.includes(type)).length
+}
+
+/** Ends the composing of a source that has nothing but errors. */
+class TooManyDiagnostics extends Error {}
+
+/** Errors of the composer point at an offset, a range, or a token. */
+function offsetOf(at: unknown): number {
+  if (typeof at === 'number') return at
+  if (Array.isArray(at)) return Number(at[0])
+  return typeof at === 'object' && at !== null && 'offset' in at ? Number(at.offset) : 0
+}
+
+/** @param definition what the flow was compiled from */
+function warningsOf(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
+  const list = new DiagnosticList()
+  for (const lost of lostIn(ir)) tellLost(lost, definition, list)
+  return list.diagnostics
+}
+
+function tellLost({ pointer, name, before }: Lost, definition: SourceNode, list: DiagnosticList): void {
+  const { line, column } = nodeAt(definition, pointer)?.at ?? definition
+  const message = `No way leads to \`${name}\`: \`${before.name}\` before it ${whyNot(before)}.`
+  list.report('task_unreachable', { line, column, pointer }, message, 'Name it in a `then`, or leave it out.')
+}
+
+/** Why a task does not go on to the next one. */
+function whyNot({ kind, next }: TaskNode): string {
+  if (kind === 'raise') return 'always raises an error'
+  if (kind === 'switch') return 'leads elsewhere whatever holds'
+  return next === undefined || next === 'continue' ? 'never goes on' : `says \`then: ${next}\``
+}

@@ -1,0 +1,48 @@
+/** Compiles the concurrency limit of a flow (an extension of ours) and computes the key of an execution. */
+
+import { newBudget } from '../budget.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import { type Concurrency, fill, type Json } from '../ir.ts'
+import { evaluate } from '../jq/evaluate.ts'
+import type { CompileContext } from './compile-context.ts'
+import { type MapNode, valueAt } from './source-nodes.ts'
+
+const KEYS = ['limit', 'key', 'onLimit', 'holdWhileWaiting']
+export const CONCURRENCY_MAX = 10_000
+export const ON_LIMIT = ['queue', 'refuse', 'cancel_running'] as const
+const KEY_CHARS_MAX = 200
+
+export function compileConcurrency(flow: MapNode, context: CompileContext): Concurrency | undefined {
+  const map = context.optionalMap(flow, 'concurrency')
+  if (map === undefined) return undefined
+  context.keys(map, '`concurrency`', KEYS)
+  const at = context.required(map, '`concurrency`', 'limit')
+  const limit = at && context.integer(at, '`limit`', 1, CONCURRENCY_MAX)
+  const given = valueAt(map, 'key')
+  // The key is computed before the execution exists, from the input alone.
+  const key = given && context.onlyVariables(['input'], () => context.template(given, ['input']))
+  const onLimit = context.choice(map, 'onLimit', ON_LIMIT)
+  const holds = context.boolean(map, 'holdWhileWaiting', true)
+  if (limit === undefined || onLimit === undefined || holds === undefined) return undefined
+  return { limit, onLimit, ...(key !== undefined && { key }), ...(!holds && { holdWhileWaiting: false }) }
+}
+
+/**
+ * The concurrency key of an execution with this input; empty if the flow has no key.
+ * @throws FlowError (expression) if the key fails, is no text, number or boolean, or is too long
+ */
+export function concurrencyKey({ key }: Concurrency, input: Json, nowMs: number): string {
+  if (key === undefined) return ''
+  const environment = { variables: { input }, nowMs }
+  const budget = newBudget()
+  const value = fill(key, (expression) => evaluate(expression, input, environment, budget))
+  if (value === null || typeof value === 'object') throw invalidKey('yields no text, number or boolean')
+  const text = String(value)
+  // PostgreSQL text cannot contain NUL.
+  if (text.length > KEY_CHARS_MAX || text.includes('\u0000'))
+    throw invalidKey(`has more than ${KEY_CHARS_MAX} characters, or NUL`)
+  return text
+}
+
+const invalidKey = (why: string) =>
+  new FlowError(ERRORS.expression, `The key of \`concurrency\` ${why}.`, '/concurrency/key')

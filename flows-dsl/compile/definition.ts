@@ -1,0 +1,119 @@
+/** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
+
+import { compileUnused, compileUse } from '../components/use.ts'
+import { type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
+import { omitUndefined } from '../json.ts'
+import { type CompileContext, SCOPES } from './compile-context.ts'
+import { compileConcurrency } from './concurrency.ts'
+import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
+import { computeFacts } from './facts.ts'
+import { compileSchedule } from './schedule.ts'
+import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
+import { compileOnFault, compileTasks } from './task-list.ts'
+
+const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
+const MODES = ['strict', 'loose']
+const KEYS = [
+  'document',
+  'input',
+  'use',
+  'schedule',
+  'concurrency',
+  'evaluate',
+  'timeout',
+  'onFault',
+  'output',
+  'do',
+]
+/** Every execution carries the compiled flow, and a Temporal payload holds at most 2 MB. */
+const COMPILED_MAX = 1_048_576
+const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
+const OPTIONAL = ['title', 'summary'] as const
+/** Mappings with arbitrary content. */
+const FREE = ['tags', 'metadata']
+const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+export const SEMVER =
+  '^(?:0|[1-9]\\d*)(?:\\.(?:0|[1-9]\\d*)){2}(?:-[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?(?:\\+[0-9A-Za-z.-]+)?$'
+
+/** Compiles a whole definition. The result is valid only if `context` has no diagnostics. */
+export function compileDefinition(source: SourceNode, context: CompileContext): FlowIR | undefined {
+  const flow = context.map(source, 'A definition')
+  if (flow === undefined) return undefined
+  context.keys(flow, 'a definition', KEYS)
+  context.isLoose = isLoose(flow, context)
+  const document = compileDocument(flow, context)
+  compileUse(flow, context)
+  const options = {
+    input: compileInput(flow, SCOPES.flowInput, context),
+    output: compileOutput(flow, SCOPES.flowOutput, context),
+    schedule: compileSchedule(flow, context),
+    concurrency: compileConcurrency(flow, context),
+    timeoutMs: compileFlowTimeout(flow, context),
+    onFault: compileOnFault(flow, context),
+    secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
+  }
+  const list = context.required(flow, 'A definition', 'do')
+  const tasks = list && compileTasks(list, context)
+  const used = { functions: [...context.functions], secrets: [...context.secrets] }
+  compileUnused(context)
+  if (document === undefined || tasks === undefined || context.diagnostics.length > 0) return undefined
+  const ir = { ir_version: 1, semantics: 1, document, ...omitUndefined(options), do: tasks } as const
+  if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) {
+    const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
+    const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
+    return context.report('compiled_too_large', source, message, hint)
+  }
+  return { ...ir, facts: computeFacts(tasks, used) }
+}
+
+function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {
+  const map = context.requiredMap(flow, 'A definition', 'document')
+  if (map === undefined) return undefined
+  context.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
+  for (const key of FREE) context.optionalMap(map, key)
+  const [dsl, namespace, name, version] = REQUIRED.map((key) => compileDocumentText(map, key, context))
+  const [title, summary] = OPTIONAL.map((key) => context.optionalText(map, key))
+  if (dsl === undefined || namespace === undefined || name === undefined || version === undefined)
+    return undefined
+  return { dsl, namespace, name, version, ...omitUndefined({ title, summary }) }
+}
+
+function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], context: CompileContext) {
+  const value = context.required(map, '`document`', key)
+  const text = value && context.text(value, `\`${key}\``)
+  if (value === undefined || text === undefined) return undefined
+  if (key === 'dsl' && !VERSIONS.includes(text)) {
+    const message = `Version \`${text}\` of the language is not supported.`
+    return context.reportUnknown('dsl_version_unsupported', value, message, text, VERSIONS)
+  }
+  if (key === 'version' && !new RegExp(SEMVER).test(text)) {
+    return context.report('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')
+  }
+  if ((key === 'name' || key === 'namespace') && !NAME.test(text)) {
+    const message = `\`${key}\` must be 1 to 63 letters, digits and inner hyphens.`
+    return context.report('value_invalid', value, message)
+  }
+  return text
+}
+
+/**
+ * Whether `evaluate.mode` is loose: every text is an expression, and stands for itself if it cannot be evaluated. In
+ * strict mode, the default, an expression is written as `${ }`, except in conditions and filters.
+ */
+function isLoose(flow: MapNode, context: CompileContext): boolean {
+  const map = context.optionalMap(flow, 'evaluate')
+  if (map === undefined) return false
+  context.keys(map, '`evaluate`', ['language', 'mode'])
+  const language = context.optionalText(map, 'language')
+  if (language !== undefined && language !== 'jq') {
+    const message = `Expressions in \`${language}\` are not supported.`
+    const at = valueAt(map, 'language') ?? map
+    context.report('unsupported_feature', at, message, 'The language of expressions is jq.')
+  }
+  const mode = context.optionalText(map, 'mode')
+  if (mode !== undefined && !MODES.includes(mode)) {
+    const at = valueAt(map, 'mode') ?? map
+    context.reportUnknown('value_invalid', at, `There is no mode \`${mode}\`.`, mode, MODES)
+  }
+  return mode === 'loose'
+}

@@ -1,0 +1,107 @@
+/** Parses and formats durations (OWS 1.0 "Duration", ISO 8601). */
+
+import { isObject, type Json, type JsonObject } from '../json.ts'
+import type { CompileContext } from './compile-context.ts'
+import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
+
+const UNIT_MS = {
+  days: 86_400_000,
+  hours: 3_600_000,
+  minutes: 60_000,
+  seconds: 1_000,
+  milliseconds: 1,
+} as const
+type Unit = keyof typeof UNIT_MS
+const UNITS = Object.keys(UNIT_MS) as Unit[]
+
+export const DURATION_MS_MAX = 365 * UNIT_MS.days
+
+/** ISO 8601 without years and months, which have no fixed length. */
+const ISO = /^P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?$/
+
+/** A duration from `minMs` to 365 days, in milliseconds. */
+export function durationIn(
+  given: SourceNode,
+  what: string,
+  minMs: 0 | 1,
+  context: CompileContext,
+): number | undefined {
+  const durationMs = given.kind === 'map' ? compileParts(given, context) : compileIso(given, context)
+  if (durationMs === undefined || (durationMs >= minMs && durationMs <= DURATION_MS_MAX)) return durationMs
+  const least = minMs === 0 ? '0' : '1 millisecond'
+  return context.report('duration_invalid', given, `${what} must be between ${least} and 365 days.`)
+}
+
+/** The duration at a key in milliseconds, if the key is there. */
+export function optionalDuration(
+  map: MapNode | undefined,
+  key: string,
+  minMs: 0 | 1,
+  context: CompileContext,
+): number | undefined {
+  const value = map && valueAt(map, key)
+  return value && durationIn(value, `\`${key}\``, minMs, context)
+}
+
+/** The length of a duration in data, in milliseconds. Undefined if it is invalid or out of range. */
+export function millisecondsOf(value: Json, minMs: 0 | 1 = 1): number | undefined {
+  const ms = typeof value === 'string' ? parseIso(value) : isObject(value) ? sumParts(value) : undefined
+  return ms !== undefined && ms >= minMs && ms <= DURATION_MS_MAX ? ms : undefined
+}
+
+/** `1 minute 1 second`; zero is `0 seconds`. */
+export function durationText(durationMs: number): string {
+  const parts = UNITS.map((unit) => partText(durationMs, unit)).filter(Boolean)
+  return parts.length === 0 ? '0 seconds' : parts.join(' ')
+}
+
+function compileIso(given: SourceNode, context: CompileContext): number | undefined {
+  const text = context.text(given, 'A duration')
+  if (text === undefined) return undefined
+  const hint = 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
+  return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is no duration.`, hint)
+}
+
+function parseIso(text: string): number | undefined {
+  const found = ISO.exec(text)
+  if (found === null) return undefined
+  const [, weeks = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = found
+  const whole = (Number(weeks) * 7 + Number(days)) * UNIT_MS.days + Number(hours) * UNIT_MS.hours
+  return whole + Number(minutes) * UNIT_MS.minutes + Math.round(Number(seconds) * UNIT_MS.seconds)
+}
+
+const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0
+
+function sumParts(value: JsonObject): number | undefined {
+  let sum = 0
+  for (const [key, count] of Object.entries(value)) {
+    const unit = UNITS.find((one) => one === key)
+    if (unit === undefined || !isCount(count)) return undefined
+    sum += count * UNIT_MS[unit]
+  }
+  return sum
+}
+
+function compileParts(map: MapNode, context: CompileContext): number | undefined {
+  context.keys(map, 'a duration', UNITS)
+  if (map.entries.some(({ key }) => !UNITS.some((unit) => unit === key))) return undefined
+  let sum = 0
+  for (const unit of UNITS) {
+    const given = valueAt(map, unit)
+    if (given === undefined) continue
+    const count = given.kind === 'scalar' ? given.value : undefined
+    if (!isCount(count)) {
+      return context.report('duration_invalid', given, `\`${unit}\` must be a whole number, 0 or more.`)
+    }
+    sum += count * UNIT_MS[unit]
+  }
+  return sum
+}
+
+/** The count of one unit in the remainder that the larger units leave. */
+function partText(durationMs: number, unit: Unit): string {
+  const larger = UNITS[UNITS.indexOf(unit) - 1]
+  const rest = larger === undefined ? durationMs : durationMs % UNIT_MS[larger]
+  const count = Math.floor(rest / UNIT_MS[unit])
+  return count === 0 ? '' : `${count} ${count === 1 ? unit.slice(0, -1) : unit}`
+}

@@ -1,0 +1,124 @@
+/** Computes static facts of a compiled flow: what it calls and reads, and an estimate of its cost. */
+
+import type { EventEstimate, Facts, TaskNode } from '../ir.ts'
+import { compareText } from '../json.ts'
+import type { InlineOption } from '../tasks/task.ts'
+
+/** History events of an empty execution: start, first workflow task, end. */
+const RUN_EVENTS = 5
+
+/**
+ * Events that one task of a kind leaves in the history of Temporal: a call schedules, starts and completes an activity
+ * and has a workflow task of three events after it; a timer has two and the same three. Other kinds leave none.
+ */
+const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
+
+/** An inline call leaves one marker event; one that falls back to an activity leaves those events, too. */
+const LOCAL_EVENTS = 1
+
+/** Task kinds that run their tasks once per item or event. */
+const REPEATING = ['for', 'listen']
+
+const NONE: EventEstimate = { fixed: 0, perItem: 0 }
+
+/**
+ * Computes the facts of a flow's tasks.
+ * @param used names, in any order, of what they call and read
+ */
+export function computeFacts(
+  tasks: readonly TaskNode[],
+  used: Required<Pick<Facts, 'functions' | 'secrets'>>,
+): Facts {
+  const events = sum(tasks.map(eventsOf))
+  return {
+    functions: [...used.functions].sort(compareText),
+    secrets: [...used.secrets].sort(compareText),
+    kinds: [...new Set(kindsOf(tasks))].sort(compareText),
+    events: { ...events, fixed: events.fixed + RUN_EVENTS },
+    fanOut: Math.max(1, ...tasks.map(fanOutOf)),
+  }
+}
+
+function kindsOf(tasks: readonly TaskNode[]): readonly string[] {
+  return tasks.flatMap((task) => [task.kind, ...kindsOf(childrenOf(task))])
+}
+
+/** Estimates the happy path: each task runs once, nothing fails, loops run once per item. */
+function eventsOf(task: TaskNode): EventEstimate {
+  const { kind, body } = task
+  const around = sum(extensionTasks(task).map(eventsOf))
+  const inner = sum(straightOf(body).map(eventsOf))
+  const own = { fixed: isLocal(body) ? LOCAL_EVENTS : (EVENTS[kind] ?? 0), perItem: 0 }
+  if (!REPEATING.includes(kind)) return sum([own, around, inner])
+  const items = itemsOf(body)
+  const all = inner.fixed + inner.perItem
+  const loop = items === undefined ? { fixed: 0, perItem: all } : { fixed: all * items, perItem: 0 }
+  return sum([own, around, loop])
+}
+
+function sum(estimates: readonly EventEstimate[]): EventEstimate {
+  return estimates.reduce(
+    (total, { fixed, perItem }) => ({ fixed: total.fixed + fixed, perItem: total.perItem + perItem }),
+    NONE,
+  )
+}
+
+/** The maximum of tasks that run at the same time. */
+function fanOutOf(task: TaskNode): number {
+  const around = extensionTasks(task).map(fanOutOf)
+  const inner = tasksIn(task.body).map(fanOutOf)
+  const most = Math.max(1, ...around, ...inner)
+  if (task.kind === 'fork')
+    return Math.max(
+      1,
+      ...around,
+      inner.reduce((all, one) => all + one, 0),
+    )
+  return most * concurrencyOf(task.body)
+}
+
+function childrenOf(task: TaskNode): readonly TaskNode[] {
+  return [...extensionTasks(task), ...tasksIn(task.body), ...(task.compensate ?? [])]
+}
+
+function extensionTasks({ extensions = [] }: TaskNode): readonly TaskNode[] {
+  return extensions.flatMap(({ before = [], after = [] }) => [...before, ...after])
+}
+
+/** The tasks of a body that run if nothing fails. */
+function straightOf(body: unknown): readonly TaskNode[] {
+  const { catch: _catch, ...rest } = (body ?? {}) as Record<string, unknown>
+  return tasksIn(rest)
+}
+
+/** All tasks in a body, under any key, except in literal data and expressions. */
+function tasksIn(body: unknown): readonly TaskNode[] {
+  if (Array.isArray(body)) return body.flatMap((one) => (isTask(one) ? [one] : tasksIn(one)))
+  if (typeof body !== 'object' || body === null) return []
+  return Object.entries(body).flatMap(([key, value]) =>
+    key === 'literal' || key === 'expression' ? [] : tasksIn(value),
+  )
+}
+
+function isTask(value: unknown): value is TaskNode {
+  return (
+    typeof value === 'object' && value !== null && 'kind' in value && 'pointer' in value && 'body' in value
+  )
+}
+
+function isLocal(body: unknown): boolean {
+  return Boolean((body as { readonly local?: InlineOption } | undefined)?.local)
+}
+
+function itemsOf(body: unknown): number | undefined {
+  const { in: source } = (body ?? {}) as {
+    readonly in?: { readonly literal?: unknown; readonly array?: unknown[] }
+  }
+  const items = source?.literal ?? source?.array
+  return Array.isArray(items) ? items.length : undefined
+}
+
+function concurrencyOf(body: unknown): number {
+  const { concurrency } = (body ?? {}) as { readonly concurrency?: unknown }
+  return typeof concurrency === 'number' ? concurrency : 1
+}

@@ -1,0 +1,188 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
+/** Builders of the language schema, and the values that occur in many places: expressions, durations, names, data. */
+
+import { RESERVED, VARIABLE } from '../compile/compile-context.ts'
+import type { Json, JsonObject } from '../json.ts'
+import { KEYWORDS, type Shape, TYPES } from '../json-schema/vocabulary.ts'
+
+export type Schema = JsonObject
+
+type Properties = Readonly<Record<string, Schema>>
+
+/** A mapping with these keys and no others. */
+export function mapping(
+  description: string,
+  properties: Properties,
+  required: readonly string[] = [],
+): Schema {
+  return {
+    description,
+    type: 'object',
+    properties: { ...properties },
+    ...(required.length > 0 && { required: [...required] }),
+    additionalProperties: false,
+  }
+}
+
+/** A mapping with arbitrary keys. */
+export function named(description: string, each: Schema, names: Schema = {}): Schema {
+  return { description, type: 'object', propertyNames: names, additionalProperties: each }
+}
+
+/** A list of single-key mappings. */
+export function namedList(description: string, each: Schema, names: Schema = {}): Schema {
+  const item = {
+    ...named('One name, with what it stands for below.', each, names),
+    minProperties: 1,
+    maxProperties: 1,
+  }
+  return { description, type: 'array', items: item, minItems: 1 }
+}
+
+export function list(description: string, items: Schema, more: Schema = {}): Schema {
+  return { description, type: 'array', items, ...more }
+}
+
+export function text(description: string, more: Schema = {}): Schema {
+  return { description, type: 'string', ...more }
+}
+
+/** One of several words; with `isDefault`, the first is the default. */
+export function word(description: string, words: readonly string[], isDefault = false): Schema {
+  const fallback = words[0] ?? ''
+  return { description, enum: [...words], ...(isDefault && { default: fallback }) }
+}
+
+export function flag(description: string, fallback: boolean): Schema {
+  return { description, type: 'boolean', default: fallback }
+}
+
+/** The keys of one task type; the required ones identify it. */
+export interface TaskKeys {
+  readonly keys: Readonly<Record<string, Schema>>
+  readonly required: readonly string[]
+}
+
+/** A reference to a name under `$defs`. */
+export function ref(name: string, description?: string): Schema {
+  return { ...(description !== undefined && { description }), $ref: `#/$defs/${name}` }
+}
+
+/** At least one of these schemas. */
+export function either(description: string, ...schemas: readonly Schema[]): Schema {
+  return { description, anyOf: [...schemas] }
+}
+
+/** `if`, `then` and `else`. Built from entries, because a literal with `then` looks like a thenable. */
+export function when(condition: Json, consequence: Schema, otherwise?: Schema): Schema {
+  const more: [string, Json][] = otherwise === undefined ? [] : [['else', otherwise]]
+  return Object.fromEntries([['if', condition], ['then', consequence], ...more])
+}
+
+/** The key `then` as a constant, because a literal with `then` looks like a thenable. */
+export const THEN = 'then'
+
+/** A string that contains an expression. */
+export const EXPRESSION: Schema = { type: 'string', pattern: '\\$\\{' }
+
+/** The name of a variable, without `$`. */
+export const variable = (description: string, fallback: string): Schema => ({
+  ...text(description, { pattern: VARIABLE, default: fallback }),
+  not: { enum: [...RESERVED] },
+})
+
+const units = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
+
+export const VALUES: Readonly<Record<string, Schema>> = {
+  condition: either(
+    'An expression of jq, with or without ${ }; what it yields counts as true unless it is false or null.',
+    { type: 'boolean' },
+    text('An expression of jq.', { examples: ['.total > 100', '${ .status == "open" }'] }),
+  ),
+  filter: {
+    description:
+      'An expression of jq, with or without ${ }, or any value with expressions in it: strings in ${ }.',
+  },
+  duration: either(
+    'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
+    mapping('The sum of its parts.', {
+      days: units('days'),
+      hours: units('hours'),
+      minutes: units('minutes'),
+      seconds: units('seconds'),
+      milliseconds: units('milliseconds'),
+    }),
+    text('An ISO 8601 duration without years and months.', {
+      pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
+      examples: ['PT30S', 'PT5M', 'P1DT12H'],
+    }),
+  ),
+  timeout: either(
+    'How long it may last: then it ends in an error of the type timeout.',
+    mapping('A timeout.', { after: ref('limit') }, ['after']),
+    text('The name of a timeout under `use.timeouts`.'),
+  ),
+  limit: either('A duration, or an expression that yields one.', ref('duration'), EXPRESSION),
+  directive: either(
+    'Where to go next: on (`continue`), out of this list (`exit`), to the end of the flow (`end`), or to a task here.',
+    { enum: ['continue', 'exit', 'end'], default: 'continue' },
+    text('The name of a task in the same list.'),
+  ),
+  schema: mapping(
+    'A JSON Schema that data must fit, or the task ends in an error of the type validation.',
+    {
+      format: word('The format of the schema.', ['json', 'json:2020-12'], true),
+      document: ref('jsonSchema', 'The schema itself.'),
+    },
+    ['document'],
+  ),
+  input: mapping('What is done with the data that comes in.', {
+    schema: ref('schema', 'What the data must fit before anything else is done with it.'),
+    from: ref('filter', 'Makes the input of the data that comes in. `.` is that data.'),
+  }),
+  output: mapping('What is done with the data that goes out.', {
+    as: ref('filter', 'Makes the output of what was yielded. `.` is what was yielded.'),
+    schema: ref('schema', 'What the output must fit.'),
+  }),
+  export: mapping('What is kept in `$context`, which all later tasks see.', {
+    as: ref('filter', 'Replaces `$context`. `.` is the output of the task.'),
+    schema: ref('schema', 'What the new `$context` must fit.'),
+  }),
+  strings: list('Strings.', { type: 'string' }),
+}
+
+const SCHEMA = ref('jsonSchema')
+const TEXT: Schema = { type: 'string' }
+const TEXTS = list('Texts.', TEXT)
+
+/** What the compiler checks of each, except the syntax of patterns and the targets of references. */
+const SHAPES: Readonly<Record<Shape, Schema>> = {
+  any: {},
+  schema: SCHEMA,
+  schemas: list('Schemas.', SCHEMA, { minItems: 1 }),
+  schemaMap: named('Schemas by names.', SCHEMA),
+  patternMap: named('Schemas by patterns.', SCHEMA),
+  count: { type: 'integer', minimum: 0 },
+  number: { type: 'number' },
+  positive: { type: 'number', exclusiveMinimum: 0 },
+  boolean: { type: 'boolean' },
+  text: TEXT,
+  texts: TEXTS,
+  textsMap: named('Texts by names.', TEXTS),
+  types: either(
+    'A type, or several.',
+    { enum: [...TYPES] },
+    list('Types.', { enum: [...TYPES] }, { minItems: 1 }),
+  ),
+  values: { type: 'array' },
+  pattern: TEXT,
+  dialect: { type: 'string', pattern: '^https://json-schema\\.org/draft/2020-12/schema#?$' },
+  reference: { type: 'string', pattern: '^#/\\$defs/[^/]+$' },
+}
+
+export function jsonSchema(): Schema {
+  const properties = Object.fromEntries(Object.entries(KEYWORDS).map(([key, shape]) => [key, SHAPES[shape]]))
+  properties['enum'] = { ...SHAPES.values, minItems: 1 }
+  const description = 'A JSON Schema (2020-12).'
+  return either(description, mapping(description, properties), { type: 'boolean' })
+}

@@ -1,0 +1,70 @@
+/** Knows how the data of a run that stands still is mended by hand. */
+
+import { FlowError } from '../errors.ts'
+import type { Json } from '../ir.ts'
+import { isObject, mergePatch } from '../json.ts'
+import type { Desk } from './machine-context.ts'
+import type { Memory } from './state.ts'
+
+export interface Patch {
+  /** A merge patch (RFC 7396) of `$context`: of every line of tasks under way, since each has its own. */
+  readonly context?: Json
+  /** Held, by `pointer#iteration`. */
+  readonly step?: string
+  /** What the step gets instead of its input, before `input.from`. */
+  readonly input?: Json
+  /** The subject that changes them. */
+  readonly by?: string
+}
+
+/**
+ * @param ask asks for approvals again, or says why that cannot be
+ * @returns why it is refused, if it is; nothing is changed then
+ */
+export function patch(
+  desk: Desk,
+  { context, step, input }: Patch,
+  ask: () => string | undefined,
+): string | undefined {
+  const task = step === undefined ? undefined : desk.frames.entry(step)
+  if (input !== undefined && task?.held === undefined)
+    return 'The step does not wait for a decision about its error.'
+  const changed = context === undefined ? [] : patched(desk, context)
+  if (typeof changed === 'string') return changed
+  const before = changed.map(({ memory }) => ({ memory, to: memory.context }))
+  const isOther = changed.some(({ memory, to }) => differ(memory.context, to))
+  remember(changed)
+  const refused =
+    isOther || (task !== undefined && input !== undefined && differ(task.raw, input)) ? ask() : undefined
+  if (refused !== undefined) {
+    remember(before)
+    return refused
+  }
+  if (task !== undefined && input !== undefined) task.raw = input
+  return undefined
+}
+
+type Change = { readonly memory: Memory; readonly to: Json }
+
+function remember(changes: readonly Change[]): void {
+  for (const { memory, to } of changes) memory.context = to
+}
+
+/** The same members in another order count as a change: that asks once more than it must. */
+const differ = (one: Json, other: Json) => JSON.stringify(one) !== JSON.stringify(other)
+
+/** What each `$context` of the run becomes, or why it cannot. */
+function patched(desk: Desk, change: Json): Change[] | string {
+  const memories = Object.values(desk.state.frames).flatMap(({ memory }) => memory ?? [])
+  try {
+    return memories.map((memory) => ({ memory, to: desk.evaluation.bounded(merged(memory.context, change)) }))
+  } catch (error) {
+    if (error instanceof FlowError) return `What $context would be is refused: ${error.message}`
+    throw error
+  }
+}
+
+function merged(target: Json, change: Json): Json {
+  if (!isObject(change)) return change
+  return mergePatch(isObject(target) ? target : {}, change) as Json
+}

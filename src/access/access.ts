@@ -1,0 +1,163 @@
+/** Principal + operation + input → scope. The one place where a credential becomes a scope, for every entry point. */
+
+import { type IdSource, randomIds } from '../core/ids.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
+import type { PublishedServer } from './authentication/mcp-server-registry.ts'
+import type { Claim } from './idempotency.ts'
+import { internalsOf, type PlatformServices } from './internals.ts'
+import type { BucketState } from './rate-limit/memory-buckets.ts'
+import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
+import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
+
+const NEEDED = {
+  structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
+  data_access: 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace',
+} as const
+
+export class Access {
+  readonly #services: PlatformServices
+
+  constructor(services: PlatformServices) {
+    this.#services = services
+  }
+
+  /**
+   * @param workspaceId from the path, for operations of an admin inside a workspace
+   * @param standings rate limits of the request, for operations about the caller
+   * @throws Problem 403 if the domain or the role does not fit, 404 if the workspace is not the caller's
+   */
+  async open(
+    operation: AnyOperation,
+    principal: Principal,
+    workspaceId?: string,
+    standings: readonly BucketState[] = [],
+  ): Promise<AdminScope | WorkspaceScope | CallerScope> {
+    const role = this.permit(operation, principal)
+    if (role === undefined) return CallerScope.open(principal, standings)
+    const actor = { subject: principal.subject, role }
+    if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
+    const ref = await this.#workspace(operation, principal, role, workspaceId)
+    return WorkspaceScope.open(actor, ref, this.#services, randomIds)
+  }
+
+  /** The scope that {@link open} returned, with the ids of an idempotency claim. */
+  openSeeded(
+    opened: AdminScope | WorkspaceScope,
+    principal: Principal,
+    { ids, completionStatement }: Pick<Claim, 'ids' | 'completionStatement'>,
+  ): AdminScope | WorkspaceScope {
+    if (opened instanceof WorkspaceScope)
+      return WorkspaceScope.open(opened.actor, opened.ref, this.#services, ids, [completionStatement])
+    return AdminScope.open(opened.actor, principal, this.#services, ids)
+  }
+
+  /**
+   * The role in which the principal may run the operation, within its scopes; undefined if any credential will do, even
+   * one without a role. Checked before the input is read, and again with the input, since some inputs need another scope.
+   * @throws Problem 403
+   */
+  permit(operation: AnyOperation, principal: Principal, input?: unknown): Role | undefined {
+    if (operation.domain === 'any') return undefined
+    const role = roleFor(principal, operation.roles)
+    if (role !== undefined) {
+      const { requiredScope, alsoNeeds } = operation
+      requireScope(principal.scopes, requiredScope)
+      if (input !== undefined && alsoNeeds?.when(input)) requireScope(principal.scopes, alsoNeeds.scope)
+      return role
+    }
+    if (inDomain(principal, operation.domain)) {
+      throw new Problem('forbidden', {
+        detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.`,
+      })
+    }
+    throw new Problem('privilege_domain_mismatch', {
+      detail: `This route is of the domain ${operation.domain}: send ${NEEDED[operation.domain]}. You sent ${principal.seen}.`,
+      members: { domain: operation.domain },
+    })
+  }
+
+  /**
+   * A scope for effects of an execution. It outlives the request that started it, so the tenant's state is checked again,
+   * as it is for a key.
+   * @throws Suspended until the tenant is resumed; Problem as {@link open} does for other states
+   */
+  async continueActive(ref: WorkspaceRef, actor: Actor, ids: IdSource): Promise<WorkspaceScope> {
+    const states = await this.#services.tenantStates.forExecution(ref)
+    if (states === undefined) throw notFound('workspace')
+    refuseUnlessActive(states)
+    return this.continueWorkspace(ref, actor, ids)
+  }
+
+  /** A scope for the record of an execution, which is written in any state of its tenant. */
+  continueWorkspace(ref: WorkspaceRef, actor: Actor, ids: IdSource): WorkspaceScope {
+    return WorkspaceScope.open(actor, ref, this.#services, ids)
+  }
+
+  /** The workspace of a hosted MCP server, for a call of an authenticated client. */
+  openHosted(server: PublishedServer, subject: string): WorkspaceScope {
+    return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#services, randomIds)
+  }
+
+  continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
+    return AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, this.#services, ids)
+  }
+
+  async #workspace(
+    operation: AnyOperation,
+    principal: Principal,
+    role: Role,
+    wanted: string | undefined,
+  ): Promise<WorkspaceRef> {
+    const { tenantId, workspaceId } = principal
+    if (operation.domain === 'data_access') {
+      if (tenantId === undefined || workspaceId === undefined) throw new Problem('forbidden')
+      return { tenantId, workspaceId }
+    }
+    if (!isWorkspaceId(wanted)) throw notFound('workspace')
+    if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
+    const found = await this.#services.tenantStates.ofWorkspace(wanted)
+    if (found === undefined || (role !== 'operator' && found.tenantId !== tenantId))
+      throw notFound('workspace')
+    // Admins may read a suspended workspace (they can resume it). Tenant credentials are rejected at authentication.
+    if (!(operation.reads && isSuspended(found))) refuseUnlessActive(found)
+    return { tenantId: found.tenantId, workspaceId: wanted }
+  }
+
+  /** The quota of event streams, if an operator has set one; read whenever a stream opens. */
+  async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
+    return tenantId === undefined ? undefined : this.#services.tenantStates.streamsMax(tenantId)
+  }
+}
+
+const isSuspended = ({ tenant, workspace }: TenantState) =>
+  tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
+
+function refuseUnlessActive(states: TenantState): void {
+  const { tenant, workspace, seq } = states
+  const state = tenant === 'active' ? workspace : tenant
+  if (state === 'active') return
+  if (!isSuspended(states)) throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
+  throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
+}
+
+/** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
+export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return WorkspaceScope.open(
+    { ...scope.actor, role: 'service' },
+    scope.ref,
+    services,
+    ids,
+    scope.completionStatements,
+  )
+}
+
+/** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
+export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  const { services, ids } = internalsOf(scope)
+  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, ref, services, ids)
+}

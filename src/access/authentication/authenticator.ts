@@ -1,0 +1,255 @@
+/** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
+
+import { decodeJwt, errors } from 'jose'
+import { LIMITS } from '../../core/limits.ts'
+import type { DataRole, Principal, Role } from '../../core/policy.ts'
+import { narrowing } from '../../core/policy.ts'
+import { PROBLEMS, Problem } from '../../core/problem.ts'
+import {
+  isTenantId,
+  isWorkspaceId,
+  type TenantId,
+  type WorkspaceId,
+  type WorkspaceRef,
+} from '../../core/tenant.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import type { TtlCache } from '../../infra/ttl-cache.ts'
+import type { Claims } from '../issuer/embedded-issuer.ts'
+import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
+import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
+
+/** A key as the cache holds it: what its holder may reach, and until when. */
+export interface KeyRow {
+  readonly id: string
+  readonly tenant_id: TenantId
+  readonly workspace_id: WorkspaceId
+  readonly kind: DataRole
+  readonly last4: string
+  readonly scopes: readonly string[]
+  readonly rate_limit: number | null
+  readonly expires_at: string | null
+  readonly disabled_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  readonly tenant_state: string
+  readonly workspace_state: string
+}
+
+const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
+
+/** Whoever shows a credential, as far as is known before it is looked at. */
+export interface Visitor {
+  /** Asked before the database is. @throws Problem where this one has been refused too often */
+  tolerate(): void
+  /** Told of a key that is nobody's. */
+  refuse(): void
+}
+
+export class Authenticator {
+  readonly #system: SystemScope
+  readonly #tokens: Tokens
+  readonly #keys: TtlCache<KeyRow>
+  readonly #tenantStates: TenantStates
+
+  constructor(database: Database, tokens: Tokens, keys: TtlCache<KeyRow>, tenantStates: TenantStates) {
+    this.#system = new SystemScope('authenticate', database)
+    this.#tokens = tokens
+    this.#keys = keys
+    this.#tenantStates = tenantStates
+  }
+
+  /**
+   * @param visitor where keys are to be tried so often and no oftener
+   * @throws Problem 401 where the credential is not good, whatever else the request carries
+   */
+  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
+    if (credential.kind === 'api_key') return this.#key(credential.text, visitor)
+    return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
+  }
+
+  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
+    if (keyKind(text) === undefined) throw invalidKey()
+    const hash = keyHash(text)
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
+    const seen = `a ${row.kind} API key ending …${row.last4}`
+    const refusal = refusalOf(row)
+    if (refusal !== undefined) throw new RefusedKey(refusal, row)
+    const { id, kind, last4, expires_at } = row
+    return {
+      kind: 'api_key',
+      seen,
+      subject: row.id,
+      tenantId: row.tenant_id,
+      workspaceId: row.workspace_id,
+      roles: [row.kind],
+      ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
+      ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
+      key: { id, kind, last4, expires_at },
+    }
+  }
+
+  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
+    visitor?.tolerate()
+    const row = await this.#system.row<KeyRow>(sql`
+      select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
+        k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
+        t.state as tenant_state, w.state as workspace_state
+      from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
+      where k.hash = ${hash}`)
+    if (row === undefined) {
+      visitor?.refuse()
+      throw invalidKey()
+    }
+    if (refusalOf(row) === undefined) this.#noteUse(row)
+    return row
+  }
+
+  /**
+   * A key that is used is looked up every few seconds, so this is asked often enough. Nobody waits for it, and where it
+   * fails the next look-up tries again.
+   */
+  #noteUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
+    if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
+    const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
+    this.#system
+      .row(sql`update api_keys set last_used_at = now() where id = ${id}
+        and (last_used_at is null or last_used_at <= now() - ${lag})`)
+      .catch(() => {})
+  }
+
+  /**
+   * A token lives longer than a state: what it names must be there, belong together and be active.
+   * @throws Problem `refused` where it is not there, `tenant_suspended`, `workspace_suspended`
+   */
+  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
+    if (tenantId === undefined) return
+    const states = await this.#tenantStates.of(tenantId, workspaceId)
+    if (states === undefined || states.workspace === null) throw new Problem(refused, { detail: UNFOUNDED })
+    const suspension = suspensionOf(states.tenant, states.workspace)
+    if (suspension !== undefined) throw new Problem(suspension)
+  }
+
+  async #token(text: string): Promise<Principal> {
+    const claims = await this.#tokens.verify(text)
+    const { sub, tenantId, workspaceId } = claims
+    // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
+    if (
+      (tenantId !== undefined && !isTenantId(tenantId)) ||
+      (workspaceId !== undefined && !isWorkspaceId(workspaceId))
+    )
+      throw new Problem('token_invalid', { detail: UNFOUNDED })
+    const bounds = {
+      ...(isTenantId(tenantId) && { tenantId }),
+      ...(isWorkspaceId(workspaceId) && { workspaceId }),
+    }
+    await this.#refuseUnlessActive(bounds, 'token_invalid')
+    const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
+    const scopes = narrowing(claims.scopes)
+    return {
+      kind: 'token',
+      seen: `a token of ${sub}`,
+      subject: sub,
+      ...bounds,
+      roles: [...roles, ...dataRoles(claims.roles, bounds)],
+      ...(scopes && { scopes }),
+    }
+  }
+
+  /** Data alone: the headers have no role of an admin. */
+  async #gateway(sent: GatewayIdentity): Promise<Principal> {
+    const { subject, tenantId, workspaceId, role } = identityOf(sent)
+    await this.#refuseUnlessActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
+    return {
+      kind: 'gateway',
+      seen: `the headers of a gateway for ${subject}`,
+      subject,
+      tenantId,
+      workspaceId,
+      roles: [role],
+    }
+  }
+}
+
+/** A key that is somebody's, and good for nothing now: he is to be told that it is still used. */
+export class RefusedKey extends Problem {
+  readonly id: string
+  readonly ref: WorkspaceRef
+
+  constructor(code: RefusedCode, { id, tenant_id, workspace_id }: KeyRow) {
+    super(code, PROBLEMS[code].status === 401 ? CHALLENGE : {})
+    this.id = id
+    this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
+  }
+}
+
+/** Why the key is good for nothing now; undefined where it is. */
+function refusalOf(row: KeyRow): RefusedCode | undefined {
+  if (row.revoked_at !== null) return 'api_key_revoked'
+  if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
+  if (row.disabled_at !== null) return 'api_key_disabled'
+  return suspensionOf(row.tenant_state, row.workspace_state)
+}
+
+type RefusedCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
+
+const UNFOUNDED = 'It names what does not exist together.'
+
+/** What is told of a credential that names what is not there. */
+type Unfounded = 'token_invalid' | 'gateway_identity_invalid'
+
+interface Bounds {
+  readonly tenantId?: TenantId
+  readonly workspaceId?: WorkspaceId
+}
+
+/** An admin of a tenant without a tenant, or of a workspace without one, is an admin of nothing. */
+function hasBounds(role: Role, bounds: Bounds): boolean {
+  if (role === 'operator') return true
+  return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
+}
+
+/** A token that names a tenant and a workspace reaches data (decisions §3): `service` where it says so, else `anon`. */
+function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
+  if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
+  return roles.includes('service') ? ['service'] : ['anon']
+}
+
+const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
+
+const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
+
+/** Verifies the tokens of one issuer. */
+export interface TokenIssuer {
+  /** @throws a jose error, or a Problem */
+  verify(token: string): Promise<Claims>
+}
+
+export class Tokens {
+  readonly #issuers: ReadonlyMap<string, TokenIssuer>
+
+  /** @param issuers by the `iss` of their tokens */
+  constructor(issuers: ReadonlyMap<string, TokenIssuer>) {
+    this.#issuers = issuers
+  }
+
+  /**
+   * What the token says, verified. Unverified, it says no more than who is to be asked, by a name that matches byte for
+   * byte: of an issuer that nobody has configured nothing is fetched.
+   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` where it cannot be verified now
+   */
+  async verify(token: string): Promise<Claims> {
+    try {
+      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
+      if (issuer === undefined) throw new errors.JWTInvalid('nobody believes this issuer')
+      return await issuer.verify(token)
+    } catch (cause) {
+      if (!(cause instanceof errors.JOSEError)) throw cause
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
+        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+        cause,
+      })
+    }
+  }
+}

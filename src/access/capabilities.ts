@@ -1,0 +1,102 @@
+/** Capabilities of scopes: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
+
+import { Problem } from '../core/problem.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import { purposeIn } from '../infra/crypto/secrets.ts'
+import type { DocumentsHandle } from '../infra/mongo/mongo.ts'
+import { StorageAdmin } from '../infra/s3/storage-identities.ts'
+import { PayloadReader } from '../infra/temporal/payload-reader.ts'
+import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
+import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
+import { internalsOf, type PlatformServices } from './internals.ts'
+import { Issuing } from './issuer/issuer-admin.ts'
+import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
+
+const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
+
+/** @throws Problem `not_found` unless the admin may access the tenant */
+function servicesFor(scope: AdminScope, tenantId: TenantId): PlatformServices {
+  if (!scope.reaches({ tenantId })) throw new Problem('not_found')
+  return servicesOf(scope)
+}
+
+export function workflowsOf(scope: WorkspaceScope): TenantWorkflows {
+  return servicesOf(scope).temporal.workflowsOf(scope.ref)
+}
+
+/** Workflows of a tenant as a whole, or of one of its workspaces: provisioning. @throws Problem `not_found` */
+export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWorkflows {
+  return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
+}
+
+/** Buckets and identities at the object store. */
+export function storageOf(scope: AdminScope): StorageAdmin {
+  return new StorageAdmin(servicesOf(scope))
+}
+
+/** The workspace's documents in the document store; undefined if they are in PostgreSQL. */
+export function documentsOf(scope: WorkspaceScope): DocumentsHandle | undefined {
+  return servicesOf(scope).documents?.handle(scope.ref, scope.actor.role)
+}
+
+/** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
+export function hasDocumentStore(scope: AdminScope): boolean {
+  return servicesOf(scope).documents !== undefined
+}
+
+/** True if a collection has any document in a document store outside PostgreSQL. Shows no document. */
+export async function hasDocuments(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  collection: string,
+): Promise<boolean> {
+  const handle = servicesFor(scope, ref.tenantId).documents?.handle(ref, 'service')
+  const found = await handle?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
+  return found !== undefined && found.length > 0
+}
+
+/** The issuer, for administration. */
+export function issuerAdminOf(scope: AdminScope): Issuing {
+  return new Issuing(scope.actor, servicesOf(scope))
+}
+
+/** Payloads of Temporal, decrypted. */
+export function payloadsOf(scope: AdminScope): PayloadReader {
+  return new PayloadReader(servicesOf(scope).codec, scope.tenantId)
+}
+
+/** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */
+export async function streamsOf(scope: AdminScope, tenantId: TenantId) {
+  return servicesFor(scope, tenantId).limiter.streamsOf(tenantId)
+}
+
+/** Encrypts for this workspace and this purpose only. */
+export function encryptFor(scope: WorkspaceScope, purpose: string, plain: Buffer): Buffer {
+  return servicesOf(scope).secrets.seal(purposeIn(scope.ref, purpose), plain)
+}
+
+/** @throws Error if it was encrypted for another workspace or purpose, or changed */
+export function decryptFor(scope: WorkspaceScope, purpose: string, encrypted: Buffer): Buffer {
+  return servicesOf(scope).secrets.open(purposeIn(scope.ref, purpose), encrypted)
+}
+
+/** A secret text that follows from workspace and purpose: 43 letters of base64url. */
+export function deriveFor(scope: WorkspaceScope, purpose: string): string {
+  return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
+}
+
+/** Encrypts for this tenant only. */
+export function encryptForTenant(scope: AdminScope, tenantId: TenantId, plain: Buffer): Buffer {
+  return servicesOf(scope).secrets.seal(`tenant:${tenantId}`, plain)
+}
+
+/** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */
+export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> {
+  const { services, context } = internalsOf(scope)
+  return services.threads.run(context.tenant, task)
+}
+
+/** The public URL of a path. */
+export function addressOf(scope: WorkspaceScope, path: string): string {
+  return `${servicesOf(scope).publicUrl}${path}`
+}

@@ -1,0 +1,203 @@
+/** Requests with an Idempotency-Key: claimed before they run, stored with their reply until they expire. */
+
+import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { type IdSource, seededIds } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { Problem } from '../core/problem.ts'
+import type { Secrets } from '../infra/crypto/secrets.ts'
+import { type Sql, sql } from '../infra/postgres/sql.ts'
+import { retryTransient } from '../infra/retry.ts'
+import type { AdminScope, WorkspaceScope } from './scope.ts'
+
+/** SHA-256 digests of the caller with its key, and of the request. */
+export interface Asked {
+  readonly id: Buffer
+  readonly request: Buffer
+}
+
+export interface KeptReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** The right to run a request, until its reply is kept, it is released or forgotten, or the lease expires. */
+export interface Claim {
+  /** The same ids at each attempt, so that a repeated insert finds the row of the attempt before. */
+  readonly ids: IdSource
+  /** Above 1 if an attempt before may have had its effect. */
+  readonly attempt: number
+  /** For the transaction of an effect that its ids do not make idempotent: no later attempt runs after it. */
+  readonly completionStatement: Sql
+  /** Stores the reply for repeated requests. Of one that is too large, only the status is stored. */
+  keep(reply: KeptReply): Promise<void>
+  /** Lets the next request run it again. */
+  release(): Promise<void>
+  /** Removes the claim. */
+  forget(): Promise<void>
+}
+
+type Scope = AdminScope | WorkspaceScope
+
+export class Idempotency {
+  readonly #secrets: Secrets
+  readonly #key: string
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets
+    this.#key = secrets.derive('idempotency')
+  }
+
+  /**
+   * Claims the request or finds its stored reply, in one round trip, which also removes a few expired rows.
+   * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
+   */
+  async claim(scope: Scope, { id, request }: Asked): Promise<Claim | KeptReply> {
+    const asked = { id, request: this.#keyed(request), seed: randomBytes(16) }
+    const [[claimed] = [], [seen] = []] = (await scope
+      .batch(
+        insert(asked),
+        sql`select request, status, reply, done from idempotency where id = ${asked.id}`,
+        sql`select tenon.forget_expired_replies()`,
+        trim(asked.id),
+      )
+      .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [Claimed[]?, Seen[]?]
+    if (claimed !== undefined) return this.#claim(scope, asked.id, claimed)
+    // Neither ours nor there: its holder has removed it in between.
+    if (seen === undefined) throw new Problem('idempotency_in_flight')
+    if (!seen.request.equals(asked.request)) throw new Problem('idempotency_key_reused')
+    if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
+    if (seen.status === null) throw new Problem('idempotency_in_flight')
+    if (seen.reply === null) {
+      const detail = `It was answered with ${seen.status}.`
+      throw new Problem('idempotency_reply_lost', { detail, members: { answered: seen.status } })
+    }
+    return JSON.parse(this.#secrets.open(purpose(asked.id), seen.reply).toString()) as KeptReply
+  }
+
+  /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
+  #keyed(request: Buffer): Buffer {
+    return createHmac('sha256', this.#key).update(request).digest()
+  }
+
+  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
+    const end = async (statement: Sql) =>
+      void (await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
+    // An attempt that outlived its lease changes nothing.
+    const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
+    return {
+      ids: seededIds(Date.parse(made_at), (n) =>
+        createHash('sha256').update(seed).update(`/${n}`).digest().subarray(0, 16),
+      ),
+      attempt,
+      completionStatement: sql`update idempotency set done = true where ${mine}`,
+      keep: (reply) =>
+        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#sealed(id, reply)},
+          held_until = null where ${mine}`),
+      release: () => end(sql`update idempotency set held_until = null where ${mine}`),
+      forget: () => end(sql`delete from idempotency where ${mine}`),
+    }
+  }
+
+  /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
+  #sealed(id: Buffer, reply: KeptReply): Buffer | null {
+    const plain = Buffer.from(JSON.stringify(reply))
+    return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
+  }
+}
+
+/**
+ * When a key was first used within its day, and the seed of its ids: for requests whose effects are repeated piece by piece,
+ * since they are too long to be stored.
+ * @param id SHA-256 of the caller with its key
+ */
+export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ seed: Buffer; atMs: number }> {
+  const row = await scope.row<Claimed>(sql`
+    insert into idempotency as known (id, request, seed, expires_at)
+    values (${id}, ${id}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour')
+    on conflict (tenant_id, workspace_id, role, id) do update set
+      ${BEGUN_ANEW}
+    returning seed, made_at`)
+  if (row === undefined) throw new Problem('internal')
+  return { seed: row.seed, atMs: Date.parse(row.made_at) }
+}
+
+const CUT_OFF = 'It was cut off after all of it was done, and before its reply was kept.'
+
+const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
+
+interface Claimed {
+  readonly seed: Buffer
+  readonly attempt: number
+  readonly made_at: string
+}
+
+interface Seen {
+  readonly request: Buffer
+  readonly status: number | null
+  readonly reply: Buffer | null
+  readonly done: boolean
+}
+
+/** An expired row starts anew; any other keeps the seed of its ids. */
+const BEGUN_ANEW = sql`
+      seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
+      made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
+      expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end`
+
+/**
+ * After a lost connection it is unknown if the claim was made. If it was, by this request and none before it, it is removed;
+ * else a repeated request would be in flight for minutes.
+ * @throws the given error
+ */
+async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
+  if (isAway(error))
+    await retryTransient(LIMITS.idempotencyPatienceMs, () =>
+      scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
+      and attempt = 1 and status is null`),
+    ).catch(() => {})
+  throw error
+}
+
+const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'
+
+/** A request to be claimed, with the seed of its ids. */
+type Claiming = Asked & { readonly seed: Buffer }
+
+/** Takes over an abandoned claim with its seed; an expired one starts anew. Concurrent requests wait for the first. */
+function insert({ id, request, seed }: Claiming): Sql {
+  return sql`
+    insert into idempotency as known (id, request, seed, expires_at, held_until)
+    values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
+      now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second')
+    on conflict (tenant_id, workspace_id, role, id) do update set
+      request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
+      attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
+      ${BEGUN_ANEW}
+    where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
+      and coalesce(known.held_until, '-infinity') <= now())
+    returning seed, attempt, made_at`
+}
+
+/**
+ * The rows of a workspace and role form 256 partitions by the first byte of their digest. Each claim bounds its own
+ * partition, so that none counts all rows; the oldest are dropped, and none that is running.
+ */
+function trim(id: Buffer): Sql {
+  const [low, high] = [Buffer.alloc(32, 0x00), Buffer.alloc(32, 0xff)]
+  low[0] = high[0] = id[0] ?? 0
+  // Each step is an array, which is computed once: a nested query might be repeated for every row.
+  return sql`
+    with shelf as (
+      select id, row_number() over newest as n, sum(octet_length(reply)) over newest as bytes,
+        status is null and coalesce(held_until, '-infinity') > now() as running
+      from idempotency where id between ${low} and ${high}
+      window newest as (order by made_at desc, id)
+    ), free as (
+      select id from idempotency where id = any(array(
+        select id from shelf where not running
+          and (n > ${LIMITS.idempotencyShelfRowsMax} or bytes > ${LIMITS.idempotencyShelfBytesMax})))
+      for update skip locked
+    )
+    delete from idempotency where id = any(array(select id from free))`
+}

@@ -1,0 +1,77 @@
+/** The internals of scopes: the services and rights that they use, which no file outside of this folder may ask for. */
+
+import type { IdSource } from '../core/ids.ts'
+import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { Log } from '../infra/log.ts'
+import type { MongoDocuments } from '../infra/mongo/mongo.ts'
+import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
+import type { SessionContext } from '../infra/postgres/statement-batch.ts'
+import type { ObjectClients, Objects } from '../infra/s3/clients.ts'
+import type { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
+import type { Temporal } from '../infra/temporal/temporal.ts'
+import type { ThreadPool } from '../infra/thread-pool.ts'
+import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
+import type { Streams } from '../infra/valkey/streams.ts'
+import type { Audit } from './audit/audit.ts'
+import type { KeyRow } from './authentication/authenticator.ts'
+import type { SubjectStatus } from './authentication/subject-status.ts'
+import type { IssuerState } from './issuer/issuer-state.ts'
+import type { OAuthClients } from './issuer/oauth-clients-store.ts'
+import type { SigningKeys } from './issuer/signing-keys.ts'
+import type { Limiter } from './rate-limit/limiter.ts'
+import type { TenantStates } from './tenant-states.ts'
+
+/**
+ * Internal services that capabilities of scopes use. A feature that brings a service of its own declares it with its capability
+ * (`features/flows/executions/watcher.ts`).
+ */
+export interface PlatformServices {
+  readonly database: Database
+  /** The database, or the transaction of the scope. */
+  readonly statements: StatementExecutor
+  readonly temporal: Temporal
+  readonly codec: TenantCodec
+  readonly objects: Objects
+  readonly objectClients: ObjectClients
+  readonly identities: StorageIdentities
+  readonly streams: Streams
+  readonly limiter: Limiter
+  /** Undefined if none is configured. */
+  readonly documents: MongoDocuments | undefined
+  readonly secrets: Secrets
+  readonly keys: TtlCache<KeyRow>
+  readonly tenantStates: TenantStates
+  readonly signingKeys: SigningKeys
+  readonly oauthClients: OAuthClients
+  readonly holders: SubjectStatus
+  readonly issuerState: IssuerState
+  /** Base URL for clients. */
+  readonly publicUrl: string
+  readonly memo: TtlCache<Sized<unknown>>
+  readonly threads: ThreadPool
+  readonly audit: Audit
+  readonly log: Log
+}
+
+/** The part of a scope that only this folder may use (.dependency-cruiser.cjs). */
+export interface ScopeInternals {
+  readonly services: PlatformServices
+  readonly ids: IdSource
+  /** The rights of the scope's statements. */
+  readonly context: SessionContext
+}
+
+const INTERNALS = new WeakMap<object, ScopeInternals>()
+
+/** For constructors of scopes. */
+export function attachInternals(scope: object, internals: ScopeInternals): void {
+  INTERNALS.set(scope, internals)
+}
+
+/** @throws TypeError for an object that only looks like a scope */
+export function internalsOf(scope: object): ScopeInternals {
+  const internals = INTERNALS.get(scope)
+  if (internals === undefined) throw new TypeError('not a scope of the platform')
+  return internals
+}

@@ -1,0 +1,187 @@
+/** Stores what the issuer keeps between two requests in PostgreSQL, for every API process: grants, codes, tokens, revocations. */
+
+import { hash } from 'node:crypto'
+import { type Adapter, type AdapterPayload, errors } from 'oidc-provider'
+import type { Secrets } from '../../infra/crypto/secrets.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { TtlCache } from '../../infra/ttl-cache.ts'
+
+const PURPOSE = 'issuer-state'
+
+interface StateRow {
+  readonly sealed: Buffer
+}
+
+interface FamilyRow {
+  readonly id: Buffer
+  readonly model: string
+  readonly accountId: string | null
+  readonly clientId: string | null
+}
+
+/** What identifies an access token and the grant that it was issued under. */
+export interface IssuedToken {
+  /** Its `jti`. */
+  readonly tokenId?: string
+  /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
+  readonly grantId?: string
+}
+
+/** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
+export class TokenReused extends errors.InvalidGrant {
+  readonly accountId: string | undefined
+  readonly clientId: string | undefined
+
+  constructor(owner: { readonly accountId?: string | null; readonly clientId?: string | null }) {
+    super('already used')
+    this.accountId = owner.accountId ?? undefined
+    this.clientId = owner.clientId ?? undefined
+  }
+}
+
+/** The grant as access tokens name it: its own id is a bearer secret, so they carry a digest. */
+export const grantIdOf = (id: string): string => keyOf('Grant', id).toString('base64url')
+
+/** Model of the rows that stand for revoked access tokens. */
+const REVOKED = 'RevokedToken'
+
+/** Opens the table for one kind of thing at a time, as the provider asks for it. */
+export class IssuerState {
+  readonly #system: SystemScope
+  readonly #secrets: Secrets
+  /** By token and grant. */
+  readonly #live = new TtlCache<IssuedToken & { readonly live: boolean }>()
+
+  constructor(database: Database, secrets: Secrets) {
+    this.#system = new SystemScope('issuer', database)
+    this.#secrets = secrets
+  }
+
+  of(model: string): Adapter {
+    const forget = (grantId: string) => this.#live.forget((token) => token.grantId === grantId)
+    return new ModelState(model, this.#system, this.#secrets, forget)
+  }
+
+  /**
+   * Returns whether neither the token nor its grant has ended. Remembered for `LIMITS.keyCacheMs`, so a revocation on
+   * another node counts within that time; one on this node counts at once.
+   */
+  async isLive(token: IssuedToken): Promise<boolean> {
+    const { tokenId = '', grantId = '' } = token
+    if (tokenId === '' && grantId === '') return true
+    const known = await this.#live.load(`${tokenId} ${grantId}`, async () => {
+      const row = await this.#system.row<{ live: boolean }>(sql`
+        select not exists (select from issuer_state where id = ${keyOf(REVOKED, tokenId)})
+          and (${grantId} = '' or exists (
+            select from issuer_state where id = ${Buffer.from(grantId, 'base64url')} and expires_at > now())) as live`)
+      return { tokenId, grantId, live: row?.live === true }
+    })
+    return known.live
+  }
+
+  /** Ends one access token. @param expiresAt seconds since 1970, when it would have ended by itself */
+  async revoke(tokenId: string, expiresAt: number): Promise<void> {
+    const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
+    // Verifiers tolerate clocks that go wrong, so the row stays a little longer than the token.
+    await this.#system.rows(sql`
+      insert into issuer_state (id, model, sealed, expires_at)
+      values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, to_timestamp(${expiresAt}::bigint) + interval '5 minutes')
+      on conflict (id) do nothing`)
+    this.#live.forget((token) => token.tokenId === tokenId)
+  }
+}
+
+/** Ids are bearer secrets, a grant's and a session's too: the table has digests of them. */
+const keyOf = (kind: string, id: string) => hash('sha256', `${kind}:${id}`, 'buffer')
+const optionalKeyOf = (kind: string, id: string | undefined) => (id === undefined ? null : keyOf(kind, id))
+
+/** A few at a time, with whatever is written. */
+const FORGET_EXPIRED = sql`
+  delete from issuer_state where ctid = any(array(
+    select ctid from issuer_state where expires_at <= now() order by expires_at limit 20 for update skip locked))`
+
+class ModelState implements Adapter {
+  readonly #model: string
+  readonly #system: SystemScope
+  readonly #secrets: Secrets
+  readonly #forgetGrant: (grantId: string) => void
+
+  constructor(model: string, system: SystemScope, secrets: Secrets, forgetGrant: (grantId: string) => void) {
+    this.#model = model
+    this.#system = system
+    this.#secrets = secrets
+    this.#forgetGrant = forgetGrant
+  }
+
+  async upsert(id: string, payload: AdapterPayload, expiresInSeconds: number): Promise<void> {
+    const { uid, accountId, clientId } = payload
+    // A grant belongs to its own family: whoever has a token of it has nothing when it is gone.
+    const grantId = this.#model === 'Grant' ? id : payload.grantId
+    const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(payload)))
+    const upsert = sql`
+      insert into issuer_state (id, model, grant_key, uid_key, account_id, client_id, sealed, expires_at)
+      values (${keyOf(this.#model, id)}, ${this.#model}, ${optionalKeyOf('grant', grantId)},
+        ${optionalKeyOf(`${this.#model}:uid`, uid)}, ${accountId ?? null}, ${clientId ?? null}, ${sealed},
+        now() + make_interval(secs => ${expiresInSeconds}))
+      on conflict (id) do update set grant_key = excluded.grant_key, uid_key = excluded.uid_key,
+        account_id = excluded.account_id, client_id = excluded.client_id, sealed = excluded.sealed,
+        expires_at = excluded.expires_at`
+    await this.#system.batch(upsert, FORGET_EXPIRED)
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    return this.#opened(
+      await this.#system.row<StateRow>(sql`
+        select sealed from issuer_state
+        where id = ${keyOf(this.#model, id)} and expires_at > now()`),
+    )
+  }
+
+  async findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    return this.#opened(
+      await this.#system.row<StateRow>(sql`
+        select sealed from issuer_state
+        where uid_key = ${keyOf(`${this.#model}:uid`, uid)} and model = ${this.#model} and expires_at > now()`),
+    )
+  }
+
+  async findByUserCode(): Promise<undefined> {}
+
+  /**
+   * Consumes a code or a refresh token. A second use, late or at the same time, deletes the whole family: the grant,
+   * its refresh tokens, and with the grant its access tokens (RFC 9700 §4.14.2).
+   * @throws TokenReused at the second use
+   */
+  async consume(id: string): Promise<void> {
+    const key = keyOf(this.#model, id)
+    const consumed = await this.#system.row<{ id: Buffer }>(
+      sql`update issuer_state set consumed_at = now() where id = ${key} and consumed_at is null returning id`,
+    )
+    if (consumed !== undefined) return
+    const family = await this.#system.rows<FamilyRow>(sql`
+      delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})
+      returning id, model, account_id as "accountId", client_id as "clientId"`)
+    for (const { id: gone, model } of family)
+      if (model === 'Grant') this.#forgetGrant(gone.toString('base64url'))
+    throw new TokenReused(family[0] ?? {})
+  }
+
+  async destroy(id: string): Promise<void> {
+    await this.#system.rows(sql`delete from issuer_state where id = ${keyOf(this.#model, id)}`)
+    if (this.#model === 'Grant') this.#forgetGrant(grantIdOf(id))
+  }
+
+  async revokeByGrantId(grantId: string): Promise<void> {
+    await this.#system.rows(
+      sql`delete from issuer_state where grant_key = ${keyOf('grant', grantId)} and model = ${this.#model}`,
+    )
+  }
+
+  #opened(row: StateRow | undefined): AdapterPayload | undefined {
+    if (row === undefined) return undefined
+    // The provider is not told of `consumed`: it then calls `consume`, the one place that detects reuse.
+    return JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString()) as AdapterPayload
+  }
+}

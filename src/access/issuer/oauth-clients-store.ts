@@ -1,0 +1,203 @@
+/** OAuth clients that were made through the API: machines with a secret, and public ones that act for people. */
+
+import Type, { type Static } from 'typebox'
+import { Value } from 'typebox/value'
+import { idPattern, randomIds, typeId } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Role } from '../../core/policy.ts'
+import { isRedirectUri } from '../../core/redirect-uri.ts'
+import { hiddenIn } from '../../core/visible-text.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { TtlCache } from '../../infra/ttl-cache.ts'
+import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
+import type { Holding } from './accounts-store.ts'
+
+export interface OAuthClient extends Holding {
+  readonly id: string
+  readonly name: string
+  readonly kind: 'machine' | 'public'
+  /** Of a machine. */
+  readonly role: Role | null
+  /** SHA-256 of a machine's secret, hex. */
+  readonly secretHash: string | null
+  readonly redirectUris: readonly string[]
+  /** It came by itself: it gets tokens for hosted MCP servers and for nothing else. */
+  readonly registered: boolean
+}
+
+/** With whether its tenant and workspace are active. */
+type Known = OAuthClient & { readonly active: boolean }
+
+const CLIENT_ID = new RegExp(idPattern('client'))
+
+/** Which secret a machine has: enough to tell one from the next, and nothing of the secret itself. */
+export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): string | undefined =>
+  secretHash?.slice(0, 16)
+
+export class OAuthClients {
+  readonly #system: SystemScope
+  readonly #known = new TtlCache<Known | null>()
+
+  constructor(database: Database) {
+    this.#system = new SystemScope('issuer', database)
+  }
+
+  /** A client that may ask for tokens: of suspended tenants and workspaces, none may. */
+  async find(id: string): Promise<OAuthClient | undefined> {
+    const client = await this.#look(id)
+    return client?.active === true ? client : undefined
+  }
+
+  /** As {@link find}, of what stands now and not of what is remembered. */
+  async findNow(id: string): Promise<OAuthClient | undefined> {
+    const client = CLIENT_ID.test(id) ? await this.#read(id) : undefined
+    return client?.active === true ? client : undefined
+  }
+
+  /**
+   * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
+   * @param secretId of a token that names one: whether its secret is still the client's
+   */
+  async isThere(id: string, secretId?: string): Promise<boolean> {
+    const client = await this.#look(id)
+    return client !== undefined && (secretId === undefined || secretId === secretIdOf(client))
+  }
+
+  /** This node learns at once what has become of it; others do within the few seconds that they remember it. */
+  forget(id: string): void {
+    this.#known.forget((client) => client?.id === id)
+  }
+
+  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
+  async #look(id: string): Promise<Known | undefined> {
+    if (!CLIENT_ID.test(id)) return undefined
+    return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
+  }
+
+  #read(id: string): Promise<Known | undefined> {
+    return this.#system.row<Known>(sql`
+      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
+        c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
+        coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
+      from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id
+      where c.id = ${id}`)
+  }
+
+  /**
+   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long. Where there are as
+   * many as there may be, the oldest that was never used makes room, or whoever registers for nothing would lock out
+   * everybody else.
+   * @returns its id; undefined where all are in use
+   */
+  async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
+    const id = typeId('client', randomIds.uuid())
+    const forget = sql`
+      delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
+        when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
+        else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
+    const makeRoom = sql`
+      delete from oauth_clients where id in (
+        select id from oauth_clients where registered and used_at is null order by created_at
+        limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${LIMITS.registrationsMax}))`
+    const insert = sql`
+      insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
+      select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
+      where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
+      returning id`
+    const [, , made = []] = await this.#system.batch(forget, makeRoom, insert)
+    return made.length === 0 ? undefined : id
+  }
+
+  /** A registered client that gets a token is in use; once a day is often enough to know. */
+  async touch(id: string): Promise<void> {
+    await this.#system.rows(sql`
+      update oauth_clients set used_at = now()
+      where id = ${id} and registered and (used_at is null or used_at < now() - interval '1 day')`)
+  }
+}
+
+const GRANTS = ['authorization_code', 'refresh_token']
+
+/**
+ * What counts of what they send. The rest is passed over, `scope` too: clients put there what a server has challenged
+ * them for, and which scopes they get is decided when they ask for a token.
+ */
+const Metadata = Type.Object({
+  redirect_uris: Type.Array(Type.String({ maxLength: 2_000 }), {
+    minItems: 1,
+    maxItems: LIMITS.redirectUrisMax,
+    uniqueItems: true,
+  }),
+  client_name: Type.Optional(Type.String({ maxLength: LIMITS.nameCharsMax })),
+  grant_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
+  response_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
+})
+type Metadata = Static<typeof Metadata>
+
+export interface Registered {
+  readonly status: number
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+export class Registration {
+  readonly #clients: OAuthClients
+  readonly #throttle = new AttemptThrottle()
+
+  constructor(clients: OAuthClients) {
+    this.#clients = clients
+  }
+
+  /** @param network whence it comes, as platform/limiter/address has it: one makes so many and no more */
+  async take(body: unknown, network: string): Promise<Registered> {
+    if (!this.#throttle.admit(network, LIMITS.registrationsPerAddressMax))
+      return refusal('temporarily_unavailable', 'too many registrations from this address', 429)
+    if (!Value.Check(Metadata, body))
+      return refusal('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
+    const fault = faultOf(body)
+    if (fault !== undefined) return fault
+    const name = body.client_name ?? 'A client without a name'
+    const id = await this.#clients.register(name, body.redirect_uris)
+    if (id === undefined) return refusal('temporarily_unavailable', 'there are too many clients', 503)
+    return { status: 201, body: answer(id, name, body.redirect_uris) }
+  }
+}
+
+function faultOf(metadata: Metadata): Registered | undefined {
+  const {
+    redirect_uris: uris,
+    grant_types: grants,
+    response_types: responses,
+    client_name: name = '',
+  } = metadata
+  const hidden = hiddenIn(name)
+  if (hidden !== undefined) return refusal('invalid_client_metadata', `client_name ${hidden}`)
+  if (!uris.every(isRedirectUri))
+    return refusal('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
+  if (grants !== undefined && (!grants.includes('authorization_code') || !grants.every(isGrant)))
+    return refusal('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
+  if (responses?.some((type) => type !== 'code'))
+    return refusal('invalid_client_metadata', 'response_types may be code')
+  return undefined
+}
+
+const isGrant = (text: string) => GRANTS.includes(text)
+
+/** Whatever method of authentication it asked for, it is a public client (RFC 7591 §3.2.1: the reply says so). */
+function answer(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
+  return {
+    client_id: id,
+    client_id_issued_at: Math.floor(Date.now() / 1_000),
+    client_name: name,
+    redirect_uris: redirectUris,
+    grant_types: GRANTS,
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+  }
+}
+
+const refusal = (error: string, text: string, status = 400): Registered => ({
+  status,
+  body: { error, error_description: text },
+})

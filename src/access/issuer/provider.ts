@@ -1,0 +1,285 @@
+/** The OAuth provider behind the issuer: which flows it offers, who its clients are, and for how long things last. */
+
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { type JWTPayload, errors as joseErrors } from 'jose'
+import {
+  type Adapter,
+  type AdapterPayload,
+  type Client,
+  type Configuration,
+  errors,
+  interactionPolicy,
+  type KoaContextWithOIDC,
+  Provider,
+} from 'oidc-provider'
+import { LIMITS } from '../../core/limits.ts'
+import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
+import type { Log } from '../../infra/log.ts'
+import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
+import type { People } from './accounts-store.ts'
+import type { IdentityRecords } from './audit-events.ts'
+import { grantIdOf, type IssuerState } from './issuer-state.ts'
+import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
+import { plainPage } from './pages.ts'
+import type { ResourceIndicators } from './resource-indicators.ts'
+import { consentedVersion } from './sign-in.ts'
+import { ALGORITHM, type KeySet } from './signing-keys.ts'
+
+export interface IssuerSettings {
+  readonly issuer: string
+  readonly operatorSecret: string
+  readonly cookieKey: string
+  readonly hosted: McpServerRegistry
+  readonly clients: OAuthClients
+  readonly people: People
+  readonly targets: ResourceIndicators
+  readonly state: IssuerState
+  readonly records: IdentityRecords
+  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
+  readonly verify: (token: string) => Promise<JWTPayload>
+  readonly log: Log
+}
+
+export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
+  const provider = new Provider(settings.issuer, {
+    ...flows(settings),
+    ...pages(settings),
+    adapter: (name) => (name === 'Client' ? new Clients(settings) : settings.state.of(name)),
+    jwks: { keys: keys.keys.map((jwk) => ({ ...jwk, alg: ALGORITHM, use: 'sig' })) },
+    cookies: cookies(settings),
+    clients: [machineClient(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
+  })
+  // Digests are kept instead of secrets; the request's is compared in that form.
+  provider.Client.prototype.compareClientSecret = function compare(this: Client, actual: string): boolean {
+    return timingSafeEqual(Buffer.from(sha256(actual)), Buffer.from(this.clientSecret ?? sha256('')))
+  }
+  // Endpoints in the metadata follow the address that Identity sets from the configuration.
+  provider.proxy = true
+  // The provider answers by itself; of what went wrong on our side nobody would know.
+  provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
+    settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer'),
+  )
+  settings.records.listen(provider)
+  revokeAccessTokens(provider, settings)
+  return provider
+}
+
+/**
+ * Lets `POST /auth/revoke` end access tokens (RFC 7009). The provider authenticates the client and then refuses JWTs
+ * as a type that it cannot revoke; this revokes them instead. A token that is invalid, or is another client's, is
+ * answered in the same way (§2.2) and left alone.
+ */
+function revokeAccessTokens(provider: Provider, { state, verify, records }: IssuerSettings): void {
+  const refused = new WeakSet<KoaContextWithOIDC>()
+  provider.on('revocation.error', (context: KoaContextWithOIDC, error: Error) => {
+    if (error instanceof errors.UnsupportedTokenType) refused.add(context)
+  })
+  provider.use(async (context: KoaContextWithOIDC, next) => {
+    await next()
+    if (!refused.has(context)) return
+    const { client, params } = context.oidc
+    const token = await verify(String(params?.['token'])).catch((error: unknown) => {
+      if (error instanceof joseErrors.JOSEError) return undefined
+      throw error
+    })
+    const { jti, exp, client_id: clientId } = token ?? {}
+    if (token !== undefined && jti !== undefined && exp !== undefined && clientId === client?.clientId) {
+      await state.revoke(jti, exp)
+      records.tokenRevoked(context, token)
+    }
+    context.status = 200
+    context.body = ''
+  })
+}
+
+/** Client credentials, and the code flow with PKCE and refresh tokens that are used once (RFC 9700). */
+function flows({ targets, people }: IssuerSettings): Configuration {
+  return {
+    responseTypes: ['code'],
+    scopes: ['openid'],
+    pkce: { required: () => true },
+    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
+    allowOmittingSingleRegisteredRedirectUri: false,
+    claims: { openid: ['sub'] },
+    rotateRefreshToken: true,
+    issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
+    expiresWithSession: async () => false,
+    ttl: {
+      AccessToken: (_context, { resourceServer }) =>
+        resourceServer?.accessTokenTTL ?? LIMITS.personTokenSeconds,
+      IdToken: LIMITS.personTokenSeconds,
+      ClientCredentials: (_context, { resourceServer }) =>
+        resourceServer?.accessTokenTTL ?? LIMITS.tokenSeconds,
+      AuthorizationCode: LIMITS.authorizationCodeSeconds,
+      Interaction: LIMITS.interactionSeconds,
+      Session: LIMITS.signInSeconds,
+      Grant: LIMITS.refreshSeconds + LIMITS.signInSeconds,
+      RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
+    },
+    findAccount: async (_context, id) => {
+      const person = await people.find(id)
+      return person === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
+    },
+    extraTokenClaims: async ({ oidc }, token) => {
+      if (!('resourceServer' in token) || token.clientId === undefined) return {}
+      const resource = String(token.resourceServer?.identifier())
+      const claims = await targets.claims({
+        clientId: token.clientId,
+        accountId: 'accountId' in token ? token.accountId : undefined,
+        scopes: new Set(token.scope?.split(' ')),
+        resource,
+        consentedVersion: consentedVersion(oidc.entities.Grant, resource),
+      })
+      const grantId = 'grantId' in token ? token.grantId : undefined
+      return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
+    },
+    // A page of a client may ask for its own tokens, no other page may.
+    clientBasedCORS: (_context, origin, client) =>
+      (client.redirectUris ?? []).some((uri) => new URL(uri).origin === origin),
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+      userinfo: { enabled: false },
+      revocation: { enabled: true },
+      // For the metadata alone: the route is ours (registration.ts).
+      registration: { enabled: true },
+      clientCredentials: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: (_context, client) => targets.default(client?.clientId),
+        useGrantedResource: () => true,
+        getResourceServerInfo: (context, resource, client) => targets.describe(context, resource, client),
+      },
+    },
+  }
+}
+
+function pages({ issuer, targets }: IssuerSettings): Configuration {
+  const policy = interactionPolicy.base()
+  askAnew(policy, targets)
+  // A session may outlive its account, or the tenant that it belongs to may be suspended.
+  policy
+    .get('login')
+    ?.checks.add(
+      new interactionPolicy.Check('account_gone', 'the account is not there any more', ({ oidc }) =>
+        oidc.session?.accountId !== undefined && oidc.account === undefined
+          ? interactionPolicy.Check.REQUEST_PROMPT
+          : interactionPolicy.Check.NO_NEED_TO_PROMPT,
+      ),
+    )
+  return {
+    routes: {
+      authorization: '/authorize',
+      token: '/token',
+      jwks: '/jwks',
+      revocation: '/revoke',
+      registration: '/register',
+    },
+    interactions: {
+      policy,
+      url: (_context, { uid }) => `${new URL(issuer).pathname}/interaction/${uid}`,
+    },
+    renderError: (context: KoaContextWithOIDC, out) => {
+      const text = out.error_description ?? out.error
+      const { html, headers } = plainPage('This request cannot be answered', text, context.status)
+      context.set(headers)
+      context.type = 'html'
+      context.body = html
+    },
+  }
+}
+
+/** Asks for consent again if scopes reach more than was consented to; the page shows the version that is noted here. */
+function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndicators): void {
+  const consent = policy.get('consent')
+  if (consent === undefined) throw new TypeError('the provider asks for consent')
+  consent.details = async ({ oidc }) => ({
+    version: await targets.activeVersion(String(oidc.params?.['resource'] ?? '')),
+  })
+  consent.checks.add(
+    new interactionPolicy.Check(
+      'scopes_widened',
+      'the scopes reach more than was consented to',
+      'consent_required',
+      async ({ oidc }) => {
+        const resource = String(oidc.params?.['resource'] ?? '')
+        const version = consentedVersion(oidc.grant, resource)
+        return targets.reachesMore(resource, oidc.requestParamScopes, version)
+      },
+    ),
+  )
+}
+
+/** Over https the names are such that no other host and no plain connection can set them (RFC 6265bis §4.1.3). */
+function cookies({ issuer, cookieKey }: IssuerSettings): NonNullable<Configuration['cookies']> {
+  const secure = issuer.startsWith('https:')
+  const options = { httpOnly: true, sameSite: 'lax', signed: true, secure, overwrite: true } as const
+  const [host, path] = secure ? ['__Host-', '__Secure-'] : ['', '']
+  return {
+    keys: [cookieKey],
+    names: {
+      session: `${host}tenon_session`,
+      interaction: `${path}tenon_interaction`,
+      resume: `${path}tenon_resume`,
+    },
+    long: { ...options, path: '/' },
+    short: options,
+  }
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+function machineClient(id: string, secretHash: string) {
+  return {
+    client_id: id,
+    client_secret: secretHash,
+    grant_types: ['client_credentials'],
+    redirect_uris: [],
+    response_types: [],
+    id_token_signed_response_alg: ALGORITHM,
+  } satisfies AdapterPayload
+}
+
+/** Native where it listens on the person's own machine: then the port may be any (RFC 8252 §7.3). */
+function publicClient({ id, name, redirectUris }: OAuthClient) {
+  return {
+    client_id: id,
+    client_name: name,
+    token_endpoint_auth_method: 'none',
+    application_type: redirectUris.some((uri) => uri.startsWith('http:')) ? 'native' : 'web',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    redirect_uris: [...redirectUris],
+    id_token_signed_response_alg: ALGORITHM,
+  } satisfies AdapterPayload
+}
+
+/** Clients are made through the API and read here; the provider writes none. */
+class Clients implements Adapter {
+  readonly #hosted: McpServerRegistry
+  readonly #clients: OAuthClients
+
+  constructor({ hosted, clients }: IssuerSettings) {
+    this.#hosted = hosted
+    this.#clients = clients
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    const agent = await this.#hosted.client(id)
+    if (agent !== undefined) return machineClient(agent.id, agent.secretHash)
+    const client = await this.#clients.find(id)
+    if (client === undefined) return undefined
+    return client.kind === 'public' ? publicClient(client) : machineClient(client.id, client.secretHash ?? '')
+  }
+
+  async upsert(): Promise<void> {
+    throw new TypeError('the provider makes no clients')
+  }
+  async findByUserCode(): Promise<undefined> {}
+  async findByUid(): Promise<undefined> {}
+  async consume(): Promise<void> {}
+  async destroy(): Promise<void> {}
+  async revokeByGrantId(): Promise<void> {}
+}

@@ -1,0 +1,126 @@
+/** The issuer's signing keys: the newest that all nodes know signs, older ones verify until their tokens are over. */
+
+import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK } from 'jose'
+import { LIMITS } from '../../core/limits.ts'
+import type { Secrets } from '../../infra/crypto/secrets.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { SystemScope } from '../../infra/postgres/system-scope.ts'
+
+export const ALGORITHM = 'ES256'
+
+export interface KeySet {
+  /** Private keys; the first one signs, the others verify. */
+  readonly keys: readonly [JWK, ...JWK[]]
+  /** Finds the public key of a token. */
+  readonly find: ReturnType<typeof createLocalJWKSet>
+}
+
+const PURPOSE = 'signing-key'
+
+/** The life of a token, what clocks may differ by, and the seconds for which other nodes sign with the old key. */
+const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
+
+/** A key signs when every node has read it: what one signs, another one could not verify otherwise. */
+const SETTLED_SECONDS = LIMITS.keyCacheMs / 1_000 + 1
+
+interface KeyRow {
+  readonly sealed: Buffer
+}
+
+export class SigningKeys {
+  readonly #system: SystemScope
+  readonly #secrets: Secrets
+  #known: KeySet | undefined
+  #loading: Promise<KeySet> | undefined
+  #readMs = Number.NEGATIVE_INFINITY
+
+  constructor(database: Database, secrets: Secrets) {
+    this.#system = new SystemScope('signing-keys', database)
+    this.#secrets = secrets
+  }
+
+  /** As they were a few seconds ago; while the database is away, as they were last. */
+  async current(): Promise<KeySet> {
+    if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.keyCacheMs) return this.#known
+    return this.#load().catch((error: unknown) => {
+      if (this.#known === undefined) throw error
+      return this.#known
+    })
+  }
+
+  /** For a token whose key is unknown here: read anew, but not for every such token. */
+  async renewed(): Promise<KeySet> {
+    if (performance.now() - this.#readMs < LIMITS.signingKeysReloadMs) return this.current()
+    this.#readMs = Number.NEGATIVE_INFINITY
+    return this.current()
+  }
+
+  /**
+   * Makes a key that verifies as soon as a node has read it, and signs a moment after all have.
+   * @param revoke whether older keys verify no more, which ends every token of theirs; then it signs at once
+   * @returns the new key's `kid`
+   */
+  async rotate(revoke: boolean): Promise<string> {
+    const made = await makeKey()
+    const kid = made.kid ?? ''
+    const older = revoke
+      ? sql`delete from signing_keys where id <> ${kid}`
+      : sql`delete from signing_keys where id not in (select id from (${VERIFYING}) verifying)`
+    await this.#system.batch(this.#insert(kid, made), older)
+    this.#readMs = Number.NEGATIVE_INFINITY
+    return kid
+  }
+
+  #load(): Promise<KeySet> {
+    this.#loading ??= this.#read().finally(() => {
+      this.#loading = undefined
+    })
+    return this.#loading
+  }
+
+  async #read(): Promise<KeySet> {
+    const startedMs = performance.now()
+    const keys = await this.#rows()
+    if (keys.length === 0) {
+      // Whoever comes at the same time makes one under the same id; one of them is kept.
+      await this.#system.rows(this.#insert('first', await makeKey()))
+      keys.push(...(await this.#rows()))
+    }
+    const [signing, ...others] = keys
+    if (signing === undefined) throw new TypeError('the issuer has no signing key')
+    this.#readMs = startedMs
+    if (this.#known?.keys.map(({ kid }) => kid).join() === keys.map(({ kid }) => kid).join())
+      return this.#known
+    const find = createLocalJWKSet({ keys: keys.map(({ d: _private, ...key }) => key) })
+    this.#known = { keys: [signing, ...others], find }
+    return this.#known
+  }
+
+  async #rows(): Promise<JWK[]> {
+    const rows = await this.#system.rows<KeyRow>(
+      sql`select sealed from (${VERIFYING}) verifying
+        order by created_at <= now() - make_interval(secs => ${SETTLED_SECONDS}) desc, created_at desc, id`,
+    )
+    return rows.map(({ sealed }) => JSON.parse(this.#secrets.open(PURPOSE, sealed).toString()))
+  }
+
+  #insert(id: string, key: JWK): Sql {
+    const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(key)))
+    return sql`insert into signing_keys (id, sealed, created_at) values (${id}, ${sealed}, clock_timestamp())
+      on conflict (id) do nothing`
+  }
+}
+
+/** The newest key, and those that a newer one has followed not long ago. */
+const VERIFYING = sql`
+  select id, sealed, created_at from (
+    select id, sealed, created_at, lead(created_at) over (order by created_at, id desc) as followed_at
+    from signing_keys) all_keys
+  where followed_at is null or followed_at > now() - make_interval(secs => ${VERIFIES_SECONDS})`
+
+async function makeKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
+  const jwk = await exportJWK(privateKey)
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk) }
+}

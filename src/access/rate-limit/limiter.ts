@@ -1,0 +1,204 @@
+/** Rate limiter: charges every request from outside once, before its body is read, and leases slots for event streams. */
+
+import { createHash } from 'node:crypto'
+import { domainOf, type Principal, type Role } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { parseRate, type Rate } from '../../core/rate.ts'
+import type { TenantId } from '../../core/tenant.ts'
+import type { Config } from '../../infra/config.ts'
+import type { Visitor } from '../authentication/authenticator.ts'
+import type { McpPrincipal } from '../authentication/subject-status.ts'
+import {
+  type BucketCharge,
+  decide,
+  type Limit,
+  limitOf,
+  MemoryBuckets,
+  networkOf,
+  type RateLimitDecision,
+  rateOf,
+} from './memory-buckets.ts'
+import { RedisBuckets } from './redis-buckets.ts'
+import { StreamLeases, type StreamLimit } from './stream-leases.ts'
+
+export class Limiter {
+  readonly #rates: Rates
+  readonly #shared: RedisBuckets
+  readonly #streams: StreamLeases
+  /** Stands in while Valkey is unavailable. */
+  readonly #local = new MemoryBuckets()
+  /** Failed authentications: each process protects its own database. */
+  readonly #authFailures = new MemoryBuckets()
+
+  constructor(config: Config, onError: (error: Error) => void) {
+    this.#rates = new Rates(config)
+    this.#shared = new RedisBuckets(config.REDIS_URL, onError)
+    this.#streams = new StreamLeases(config.REDIS_URL, onError)
+  }
+
+  /**
+   * Charges one request of an authenticated principal.
+   * @param role that the request needs; if undefined, the principal's first role is charged
+   * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
+   */
+  limitPrincipal(principal: Principal, role: Role | undefined, address: string): Promise<RateLimitDecision> {
+    const charges = this.#rates.ofPrincipal(
+      principal,
+      role ?? principal.roles[0] ?? 'anon',
+      networkOf(address),
+    )
+    return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
+  }
+
+  /** Charges one message to a hosted MCP server. */
+  limitMcpClient(client: McpPrincipal): Promise<RateLimitDecision> {
+    return this.#charge(this.#rates.ofMcpClient(client))
+  }
+
+  /** Charges one request that needs no credential: sign-in, documentation, readiness. */
+  limitAnonymous(address: string): Promise<RateLimitDecision> {
+    return this.#charge([this.#rates.ofAnonymous(networkOf(address))])
+  }
+
+  /** Charges one delivery to a webhook. */
+  limitWebhook(webhook: string, address: string): Promise<RateLimitDecision> {
+    return this.#charge([this.#rates.ofWebhook(webhook, networkOf(address))])
+  }
+
+  /**
+   * Acquires a slot for an event stream.
+   * @param max of the tenant, if it has a number of its own
+   * @returns releases the slot
+   * @throws Problem `quota_exceeded` if there is none, `dependency_unavailable`
+   */
+  acquireStream(principal: Principal, role: Role, address: string, max?: number): Promise<() => void> {
+    return this.#streams.acquire(this.#rates.streamLimits(principal, role, networkOf(address), max))
+  }
+
+  /** The default number of streams of a tenant, and its open ones; null if Valkey is unavailable. */
+  async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
+    const { key, max: usual } = this.#rates.streamLimit(tenantId)
+    return { usual, open: await this.#streams.count(key) }
+  }
+
+  /** Limits lookups of unknown keys from this client address. */
+  visitor(address: string): Visitor {
+    const charges = () => [this.#rates.ofAuthFailure(networkOf(address))]
+    return {
+      tolerate: () => {
+        const asked = charges()
+        const { refused } = decide(asked, this.#authFailures.peek(asked))
+        if (refused !== undefined) throw refused
+      },
+      refuse: () => void this.#authFailures.charge(charges()),
+    }
+  }
+
+  close(): void {
+    this.#shared.close()
+    this.#streams.close()
+  }
+
+  /** @param isRequired fails while Valkey is unavailable, instead of counting in memory */
+  async #charge(charges: readonly BucketCharge[], isRequired = false): Promise<RateLimitDecision> {
+    const charged = await this.#shared.charge(charges, isRequired)
+    if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
+    if (isRequired)
+      throw new Problem('dependency_unavailable', { detail: 'What counts requests does not answer.' })
+    return decide(charges, this.#local.charge(charges))
+  }
+}
+
+/** Maps requests to the buckets that they are charged to. Names of buckets are built here only. */
+export class Rates {
+  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin', Rate>>
+  readonly #streams: { readonly ofTenant: number; readonly ofAddress: number }
+  readonly #limits: Readonly<
+    Record<'anonAddress' | 'mcpClient' | 'tenant' | 'public' | 'authFailure' | 'webhook', Limit>
+  >
+
+  constructor(config: Config) {
+    this.#rates = {
+      service: parseRate(config.TENON_RATE_SERVICE),
+      anon: parseRate(config.TENON_RATE_ANON),
+      admin: parseRate(config.TENON_RATE_ADMIN),
+    }
+    this.#streams = {
+      ofTenant: config.TENON_STREAMS_PER_TENANT,
+      ofAddress: config.TENON_STREAMS_PER_ADDRESS,
+    }
+    this.#limits = {
+      anonAddress: limitOf('address', parseRate(config.TENON_RATE_ANON_ADDRESS)),
+      mcpClient: limitOf('subject', parseRate(config.TENON_RATE_MCP)),
+      tenant: limitOf('tenant', parseRate(config.TENON_RATE_TENANT)),
+      public: limitOf('address', parseRate(config.TENON_RATE_PUBLIC)),
+      authFailure: limitOf('address', parseRate(config.TENON_RATE_REFUSED)),
+      webhook: limitOf('address', parseRate(config.TENON_RATE_WEBHOOK)),
+    }
+  }
+
+  /**
+   * A key is charged by its id, any other credential by subject and role. An anon key is public, so its users are also
+   * charged by address: one of them alone cannot exhaust the key.
+   * @param network the client's address as {@link networkOf} returns it
+   */
+  ofPrincipal(principal: Principal, role: Role, network: string): BucketCharge[] {
+    const { tenantId } = principal
+    const charges = [this.#own(principal, role)]
+    if (isPublicKey(principal, role))
+      charges.push({ bucket: `${bucketPrefix(tenantId)}address:${network}`, limit: this.#limits.anonAddress })
+    if (tenantId !== undefined) charges.push(this.#tenant(tenantId))
+    return charges
+  }
+
+  ofMcpClient({ subject, server }: McpPrincipal): BucketCharge[] {
+    const { tenantId } = server.ref
+    const bucket = `${bucketPrefix(tenantId)}guest:${digest(subject)}`
+    return [{ bucket, limit: this.#limits.mcpClient }, this.#tenant(tenantId)]
+  }
+
+  ofAnonymous(network: string): BucketCharge {
+    return { bucket: `${bucketPrefix()}address:${network}`, limit: this.#limits.public }
+  }
+
+  /** @param address of the webhook as the sender spells it; there may be no such webhook */
+  ofWebhook(address: string, network: string): BucketCharge {
+    return { bucket: `${bucketPrefix()}webhook:${digest(address)}:${network}`, limit: this.#limits.webhook }
+  }
+
+  ofAuthFailure(network: string): BucketCharge {
+    return { bucket: network, limit: this.#limits.authFailure }
+  }
+
+  streamLimit(tenantId: TenantId | undefined, max = this.#streams.ofTenant): StreamLimit {
+    return { key: `${bucketPrefix(tenantId)}streams`, max, quota: 'sse_streams' }
+  }
+
+  streamLimits(principal: Principal, role: Role, network: string, max?: number): StreamLimit[] {
+    const ofTenant = this.streamLimit(principal.tenantId, max)
+    if (!isPublicKey(principal, role)) return [ofTenant]
+    const key = `${ofTenant.key}:address:${network}`
+    return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
+  }
+
+  #own({ kind, subject, tenantId, rateLimit }: Principal, role: Role): BucketCharge {
+    const usual = this.#rates[role === 'anon' || role === 'service' ? role : 'admin']
+    const rate = rateLimit === undefined ? usual : rateOf(rateLimit, usual)
+    const prefix = bucketPrefix(tenantId)
+    if (kind === 'api_key') return { bucket: `${prefix}key:${subject}`, limit: limitOf('key', rate) }
+    return { bucket: `${prefix}${kind}:${role}:${digest(subject)}`, limit: limitOf('subject', rate) }
+  }
+
+  #tenant(tenantId: TenantId): BucketCharge {
+    return { bucket: `${bucketPrefix(tenantId)}tenant`, limit: this.#limits.tenant }
+  }
+}
+
+/** An anon key has many users, so it identifies none of them. */
+const isPublicKey = ({ kind }: Principal, role: Role) => kind === 'api_key' && role === 'anon'
+
+/** Separates tenants. The braces keep the buckets of one request on one node of a cluster. */
+const bucketPrefix = (tenantId?: TenantId) => `tenon:{${tenantId ?? 'platform'}}:rate:`
+
+/** A subject is any text of an issuer's choice: its digest cannot imitate another name, and is short. */
+const digest = (subject: string) => createHash('sha256').update(subject).digest('base64url')

@@ -1,0 +1,41 @@
+/** Caches of this process for scopes: they expire after a few seconds, and are invalidated at once on this node only. */
+
+import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import { sql } from '../infra/postgres/sql.ts'
+import { memoKey, type Sized } from '../infra/ttl-cache.ts'
+import { internalsOf } from './internals.ts'
+import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
+
+/** The cached result of `load` in this workspace, loaded at most a few seconds ago. */
+export async function memo<T>(scope: WorkspaceScope, key: string, load: () => Promise<Sized<T>>): Promise<T> {
+  return (await internalsOf(scope).services.memo.load(memoKey(scope.ref, key), load)).value as T
+}
+
+/** Drops what is cached in a workspace under the key. */
+export function invalidate(scope: Scope, ref: WorkspaceRef, key: string): void {
+  internalsOf(scope).services.memo.drop(memoKey(ref, key))
+}
+
+export function invalidateKey(scope: AdminScope, id: string): void {
+  internalsOf(scope).services.keys.forget((row) => row.id === id)
+}
+
+/** Drops the states of a tenant and its workspaces, and its keys. */
+export function invalidateState(scope: AdminScope, tenantId: TenantId): void {
+  const { keys, tenantStates } = internalsOf(scope).services
+  keys.forget((row) => row.tenant_id === tenantId)
+  tenantStates.forget(tenantId)
+}
+
+/** Cache key of the quotas that a workspace has. */
+export const LIMITED_QUOTAS = 'limited'
+const NAME_BYTES = 64
+
+/** Cached, so that unlimited workspaces skip the quota query. Other nodes see a new limit after `LIMITS.memoMs`. */
+export async function isLimited(scope: WorkspaceScope, quota: string): Promise<boolean> {
+  const limited = await memo(scope, LIMITED_QUOTAS, async () => {
+    const rows = await scope.rows<{ name: string }>(sql`select name from tenon.limited() as name`)
+    return { value: new Set(rows.map(({ name }) => name)), bytes: rows.length * NAME_BYTES }
+  })
+  return limited.has(quota)
+}

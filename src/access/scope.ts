@@ -1,0 +1,173 @@
+/** Scopes: the handles through which operations act, each bound to an actor and its tenant. Only `access.ts` opens them. */
+
+import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Actor, Principal } from '../core/policy.ts'
+import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import { Statements } from '../infra/postgres/database.ts'
+import type { Sql } from '../infra/postgres/sql.ts'
+import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
+import type { Audit } from './audit/audit.ts'
+import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
+import type { BucketState } from './rate-limit/memory-buckets.ts'
+
+/** The tenant and workspace that an admin's credential names; none for an operator. */
+interface AdminBounds {
+  readonly tenantId?: TenantId | undefined
+  readonly workspaceId?: string | undefined
+}
+
+const DATABASE_ROLES = {
+  operator: 'tenon_operator',
+  tenant_admin: 'tenon_admin',
+  workspace_admin: 'tenon_admin',
+  service: 'tenon_service',
+  anon: 'tenon_anon',
+} as const
+
+function contextOf({ role, hops }: Actor, tenant = '', workspace = ''): SessionContext {
+  const statementTimeoutMs = LIMITS.statementTimeoutMs[role === 'anon' ? 'anon' : 'service']
+  return {
+    role: DATABASE_ROLES[role],
+    tenant,
+    workspace,
+    statementTimeoutMs,
+    ...(hops !== undefined && { hops }),
+  }
+}
+
+/**
+ * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:
+ * `objectsOf(scope)`, `workflowsOf(scope)`, `encryptFor(scope, …)`.
+ */
+export abstract class Scope extends Statements {
+  readonly actor: Actor
+  readonly #internals: ScopeInternals
+  /** For entry points that run operations inside a scope of their own. */
+  readonly audit: Audit
+
+  protected constructor(actor: Actor, internals: ScopeInternals) {
+    super()
+    this.actor = actor
+    this.#internals = internals
+    this.audit = internals.services.audit
+    attachInternals(this, internals)
+  }
+
+  override batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#internals.services.statements.batch(this.#internals.context, statements)
+  }
+
+  /** As {@link batch}, for short statements: they may share a transaction with others of the same rights. */
+  batchShared(group: BatchGroup, ...statements: Sql[]): Promise<Row[][]> {
+    return this.#internals.services.statements.batch(this.#internals.context, statements, group)
+  }
+
+  /** A new UUIDv7. In an activity, the same one at each attempt. */
+  uuid(): string {
+    return this.#internals.ids.uuid()
+  }
+
+  newId<P extends IdPrefix>(prefix: P): `${P}_${string}` {
+    return typeId(prefix, this.uuid())
+  }
+
+  /** Logs an internal error of which the caller learns no detail. */
+  logError(error: unknown, event: string): void {
+    this.#internals.services.log.error({ err: error, subject: this.actor.subject }, event)
+  }
+}
+
+/** For operations about their caller: it knows the principal, and can do nothing. */
+export class CallerScope {
+  readonly principal: Principal
+  /** The rate limits of this request. */
+  readonly standings: readonly BucketState[]
+
+  private constructor(principal: Principal, standings: readonly BucketState[]) {
+    this.principal = principal
+    this.standings = standings
+  }
+
+  static open(principal: Principal, standings: readonly BucketState[]): CallerScope {
+    return new CallerScope(principal, standings)
+  }
+}
+
+/**
+ * The structure of tenants. An operator sees the metadata of all tenants and no documents; a tenant admin one tenant, a
+ * workspace admin one workspace. Row-level security decides, not the caller.
+ */
+export class AdminScope extends Scope {
+  /** Undefined for an operator. */
+  readonly tenantId: TenantId | undefined
+  /** The workspace of a workspace admin. */
+  readonly workspaceId: string | undefined
+
+  private constructor(actor: Actor, bounds: AdminBounds, services: PlatformServices, ids: IdSource) {
+    const { tenantId, workspaceId } = bounds
+    super(actor, { services, ids, context: contextOf(actor, tenantId, workspaceId) })
+    this.tenantId = tenantId
+    this.workspaceId = workspaceId
+  }
+
+  /** @throws TypeError if an admin names no tenant, or a workspace admin no workspace */
+  static open(
+    actor: Actor,
+    { tenantId, workspaceId }: AdminBounds,
+    services: PlatformServices,
+    ids: IdSource,
+  ): AdminScope {
+    if (actor.role === 'operator') return new AdminScope(actor, {}, services, ids)
+    if (tenantId === undefined) throw new TypeError('an admin has a tenant')
+    if (actor.role !== 'workspace_admin') return new AdminScope(actor, { tenantId }, services, ids)
+    if (workspaceId === undefined) throw new TypeError('a workspace admin has a workspace')
+    return new AdminScope(actor, { tenantId, workspaceId }, services, ids)
+  }
+
+  /** True if this admin may access the tenant, and the workspace if one is given. */
+  reaches({ tenantId, workspaceId }: { tenantId: TenantId; workspaceId?: string }): boolean {
+    return (
+      (this.tenantId === undefined || tenantId === this.tenantId) &&
+      (this.workspaceId === undefined || workspaceId === undefined || workspaceId === this.workspaceId)
+    )
+  }
+
+  /** Several round trips as one transaction: all that `work` asks of its scope happens, or nothing. */
+  transaction<T>(ref: WorkspaceRef, work: (held: AdminScope) => Promise<T>): Promise<T> {
+    const { services, ids } = internalsOf(this)
+    return services.database.transaction(ref.tenantId, (statements) =>
+      work(new AdminScope(this.actor, this, { ...services, statements }, ids)),
+    )
+  }
+}
+
+/** The content of one workspace. Every statement, key and workflow id made through it belongs to its reference. */
+export class WorkspaceScope extends Scope {
+  readonly ref: WorkspaceRef
+  /** Mark the idempotency claim as done; include them in the transaction of an effect that must not happen twice. */
+  readonly completionStatements: readonly Sql[]
+
+  private constructor(
+    actor: Actor,
+    ref: WorkspaceRef,
+    services: PlatformServices,
+    ids: IdSource,
+    completionStatements: readonly Sql[],
+  ) {
+    const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
+    super(actor, { services, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
+    this.ref = ref
+    this.completionStatements = completionStatements
+  }
+
+  static open(
+    actor: Actor,
+    ref: WorkspaceRef,
+    services: PlatformServices,
+    ids: IdSource,
+    completionStatements: readonly Sql[] = [],
+  ): WorkspaceScope {
+    return new WorkspaceScope(actor, ref, services, ids, completionStatements)
+  }
+}

@@ -1,0 +1,101 @@
+/** States of tenants and workspaces, cached. Every entry point checks them: credentials and executions outlive a state. */
+
+import { Problem } from '../core/problem.ts'
+import type { TenantId, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { sql } from '../infra/postgres/sql.ts'
+import { SystemScope } from '../infra/postgres/system-scope.ts'
+import { TtlCache } from '../infra/ttl-cache.ts'
+
+/** The state of a tenant and, if one was asked for, of its workspace. */
+export interface TenantState {
+  readonly tenantId: TenantId
+  readonly tenant: string
+  /** Null if the tenant has no such workspace. */
+  readonly workspace?: string | null
+  /** Number of the tenant's last change of these states; a greater one is later. */
+  readonly seq: number
+}
+
+/** Nothing runs until the tenant or workspace is resumed; `seq` is that of the state. */
+export class Suspended extends Problem {
+  declare readonly code: SuspendedCode
+  readonly seq: number
+
+  constructor(code: SuspendedCode, seq: number) {
+    super(code)
+    this.seq = seq
+  }
+}
+
+export type SuspendedCode = 'tenant_suspended' | 'workspace_suspended'
+
+/** Why credentials are rejected; undefined if both are active. */
+export function suspensionOf(tenant: string, workspace: string | null = 'active'): SuspendedCode | undefined {
+  if (tenant !== 'active') return 'tenant_suspended'
+  if (workspace === 'active') return undefined
+  return workspace === 'suspended' ? 'workspace_suspended' : 'tenant_suspended'
+}
+
+export class TenantStates {
+  readonly #system: SystemScope
+  readonly #known = new TtlCache<TenantState | undefined>()
+  readonly #active = new TtlCache<TenantState>()
+
+  constructor(database: Database) {
+    this.#system = new SystemScope('tenant-states', database)
+  }
+
+  /** Cached for a few seconds. Undefined if there is no such tenant. */
+  of(tenantId: TenantId, workspaceId?: WorkspaceId): Promise<TenantState | undefined> {
+    return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, () => this.#ofTenant(tenantId, workspaceId))
+  }
+
+  /** The quota of event streams, if an operator has set one. */
+  async streamsMax(tenantId: TenantId): Promise<number | undefined> {
+    const row = await this.#system.row<{ max: number }>(
+      sql`select max from quotas where tenant_id = ${tenantId} and workspace_id = '' and name = 'sse_streams'`,
+    )
+    return row?.max
+  }
+
+  /**
+   * For executions, which wait for their tenant to be resumed: only active states are cached, so that a refusal is current.
+   * @returns undefined if the workspace is not that tenant's
+   */
+  async forExecution({ tenantId, workspaceId }: WorkspaceRef): Promise<TenantState | undefined> {
+    const state = await this.ofWorkspace(workspaceId)
+    return state?.tenantId === tenantId ? state : undefined
+  }
+
+  /** The tenant of a workspace, and the states of both; cached for a few seconds if both are active. */
+  async ofWorkspace(workspaceId: WorkspaceId): Promise<TenantState | undefined> {
+    const known = this.#active.get(workspaceId)
+    if (known !== undefined) return known
+    const state = await this.#system.row<TenantState>(sql`
+      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
+      from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`)
+    if (state !== undefined && suspensionOf(state.tenant, state.workspace) === undefined)
+      this.#active.set(workspaceId, state)
+    return state
+  }
+
+  /** Invalidates the cache of this node; other nodes read the state again after a few seconds. */
+  forget(tenantId: TenantId): void {
+    this.#known.forget((state) => state?.tenantId === tenantId)
+    this.#active.forget((state) => state.tenantId === tenantId)
+  }
+
+  async #ofTenant(
+    tenantId: TenantId,
+    workspaceId: WorkspaceId | undefined,
+  ): Promise<TenantState | undefined> {
+    const row = await this.#system.row<TenantState>(sql`
+      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
+      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
+      where t.id = ${tenantId}`)
+    if (row === undefined || workspaceId !== undefined) return row
+    const { workspace: _none, ...states } = row
+    return states
+  }
+}

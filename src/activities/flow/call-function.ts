@@ -1,0 +1,45 @@
+/** A function of the catalogue, called for a run: the operation that the API runs, with the same schema. */
+
+import { runAudited } from '../../access/audit/audited-run.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { notFound } from '../../core/problem.ts'
+import { withoutHandles } from '../../core/secret-handle.ts'
+import { findCallable, storesArguments } from '../../features/data-operations.ts'
+import { publishEvent } from '../../features/events/events-api.ts'
+import { invokeFunction, invokeLending } from '../../features/functions/functions.ts'
+import type { FunctionCall } from '../contract.ts'
+import { type Lent, refuseStored } from './secret-injection.ts'
+
+/**
+ * A flow can do no more than a service key.
+ * @throws Problem as the operation does; `not_found` where there is none of that name
+ */
+export async function callFunction(
+  scope: WorkspaceScope,
+  { function: name, arguments: given }: FunctionCall,
+  lent?: Lent,
+): Promise<unknown> {
+  const operation = findCallable(name)
+  if (operation === undefined) throw notFound('function')
+  const by = { kind: 'run', requestId: scope.actor.subject } as const
+  if (lent === undefined) return runAudited(operation, scope, given, by)
+  const called = withSecrets(operation, given, lent)
+  return runAudited(called.operation, scope, called.args, { ...by, shown: withoutHandles(given) })
+}
+
+/**
+ * Subscribers would see a secret that is in an event, and readers one that is stored; a function is given it by its own
+ * run.
+ * @throws ApplicationFailure (configuration) if a document or an object would hold a secret
+ */
+function withSecrets(
+  operation: AnyOperation,
+  given: FunctionCall['arguments'],
+  { secrecy, secrets }: Lent,
+): { operation: AnyOperation; args: FunctionCall['arguments'] } {
+  if (storesArguments(operation)) refuseStored(operation, given)
+  if (operation === publishEvent) return { operation, args: withoutHandles(given) }
+  if (operation === invokeFunction) return { operation: invokeLending(secrets), args: secrecy.passes(given) }
+  return { operation, args: secrecy.resolved(given) }
+}

@@ -1,0 +1,248 @@
+/** OAuth 2.0 and OpenID Connect in flows: asks issuers for access tokens, and keeps each for the run that it was made for. */
+
+import { createHash } from 'node:crypto'
+import { decodeJwt } from 'jose'
+import { LRUCache } from 'lru-cache'
+import * as oauth from 'oauth4webapi'
+import { LIMITS } from '../../core/limits.ts'
+import { callFailure } from '../call-failure.ts'
+import type { Line } from './call-http-client.ts'
+import { type Fields, fieldsOf, textOf } from './fields.ts'
+
+type Scheme = 'oauth2' | 'oidc'
+
+interface Token {
+  readonly text: string
+  readonly lifetimeMs: number
+}
+
+/** What a token is asked for with, and the way to its issuer. */
+interface Asking {
+  readonly scheme: Scheme
+  readonly given: Fields
+  readonly line: Line
+}
+
+export class Tokens {
+  readonly #tokens: LRUCache<string, Token, Asking>
+
+  /** @param now milliseconds that never go back */
+  constructor(now: () => number = () => performance.now()) {
+    this.#tokens = new LRUCache({
+      max: LIMITS.runTokensMax,
+      perf: { now },
+      ttlResolution: 0,
+      ignoreFetchAbort: true,
+      fetchMethod: async (_key, _stale, { options, context }) => {
+        const askedMs = now()
+        const token = await requestToken(context)
+        options.ttl = Math.max(1, Math.floor(token.lifetimeMs - (now() - askedMs)))
+        return token
+      },
+    })
+  }
+
+  /**
+   * The token that the properties of `oauth2` or `oidc` ask for; branches that need the same one at once ask once.
+   * @returns `isKept` if it came earlier in the run
+   * @throws ApplicationFailure if the issuer gives none. @throws Problem if it does not answer
+   */
+  async of(
+    run: string,
+    scheme: Scheme,
+    given: Fields,
+    line: Line,
+  ): Promise<{ readonly text: string; readonly isKept: boolean }> {
+    const key = keyOf(run, scheme, given)
+    const status: LRUCache.Status<string, Token, Asking> = {}
+    const token = await this.#tokens.forceFetch(key, { context: { scheme, given, line }, status })
+    // A token whose lifetime is unknown or too short is used once.
+    if (token.lifetimeMs <= 0) this.#tokens.delete(key)
+    return { text: token.text, isKept: status.fetch === 'hit' }
+  }
+
+  /** Drops a token that the other side no longer takes. */
+  forget(run: string, scheme: Scheme, given: Fields): void {
+    this.#tokens.delete(keyOf(run, scheme, given))
+  }
+}
+
+/** The properties hold a password: only their digest is remembered. */
+function keyOf(run: string, scheme: string, given: Fields): string {
+  return createHash('sha256')
+    .update(JSON.stringify([run, scheme, given]))
+    .digest('base64')
+}
+
+/**
+ * The library authenticates the client and sends. The answer is read here: the library takes none without `token_type`,
+ * and checks ID tokens, which flows have no use for.
+ */
+async function requestToken({ scheme, given, line }: Asking): Promise<Token> {
+  const endpoint = await tokenEndpoint(scheme, given, line)
+  const client = fieldsOf(given['client'])
+  const grant = textOf(given, 'grant', scheme)
+  // The audience of a client's own assertion is the token endpoint (RFC 7523 §3).
+  const issuer = { issuer: endpoint.href, token_endpoint: endpoint.href }
+  const known = { client_id: String(client['id'] ?? '-') }
+  const parameters = parametersOf(scheme, grant, given)
+  const { encoding = 'application/x-www-form-urlencoded' } = fieldsOf(given['request'])
+  const send = async () => {
+    const authentication = authenticationOf(scheme, client)
+    const options = optionsFor<'POST', URLSearchParams>(line, String(encoding))
+    return oauth.genericTokenEndpointRequest(issuer, known, authentication, grant, parameters, options)
+  }
+  const response = await send().catch((error: unknown) => {
+    // The library refuses an empty secret, and half a surrogate pair.
+    if (!(error instanceof TypeError || error instanceof URIError)) throw error
+    throw callFailure('authentication', `The credentials of \`${scheme}\` cannot be sent.`)
+  })
+  return tokenOf(scheme, given, response)
+}
+
+/** RFC 6749 §5. Of a refusal only the code is told: its description may repeat what was sent. */
+async function tokenOf(scheme: Scheme, given: Fields, response: Response): Promise<Token> {
+  const { status } = response
+  const answer = fieldsOf(await response.json().catch(() => undefined))
+  const { access_token: text, token_type: type, expires_in: lifetime, error } = answer
+  if (status !== 200) {
+    const why = typeof error === 'string' && /^\w{1,60}$/.test(error) ? ` (${error})` : ''
+    const detail = `The issuer of \`${scheme}\` answered ${status}${why}.`
+    if (status >= 500) throw callFailure('communication', detail, { status })
+    throw callFailure('authentication', detail)
+  }
+  const isBearer = String(type ?? 'bearer').toLowerCase() === 'bearer'
+  if (typeof text !== 'string' || text.length > LIMITS.tokenCharsMax || !isBearer) {
+    throw callFailure('authentication', `The issuer of \`${scheme}\` gave no bearer token.`)
+  }
+  checkIssuer(text, given['issuers'])
+  return { text, lifetimeMs: (Number(lifetime) || 0) * 1_000 - LIMITS.tokenLeewayMs }
+}
+
+/** `oauth2` says it, below its authority; `oidc` has it in the authority's discovery document. */
+async function tokenEndpoint(scheme: Scheme, given: Fields, line: Line): Promise<URL> {
+  const authority = textOf(given, 'authority', scheme)
+  if (scheme === 'oidc') return discovered(authority, given, line)
+  const { token = '/oauth2/token' } = fieldsOf(given['endpoints'])
+  const path = String(token)
+  if (/^https?:/i.test(path)) return urlOf(path, '`endpoints.token`')
+  return urlOf(`${authority.replace(/\/+$/, '')}/${path.replace(/^\/+/, '')}`, '`authority`')
+}
+
+/** OpenID Connect Discovery 1.0 §4: the document must be of the issuer that was asked, or of one that is named. */
+async function discovered(authority: string, given: Fields, line: Line): Promise<URL> {
+  const asked = authority.replace(DISCOVERY, '').replace(/\/+$/, '')
+  const response = await oauth.discoveryRequest(urlOf(asked, '`authority`'), optionsFor(line))
+  const { status } = response
+  if (status !== 200) {
+    throw callFailure('communication', `The discovery of \`oidc\` answered ${status}.`, { status })
+  }
+  const named: unknown[] = Array.isArray(given['issuers']) ? given['issuers'] : []
+  const issuers = [asked, `${asked}/`, ...named.map(String)].filter((one) => URL.canParse(one))
+  const metadata = await Promise.any(
+    issuers.map((issuer) => oauth.processDiscoveryResponse(new URL(issuer), response.clone())),
+  ).catch(() => {
+    throw callFailure('authentication', 'The discovery document of `oidc` is of another issuer.')
+  })
+  if (metadata.token_endpoint !== undefined) return urlOf(metadata.token_endpoint, 'The token endpoint')
+  throw callFailure('authentication', 'The discovery document of `oidc` names no token endpoint.')
+}
+
+const DISCOVERY = /\/\.well-known\/openid-configuration$/
+
+function urlOf(text: unknown, what: string): URL {
+  const url = URL.canParse(String(text)) ? new URL(String(text)) : undefined
+  if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
+    return url
+  throw callFailure('configuration', `${what} must be an absolute HTTP URI without credentials.`)
+}
+
+function parametersOf(scheme: Scheme, grant: string, given: Fields): URLSearchParams {
+  if (grant !== 'client_credentials' && grant !== 'password') {
+    const detail = `The grant \`${grant}\` is not supported here; use \`client_credentials\` or \`password\`.`
+    throw callFailure('configuration', detail)
+  }
+  const parameters = new URLSearchParams()
+  if (grant === 'password') {
+    for (const name of ['username', 'password']) parameters.set(name, textOf(given, name, scheme))
+  }
+  const { scopes, audiences } = given
+  if (Array.isArray(scopes) && scopes.length > 0) parameters.set('scope', scopes.join(' '))
+  // One parameter for each (RFC 8693 §2.1).
+  for (const audience of Array.isArray(audiences) ? audiences : [])
+    parameters.append('audience', String(audience))
+  return parameters
+}
+
+/** How the client authenticates (OWS 1.0: `client_secret_post` by default). */
+function authenticationOf(scheme: Scheme, client: Fields): oauth.ClientAuth {
+  const { authentication = 'client_secret_post', id } = client
+  const text = (name: string) => textOf(client, name, `client\` of \`${scheme}`)
+  const named = (body: URLSearchParams) => void (typeof id === 'string' && body.set('client_id', id))
+  if (authentication === 'none') return (_issuer, _client, body) => named(body)
+  if (authentication === 'private_key_jwt') {
+    const assertion = text('assertion')
+    return (_issuer, _client, body) => {
+      named(body)
+      body.set('client_assertion_type', 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer')
+      body.set('client_assertion', assertion)
+    }
+  }
+  const name = String(authentication)
+  const method = Object.hasOwn(BY_SECRET, name) ? BY_SECRET[name] : undefined
+  if (method === undefined)
+    throw callFailure('configuration', `There is no client authentication \`${name}\`.`)
+  text('id')
+  return method(text('secret'))
+}
+
+const BY_SECRET: Readonly<Record<string, (secret: string) => oauth.ClientAuth>> = {
+  client_secret_post: oauth.ClientSecretPost,
+  client_secret_basic: oauth.ClientSecretBasic,
+  client_secret_jwt: (secret) => oauth.ClientSecretJwt(secret),
+}
+
+/**
+ * Lets the library send through the egress guard.
+ * @param encoding media type of the request's body, a form or JSON (OWS 1.0 `request.encoding`)
+ */
+function optionsFor<Method, Body extends URLSearchParams | undefined>(
+  line: Line,
+  encoding = '',
+): oauth.HttpRequestOptions<Method, Body> {
+  return {
+    [oauth.allowInsecureRequests]: true,
+    headers: { 'user-agent': 'tenon-flow/1' },
+    [oauth.customFetch]: async (href, { method, headers, body: form }) => {
+      const url = new URL(href)
+      const body = form && (encoding === 'application/json' ? jsonBody(form) : form.toString())
+      const sent = body === undefined ? {} : { body, headers: { ...headers, 'content-type': encoding } }
+      const outbound = { method: String(method), url, headers, ...sent }
+      const { status, body: answer } = await line.send(outbound, LIMITS.tokenAnswerBytesMax)
+      const isEmpty = [204, 205, 304].includes(status)
+      return new Response(isEmpty ? null : answer, { status: Math.min(status, 599) })
+    },
+  }
+}
+
+/** A name that comes more than once has a list. */
+function jsonBody(form: URLSearchParams): string {
+  const members = [...new Set(form.keys())].map((name) => {
+    const values = form.getAll(name)
+    return [name, values.length === 1 ? values[0] : values] as const
+  })
+  return JSON.stringify(Object.fromEntries(members))
+}
+
+/** If `issuers` are named, a token that says its own must be of one of them (OWS 1.0 "OAUTH2 Authentication"). */
+function checkIssuer(token: string, issuers: unknown): void {
+  if (!Array.isArray(issuers) || issuers.length === 0) return
+  let issuer: string | undefined
+  try {
+    issuer = decodeJwt(token).iss
+  } catch {
+    // An opaque token names no issuer.
+  }
+  if (issuer === undefined || issuers.includes(issuer)) return
+  throw callFailure('authentication', 'The token is of an issuer that is not among `issuers`.')
+}

@@ -1,0 +1,291 @@
+/**
+ * One operation of an OpenAPI document: its method, server, parameters and body, in one form for all versions.
+ * Libraries that build requests dereference a document without bounds; of a stranger's document this follows only what
+ * the operation needs (decision 75).
+ */
+
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { unescaped } from '../../../flows-dsl/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { callFailure } from '../call-failure.ts'
+import { type Fields, fieldsOf } from './fields.ts'
+
+type Place = 'path' | 'query' | 'header' | 'cookie'
+
+/** How one parameter is written. */
+export interface Style {
+  readonly name: string
+  readonly style: string
+  readonly explode: boolean
+  /** Some of what is reserved in a URI goes as it is. */
+  readonly reserved: boolean
+}
+
+export const FORM = 'application/x-www-form-urlencoded'
+
+export interface Body {
+  readonly media: string
+  readonly required: boolean
+  /** The name of the parameter that is the whole body. */
+  readonly name: string
+  /** Names of parameters that are properties of the body; undefined where any may be. */
+  readonly fields: readonly string[] | undefined
+  /** Of those, the ones that must be there. */
+  readonly needed: readonly string[]
+}
+
+export interface Parameter extends Style {
+  readonly place: Place
+  readonly required: boolean
+  /** It has `content`: its value is JSON. */
+  readonly json: boolean
+}
+
+export interface Operation {
+  readonly method: string
+  /** With its `{name}`s. */
+  readonly path: string
+  readonly server: URL
+  readonly parameters: readonly Parameter[]
+  readonly body?: Body
+}
+
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch']
+const PLACES = ['path', 'query', 'header', 'cookie']
+/** What a header parameter may not be (OpenAPI 3.1 "Parameter Object"): others say these. */
+const UNSAID = new Set(['accept', 'content-type', 'authorization'])
+
+/**
+ * The operation of that id.
+ * @param url where the document is, for servers that are relative to it
+ * @throws ApplicationFailure (configuration) where there is none, or the document is not as it should be
+ */
+export function operationOf(document: Fields, id: string, url: URL): Operation {
+  const ids: string[] = []
+  for (const [path, given] of Object.entries(fieldsOf(document['paths']))) {
+    const item = resolved(document, given)
+    for (const method of METHODS) {
+      const operation = Object.hasOwn(item, method) ? fieldsOf(item[method]) : {}
+      if (operation['operationId'] === id) return described({ document, path, method, item, operation, url })
+      if (typeof operation['operationId'] === 'string') ids.push(operation['operationId'])
+    }
+  }
+  const near = nearest(id, ids.slice(0, NAMES_MAX))
+  const hint = near === undefined ? '' : ` Did you mean \`${near}\`?`
+  throw callFailure('configuration', `The document has no operation \`${id.slice(0, 200)}\`.${hint}`)
+}
+
+/** The distance to each name is computed, and takes its time. */
+const NAMES_MAX = 300
+
+interface Found {
+  readonly document: Fields
+  readonly path: string
+  readonly method: string
+  readonly item: Fields
+  readonly operation: Fields
+  readonly url: URL
+}
+
+function described(found: Found): Operation {
+  const { document, path, method, item, operation } = found
+  if (!path.startsWith('/')) throw callFailure('configuration', `The path \`${path}\` begins with no slash.`)
+  const given = parametersOf(document, item, operation)
+  const isOld = document['swagger'] !== undefined
+  const parameters = given
+    .filter(isPlaced)
+    .map((one) => (isOld ? oldParameter(one) : parameterOf(one)))
+    .filter(({ place, name }) => place !== 'header' || !UNSAID.has(name.toLowerCase()))
+  const body = isOld ? formBodyOf(document, operation, given) : bodyOf(document, operation)
+  const server = serverOf(found)
+  return { method: method.toUpperCase(), path, server, parameters, ...(body !== undefined && { body }) }
+}
+
+/** Those of the operation go before those of its path. */
+function parametersOf(document: Fields, item: Fields, operation: Fields): readonly Fields[] {
+  const byKey = new Map<string, Fields>()
+  for (const list of [item['parameters'], operation['parameters']]) {
+    for (const given of Array.isArray(list) ? list : []) {
+      const parameter = resolved(document, given)
+      byKey.set(`${String(parameter['in'])} ${String(parameter['name'])}`, parameter)
+    }
+  }
+  return [...byKey.values()]
+}
+
+const isPlaced = (parameter: Fields) =>
+  typeof parameter['name'] === 'string' && PLACES.includes(String(parameter['in']))
+
+/** What both versions say alike. */
+function common(given: Fields) {
+  const place = given['in'] as Place
+  const required = place === 'path' || given['required'] === true
+  return { name: String(given['name']), place, required }
+}
+
+function parameterOf(given: Fields): Parameter {
+  const { place } = common(given)
+  const usual = place === 'query' || place === 'cookie' ? 'form' : 'simple'
+  const style = typeof given['style'] === 'string' ? given['style'] : usual
+  const explode = typeof given['explode'] === 'boolean' ? given['explode'] : style === 'form'
+  const reserved = given['allowReserved'] === true
+  return { ...common(given), style, explode, reserved, json: given['content'] !== undefined }
+}
+
+/** `collectionFormat` of Swagger 2.0, by the names of today. */
+const FORMATS: Readonly<Record<string, string>> = {
+  ssv: 'spaceDelimited',
+  tsv: 'tabDelimited',
+  pipes: 'pipeDelimited',
+}
+
+function oldParameter(given: Fields): Parameter {
+  const format = String(given['collectionFormat'] ?? 'csv')
+  const style = FORMATS[format] ?? (given['in'] === 'path' || given['in'] === 'header' ? 'simple' : 'form')
+  return { ...common(given), style, explode: format === 'multi', reserved: false, json: false }
+}
+
+/** `requestBody` of OpenAPI 3. */
+function bodyOf(document: Fields, operation: Fields): Body | undefined {
+  if (operation['requestBody'] === undefined) return undefined
+  const given = resolved(document, operation['requestBody'])
+  const content = fieldsOf(given['content'])
+  const media = mediaOf(Object.keys(content))
+  const key = Object.keys(content).find((one) => one === media || isAny(one)) ?? media
+  const schema = fieldsOf(content[key])['schema']
+  const fields = schema === undefined ? undefined : propertiesOf(document, schema)
+  return { media, required: given['required'] === true, name: 'body', fields, needed: [] }
+}
+
+/** The parameter `in: body`, or those `in: formData`, of Swagger 2.0. */
+function formBodyOf(document: Fields, operation: Fields, parameters: readonly Fields[]): Body | undefined {
+  const consumes = operation['consumes'] ?? document['consumes']
+  const types = Array.isArray(consumes) ? consumes.map(String) : []
+  const whole = parameters.find((one) => one['in'] === 'body')
+  if (whole !== undefined) {
+    const fields = propertiesOf(document, whole['schema'])
+    const media = mediaOf(types.length === 0 ? ['application/json'] : types)
+    return { media, required: whole['required'] === true, name: String(whole['name']), fields, needed: [] }
+  }
+  const form = parameters.filter((one) => one['in'] === 'formData')
+  if (form.length === 0) return undefined
+  const media = mediaOf(
+    types.length === 0 ? [FORM] : types.filter((one) => one === FORM || /^multipart\//.test(one)),
+  )
+  const needed = form.filter((one) => one['required'] === true).map((one) => String(one['name']))
+  return {
+    media,
+    required: needed.length > 0,
+    name: 'body',
+    fields: form.map((one) => String(one['name'])),
+    needed,
+  }
+}
+
+const isAny = (type: string) => type === '*/*' || type === 'application/*'
+
+/** JSON where it is taken, else a form, else text. */
+function mediaOf(types: readonly string[]): string {
+  const plain = types.map((type) => type.split(';')[0]?.trim().toLowerCase() ?? '')
+  const json = plain.findIndex((type) => type === 'application/json' || type.endsWith('+json'))
+  if (json >= 0) return types[json] ?? 'application/json'
+  if (plain.some(isAny)) return 'application/json'
+  const other = plain.findIndex((type) => type === FORM || type.startsWith('text/'))
+  if (other >= 0) return types[other] ?? FORM
+  const list = types.map((type) => type.slice(0, 100)).join(', ')
+  throw callFailure(
+    'configuration',
+    `The operation takes a body only as ${list || 'nothing'}, which is not supported.`,
+  )
+}
+
+/** Names of the properties of an object, also of those it is made of, each looked at once; undefined where it has none. */
+function propertiesOf(document: Fields, schema: unknown): readonly string[] | undefined {
+  const names = new Set<string>()
+  const seen = new Set<Fields>()
+  const left = [resolved(document, schema)]
+  for (let at = left.pop(); at !== undefined; at = left.pop()) {
+    if (seen.has(at)) continue
+    seen.add(at)
+    const { properties, allOf } = at
+    for (const name of Object.keys(fieldsOf(properties))) names.add(name)
+    for (const part of Array.isArray(allOf) ? allOf : []) left.push(resolved(document, part))
+  }
+  return names.size === 0 ? undefined : [...names]
+}
+
+/** The first server, of the operation before that of its path before that of the document. */
+function serverOf({ document, item, operation, url }: Found): URL {
+  const text =
+    document['swagger'] === undefined
+      ? newServer([operation, item, document])
+      : oldServer(document, operation, url)
+  const server = URL.canParse(text, url.href) ? new URL(text, url) : undefined
+  if (server !== undefined && /^https?:$/.test(server.protocol)) return server
+  throw callFailure('configuration', 'The OpenAPI document names no server that is an http or https URL.')
+}
+
+/** `servers`, which may be relative to the document, with the defaults of its variables. */
+function newServer(places: readonly Fields[]): string {
+  for (const { servers } of places) {
+    const server = Array.isArray(servers) ? fieldsOf(servers[0]) : {}
+    if (typeof server['url'] !== 'string') continue
+    const variables = fieldsOf(server['variables'])
+    return server['url'].replaceAll(/\{([^{}]+)\}/g, (whole, name: string) => {
+      const variable = Object.hasOwn(variables, name) ? fieldsOf(variables[name]) : {}
+      return typeof variable['default'] === 'string' ? variable['default'] : whole
+    })
+  }
+  return '/'
+}
+
+/** `schemes`, `host` and `basePath` of Swagger 2.0; what is not said is as where the document is. */
+function oldServer(document: Fields, operation: Fields, url: URL): string {
+  const given = Array.isArray(operation['schemes']) ? operation['schemes'] : document['schemes']
+  const schemes: readonly unknown[] = Array.isArray(given) ? given : []
+  const own = url.protocol.slice(0, -1)
+  const scheme =
+    schemes.length === 0 || schemes.includes(own) ? own : schemes.includes('https') ? 'https' : schemes[0]
+  const host = typeof document['host'] === 'string' ? document['host'] : url.host
+  const path = typeof document['basePath'] === 'string' ? document['basePath'] : '/'
+  return `${String(scheme)}://${host}${path.startsWith('/') ? '' : '/'}${path}`
+}
+
+/**
+ * What stands there, or where its `$ref` leads.
+ * @throws ApplicationFailure (configuration) where it leads out of the document, nowhere, or round in a circle
+ */
+function resolved(document: Fields, value: unknown): Fields {
+  let found = fieldsOf(value)
+  for (let count = 0; typeof found['$ref'] === 'string'; count++) {
+    const ref = found['$ref']
+    if (count === LIMITS.openApi.refsMax) throw refused(ref, 'leads to no end')
+    if (ref.length > LIMITS.openApi.refCharsMax) throw refused(ref, 'is too long')
+    if (!ref.startsWith('#')) throw refused(ref, 'leads out of the document, which is not followed')
+    found = pointed(document, ref)
+  }
+  return found
+}
+
+/** RFC 6901 in a fragment. */
+function pointed(document: Fields, ref: string): Fields {
+  let at: unknown = document
+  for (const part of ref.slice(1).split('/').slice(1)) {
+    const key = unescaped(decoded(part))
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) throw refused(ref, 'leads nowhere')
+    at = (at as Fields)[key]
+  }
+  return fieldsOf(at)
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+function refused(ref: string, why: string) {
+  return callFailure('configuration', `The OpenAPI document has a \`$ref\` that ${why}: ${ref.slice(0, 200)}`)
+}

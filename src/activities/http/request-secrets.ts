@@ -1,0 +1,79 @@
+/** Knows where secrets may stand in the arguments of `call: http` and `call: openapi`, and how each place writes them. */
+
+import { isHandle } from '../../core/secret-handle.ts'
+import type { Json } from '../../core/work.ts'
+import { inForm, inJson } from '../flow/secret-encodings.ts'
+import type { Secrecy, Spelling } from '../flow/secret-redactor.ts'
+import type { Way } from './authentication.ts'
+import { type Fields, fieldsOf } from './fields.ts'
+import { callHttp } from './http-call.ts'
+
+type Arguments = { [name: string]: Json }
+
+/** The request with its secrets in it. @throws ApplicationFailure (configuration) where one is not there any more */
+function withSecrets(call: Arguments, secrecy: Secrecy): Arguments {
+  const { endpoint, authentication, body, ...rest } = call
+  return {
+    ...secrecy.resolved(rest),
+    ...(endpoint !== undefined && { endpoint: atEndpoint(endpoint, secrecy) }),
+    ...(authentication !== undefined && { authentication: identified(authentication, secrecy) }),
+    ...(body !== undefined && { body: secrecy.resolved(body, spellingIn(body, call)) }),
+  }
+}
+
+/**
+ * The document, which is read now, with its secrets; the parameters keep their handles, since the request that is made
+ * of them goes through the history of the run.
+ */
+export function withDocumentSecrets(call: Arguments, secrecy: Secrecy): Arguments {
+  const { document, ...rest } = call
+  return { ...secrecy.passes(rest), document: withSecrets(fieldsOf(document) as Arguments, secrecy) }
+}
+
+/** `call: http` with its secrets, where the run has any. */
+export function sendHttp(call: Arguments, way: Way, secrecy: Secrecy | undefined): Promise<unknown> {
+  if (secrecy === undefined) return callHttp(call, way)
+  return callHttp(withSecrets(call, secrecy), hidingTokens(way, secrecy))
+}
+
+/** The same way; tokens that issuers give on it are shown to nobody. */
+export function hidingTokens(way: Way, secrecy: Secrecy): Way {
+  return { ...way, given: (token) => secrecy.hide(token) }
+}
+
+/** An address may begin with a secret that is one; further on, a secret stays within its segment or parameter. */
+function atEndpoint(endpoint: Json, secrecy: Secrecy): Json {
+  if (typeof endpoint !== 'string') return secrecy.resolved(endpoint)
+  return secrecy.text(endpoint, (value, at) =>
+    at === 0 ? address(value, secrecy) : encodeURIComponent(value),
+  )
+}
+
+/** Failures and answers tell parts of an address. */
+function address(value: string, secrecy: Secrecy): string {
+  const { href, pathname, search } = URL.canParse(value) ? new URL(value) : EMPTY
+  for (const part of [href, pathname + search, pathname, search.slice(1)]) secrecy.hide(part)
+  return value
+}
+
+const EMPTY = { href: '', pathname: '', search: '' }
+
+/** Properties with their secrets, or the secret that has them all. */
+function identified(authentication: Json, secrecy: Secrecy): Json {
+  const { secret, ...rest } = fieldsOf(authentication) as Arguments
+  if (typeof secret !== 'string') return secrecy.resolved(rest)
+  return { ...rest, properties: secrecy.valueOf(secret) as Json }
+}
+
+/** Of a body that is a text, a part that is a secret takes the form of its type; all of it is what it is. */
+function spellingIn(body: Json, { headers }: Arguments): Spelling | undefined {
+  if (typeof body !== 'string' || isHandle(body)) return undefined
+  const type = typeOf(fieldsOf(headers))
+  if (/^application\/x-www-form-urlencoded\b/i.test(type)) return inForm
+  return /^[^;]*[/+]json\s*(;|$)/i.test(type) ? inJson : undefined
+}
+
+function typeOf(headers: Fields): string {
+  const found = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')
+  return String(found?.[1] ?? '')
+}

@@ -1,0 +1,129 @@
+/** Interceptor of activities: the platform must have made their arguments for them; then they get a call to act with. */
+
+import { createHash } from 'node:crypto'
+import { activityInfo, type Info } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
+import { Suspended } from '../access/tenant-states.ts'
+import { type IdSource, seededIds } from '../core/ids.ts'
+import { Problem } from '../core/problem.ts'
+import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
+import type { Begun, Held } from '../core/work.ts'
+import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
+import type { Log } from '../infra/log.ts'
+import { hopsIn } from '../workflows/chain-depth-interceptor.ts'
+import type { FunctionCall } from './contract.ts'
+
+/** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
+export interface Call {
+  readonly ref: TenantRef
+  readonly workflowId: string
+  readonly ids: IdSource
+  /** How many runs began one by the event of another before this is done; 0 for none. */
+  readonly hops: number
+}
+
+/** @throws Problem `forbidden` where the work is that of a tenant */
+export function workspaceOf({ ref }: Pick<Call, 'ref'>): WorkspaceRef {
+  const { tenantId, workspaceId } = ref
+  if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
+  return { tenantId, workspaceId }
+}
+
+/** Puts the {@link Call} before the activity's own arguments, and turns Problems into failures. */
+export function activityDoor(log: Log): ActivityInterceptorsFactory {
+  const inbound: ActivityInboundCallsInterceptor = {
+    execute: async (input, next) => {
+      const info = activityInfo()
+      const args = argumentsOf(info, input.args)
+      const begun = begunOf(info, args)
+      try {
+        const call = { ...callOf(info, begun), hops: hopsIn(input.headers) ?? 0 }
+        return await next({ ...input, args: [call, ...args] })
+      } catch (error) {
+        throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
+      }
+    },
+  }
+  return () => ({ inbound })
+}
+
+/** Where the work began: with this attempt's activity, or with the one before it that was held. */
+function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
+  const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).begun : undefined
+  return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
+}
+
+const CALLS = ['callFunction', 'callHttp', 'tryHttp', 'planOpenApi', 'beginSubflow']
+
+/** Not to be tried again by itself: the run waits until it is resumed. */
+function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
+}
+
+/** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */
+function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[] {
+  const meant = authenticatedArguments(`activity:${activityType}`, args)
+  if (meant === undefined) throw unauthenticated()
+  return meant
+}
+
+/** @throws ApplicationFailure if the activity belongs to no workflow of ours */
+function callOf(info: Info, begun: Begun): Omit<Call, 'hops'> {
+  const workflowId = info.workflowExecution?.workflowId ?? ''
+  const ref = refOf(workflowId)
+  if (ref === undefined) throw unauthenticated()
+  return { ref, workflowId, ids: idsOf(info, workflowId, begun) }
+}
+
+const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
+
+/** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
+function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
+  const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
+  const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
+  return seededIds(begun.at_ms, random, begun.order)
+}
+
+/** What is final is not asked again; the rest is. */
+function toFailure(error: unknown, info: Info, log: Log): unknown {
+  if (error instanceof ApplicationFailure) return error
+  const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
+  const context = {
+    activity: info.activityType,
+    workflow: info.workflowExecution?.workflowId,
+    attempt: info.attempt,
+  }
+  // What somebody's code does wrong is told to its owner.
+  if (problem.status >= 500 && !problem.row.final)
+    log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
+  return ApplicationFailure.create({
+    message: problem.message,
+    type: problem.code,
+    nonRetryable: problem.isFinal,
+    details: [failureOf(problem), problem.members],
+  })
+}
+
+const SPEC = 'https://serverlessworkflow.io/spec/1.0.0/errors'
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'validation',
+  401: 'authentication',
+  403: 'authorization',
+  408: 'timeout',
+  504: 'timeout',
+  503: 'communication',
+}
+
+/** What went wrong between us and somebody else's server. */
+const OUTSIDE: ReadonlySet<string> = new Set(['upstream_invalid', 'upstream_unavailable'])
+
+/** The error as a flow sees it (OWS, "Standard error types"). */
+function failureOf(problem: Problem) {
+  const { code, row } = problem
+  const { status, title } = row
+  const name = OUTSIDE.has(code)
+    ? 'communication'
+    : (TYPES[status] ?? (status < 500 ? 'validation' : 'runtime'))
+  return { type: `${SPEC}/${name}`, status, title, detail: `${code}: ${problem.message}` }
+}

@@ -1,0 +1,94 @@
+/** The page at which an admin lets the Temporal UI in this browser read payloads, with a token of their own. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import {
+  type AuthServices,
+  PAYLOAD_SESSION_PATH,
+  type PayloadSession,
+} from '../access/authentication/auth-services.ts'
+import { payloadsPage, payloadsReadablePage } from '../access/issuer/pages.ts'
+import type { Platform } from '../app/platform.ts'
+import { Problem } from '../core/problem.ts'
+import { decodePayloads } from '../features/flows/codec-api.ts'
+import { publicUrl } from '../infra/config.ts'
+import { formOf, readForms, rejectCrossSite, show } from './issuer-routes.ts'
+
+const PATH = '/auth/payloads'
+
+/** Where no Temporal UI is known, there is no such page. */
+export async function mountPayloadPage(
+  app: FastifyInstance,
+  platform: Platform,
+  authServices: AuthServices,
+): Promise<void> {
+  const { config } = platform
+  const { TEMPORAL_UI_URL: uiUrl } = config
+  if (uiUrl === undefined) return
+  const { origin } = new URL(publicUrl(config))
+  await app.register(async (pages) => {
+    readForms(pages)
+    pages.get(PATH, async (_request, reply) => show(reply, payloadsPage()))
+    // It is in the audit log, whoever was let in and whoever was not.
+    const asked = { config: { operation: { name: 'codec.admit_page', reads: false } } }
+    pages.post(PATH, asked, async (request, reply) => {
+      rejectCrossSite(request, origin)
+      const token = (formOf(request)['token'] ?? '').trim()
+      const refused = await authenticate(request, reply, token, { platform, authServices })
+      if (refused !== undefined) return show(reply, payloadsPage(refused))
+      const { cookie, until } = authServices.payloadSession.issue(token)
+      reply.header('set-cookie', cookie)
+      return show(reply, payloadsReadablePage({ until, uiUrl, endpoint: `${publicUrl(config)}/v1/codec` }))
+    })
+  })
+}
+
+/** Whether the token may read payloads at all. @returns why not */
+async function authenticate(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  token: string,
+  { platform, authServices }: { platform: Platform; authServices: AuthServices },
+): Promise<Problem | undefined> {
+  try {
+    request.principal = await authServices.auth.authenticate({ kind: 'token', text: token })
+    platform.access.permit(decodePayloads, request.principal)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status >= 500) throw error
+    reply.header('x-problem-code', error.code)
+    return error
+  }
+}
+
+const PATHS = '/v1/codec/'
+
+const ALLOWED = {
+  'access-control-allow-methods': 'POST',
+  'access-control-allow-headers': 'authorization, content-type, x-namespace',
+  'access-control-max-age': '600',
+}
+
+/**
+ * @param uiUrl where the UI is; where that is not known, no page is let in
+ * @param pass reads the cookie of a page: no other origin's request is anybody's by its cookie
+ */
+export function allowTemporalUiOrigin(
+  app: FastifyInstance,
+  uiUrl: string | undefined,
+  pass: PayloadSession,
+): void {
+  app.decorateRequest('pageToken', undefined)
+  if (uiUrl === undefined) return
+  const { origin } = new URL(uiUrl)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.url.startsWith(PATHS)) return done()
+    reply.header('vary', 'Authorization, apikey, Accept, Origin')
+    if (request.headers.origin !== origin) return done()
+    reply.headers({ 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
+    // The UI puts a question of its own behind it.
+    if (request.url.split('?', 1)[0] === PAYLOAD_SESSION_PATH)
+      request.pageToken = pass.tokenIn(request.headers.cookie)
+    if (request.method !== 'OPTIONS') return done()
+    reply.code(204).headers(ALLOWED).send()
+  })
+}

@@ -1,0 +1,156 @@
+/** The composition root: config in, everything that has a connection out. */
+
+import { Access } from '../access/access.ts'
+import { Audit } from '../access/audit/audit.ts'
+import type { KeyRow } from '../access/authentication/authenticator.ts'
+import { SubjectStatus } from '../access/authentication/subject-status.ts'
+import { Idempotency } from '../access/idempotency.ts'
+import type { PlatformServices } from '../access/internals.ts'
+import { People } from '../access/issuer/accounts-store.ts'
+import { IssuerState } from '../access/issuer/issuer-state.ts'
+import { OAuthClients } from '../access/issuer/oauth-clients-store.ts'
+import { SigningKeys } from '../access/issuer/signing-keys.ts'
+import { Limiter } from '../access/rate-limit/limiter.ts'
+import { TenantStates } from '../access/tenant-states.ts'
+import { Meters } from '../features/analytics/meters.ts'
+import { Relay } from '../features/events/outbox-relay.ts'
+import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
+import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
+import { TriggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
+import { Webhooks } from '../features/flows/triggers/webhook-signatures.ts'
+import { Functions } from '../features/functions/sandbox/process-pool.ts'
+import { type Config, publicUrl } from '../infra/config.ts'
+import { Secrets } from '../infra/crypto/secrets.ts'
+import { Egress } from '../infra/http-client/egress.ts'
+import type { Log } from '../infra/log.ts'
+import { MongoDocuments } from '../infra/mongo/mongo.ts'
+import { Database } from '../infra/postgres/database.ts'
+import { Builder } from '../infra/postgres/index-builder.ts'
+import { ObjectClients, Objects } from '../infra/s3/clients.ts'
+import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
+import { PayloadStore } from '../infra/temporal/payload-store.ts'
+import { Temporal } from '../infra/temporal/temporal.ts'
+import { TenantKeys } from '../infra/temporal/tenant-keys.ts'
+import { ThreadPool } from '../infra/thread-pool.ts'
+import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
+import { Streams } from '../infra/valkey/streams.ts'
+
+/** A dependency that /readyz and `tenon doctor` ping. */
+export interface Check {
+  readonly name: string
+  readonly ping: () => Promise<unknown>
+}
+
+/** The opened subsystems, for the entry points. */
+export type Platform = ReturnType<typeof openPlatform>['platform']
+
+/**
+ * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `overdue` and
+ * `watcher` do nothing until the worker starts them.
+ * @param retryBudget of the payload codec
+ */
+export function openPlatform(
+  config: Config,
+  log: Log,
+  retryBudget: RetryBudget = { workflow: 0, activity: 0 },
+) {
+  const { parts, payloads } = openServices(config, log, retryBudget)
+  const {
+    database,
+    documents,
+    secrets,
+    streams,
+    objects,
+    temporal,
+    audit,
+    limiter,
+    executionWatcher,
+    codec,
+  } = parts
+  const meters = new Meters(database, log)
+  const functions = new Functions(config.TENON_DENO_BIN)
+  const relay = new Relay(database, config.REDIS_URL, log)
+  const overdue = new ExecutionReconciler(database, log)
+  const watcher = new TriggerConsumers(database, streams, log)
+  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
+  const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
+    name,
+    ping: () => one.ping(),
+  }))
+  const platform = {
+    config,
+    log,
+    access: new Access(parts),
+    idempotency: new Idempotency(secrets),
+    egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    limiter,
+    meters,
+    audit,
+    webhooks: new Webhooks(database, secrets),
+    functions,
+    relay,
+    codec,
+    overdue,
+    watcher,
+    builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
+    checks,
+    close: async () => {
+      await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
+      await executionWatcher.close()
+      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      streams.close()
+      limiter.close()
+      await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
+    },
+  }
+  return { platform, parts }
+}
+
+function openServices(
+  config: Config,
+  log: Log,
+  retryBudget: RetryBudget,
+): { parts: PlatformServices; payloads: PayloadStore } {
+  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection')
+  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watching executions failed')
+  const database = Database.open(config.DATABASE_APP_URL, (error) =>
+    log.warn({ err: error }, 'idle connection lost'),
+  )
+  const objects = new Objects(config)
+  const secrets = new Secrets(config.TENON_MASTER_KEY)
+  const payloads = new PayloadStore(config, objects)
+  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, retryBudget)
+  const oauthClients = new OAuthClients(database)
+  const issuerState = new IssuerState(database, secrets)
+  const parts = {
+    database,
+    statements: database,
+    temporal: new Temporal(config, codec),
+    codec,
+    objects,
+    objectClients: new ObjectClients(config, secrets),
+    identities: new StorageIdentities(config),
+    streams: new Streams(config.REDIS_URL, onLost),
+    executionWatcher: new ExecutionWatcher(
+      database,
+      new ExecutionNotifier(config.REDIS_URL, onUnseen),
+      onUnseen,
+    ),
+    limiter: new Limiter(config, onLost),
+    documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
+    secrets,
+    keys: new TtlCache<KeyRow>(),
+    tenantStates: new TenantStates(database),
+    signingKeys: new SigningKeys(database, secrets),
+    oauthClients,
+    holders: new SubjectStatus(new People(database), oauthClients, issuerState),
+    issuerState,
+    publicUrl: publicUrl(config),
+    memo: openMemo(),
+    threads: new ThreadPool(),
+    audit: new Audit(database, log),
+    log,
+  }
+  return { parts, payloads }
+}

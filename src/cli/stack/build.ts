@@ -1,0 +1,114 @@
+/** Bundles the API, the worker and the CLI into one file each, and builds the workflow bundle. */
+
+import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { BuildOptions } from 'esbuild'
+import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
+
+/** Not bundled: native code, or packages that read files of their own folder. */
+const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
+
+export interface Build {
+  readonly api: string
+  readonly worker: string
+  readonly threads: string
+  readonly workflows: string
+}
+
+let built: Promise<Build> | undefined
+
+/** Returns the build of the current sources; creates it if necessary, in about 5 s. */
+export function currentBuild(): Promise<Build> {
+  built ??= find()
+  return built
+}
+
+async function find(): Promise<Build> {
+  const folder = buildFolder()
+  const known = await access(folder).then(
+    () => true,
+    () => false,
+  )
+  if (!known) await make(folder)
+  return {
+    api: join(folder, 'api.mjs'),
+    worker: join(folder, 'worker.mjs'),
+    threads: join(folder, 'threads.mjs'),
+    workflows: join(folder, 'workflows.js'),
+  }
+}
+
+/** Builds into a draft folder and renames it, so that concurrent builds do not conflict. */
+async function make(folder: string): Promise<void> {
+  await mkdir(BUILDS, { recursive: true })
+  const draft = await mkdtemp(join(BUILDS, 'draft-'))
+  try {
+    await Promise.all([packProcesses(draft), packCommand(draft), packWorkflows(draft)])
+    await rename(draft, folder).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+    })
+  } finally {
+    await rm(draft, { recursive: true, force: true })
+  }
+}
+
+/** One file starts in a fraction of the time that a thousand modules take. */
+const PACKED: BuildOptions = {
+  absWorkingDir: PROJECT_DIR,
+  outExtension: { '.js': '.mjs' },
+  bundle: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  external: EXTERNAL,
+  sourcemap: 'linked',
+  logLevel: 'error',
+  // CommonJS packages inside an ES module still ask for `require` and their folder.
+  banner: {
+    js: [
+      "import { createRequire as __createRequire } from 'node:module'",
+      'const require = __createRequire(import.meta.url)',
+      'const __filename = import.meta.filename ?? ""',
+      'const __dirname = import.meta.dirname ?? ""',
+    ].join(';'),
+  },
+}
+
+async function packProcesses(folder: string): Promise<void> {
+  const { build } = await import('esbuild')
+  const entryPoints = {
+    api: 'src/api/main.ts',
+    worker: 'src/activities/main.ts',
+    // For both (infra/thread-pool.ts).
+    threads: 'src/features/threads/main.ts',
+    // The worker passes their paths to Temporal's SDK (activities/main.ts).
+    'payload-converter': 'src/workflows/payload-converter.ts',
+    'failure-converter': 'src/workflows/failure-converter.ts',
+  }
+  await build({ ...PACKED, entryPoints, outdir: folder })
+}
+
+/** Splits the CLI, so that a verb loads only what it needs. */
+async function packCommand(folder: string): Promise<void> {
+  const { build } = await import('esbuild')
+  const entryPoints = { main: 'src/cli/main.ts' }
+  await build({ ...PACKED, entryPoints, outdir: join(folder, 'tenon'), splitting: true, sourcemap: false })
+}
+
+async function packWorkflows(folder: string): Promise<void> {
+  const { buildBundle } = await import('../../activities/workflow-bundle.ts')
+  await writeFile(join(folder, 'workflows.js'), await buildBundle())
+}
+
+const EXPORTED = [
+  ...['api.mjs', 'worker.mjs', 'threads.mjs'],
+  ...['payload-converter.mjs', 'failure-converter.mjs', 'workflows.js'],
+]
+
+/** Copies the build into the folder of an image. @returns the exit code */
+export async function exportBuild(folder: string): Promise<number> {
+  await mkdir(folder, { recursive: true })
+  const { api } = await currentBuild()
+  for (const name of EXPORTED) await copyFile(join(dirname(api), name), join(folder, name))
+  return 0
+}

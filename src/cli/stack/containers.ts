@@ -1,0 +1,55 @@
+/** Commands of containers and external installations: `tenon migrate`, the certificate of the object store, the Temporal UI. */
+
+import { ensureCertificate } from '../../../stack/certificate.ts'
+import { startUiProxy } from '../../../stack/temporal-ui.ts'
+import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
+import { migrate } from '../../infra/postgres/migrate.ts'
+import { need } from '../settings.ts'
+
+const PORT = 8_233
+/** The server may run as another user. Only its container mounts the volume. */
+const READABLE = 0o644
+
+/** Creates the certificate of the object store, if it does not exist. @returns the exit code */
+export function makeCertificate(path: string): number {
+  ensureCertificate(path, READABLE)
+  return 0
+}
+
+/**
+ * Serves the Temporal UI of TEMPORAL_UI_UPSTREAM on port 8233, for users who open TEMPORAL_UI_URL, until it is stopped.
+ * @returns the exit code
+ */
+export async function serveTemporalUi(
+  {
+    TEMPORAL_UI_URL = 'http://127.0.0.1:8233',
+    TEMPORAL_UI_UPSTREAM = 'http://temporal-ui:6667',
+  }: NodeJS.ProcessEnv = process.env,
+): Promise<number> {
+  const { hostname, port } = new URL(TEMPORAL_UI_UPSTREAM)
+  const proxy = await startUiProxy({
+    listen: { host: '0.0.0.0', port: PORT },
+    upstream: { host: hostname, port: Number(port || 80) },
+    url: new URL(TEMPORAL_UI_URL),
+  })
+  await new Promise<void>((stopped) => {
+    process.once('SIGTERM', () => stopped()).once('SIGINT', () => stopped())
+  })
+  await proxy.close()
+  return 0
+}
+
+/**
+ * Migrates DATABASE_URL. TENON_APP_PASSWORD and TENON_BUILDER_PASSWORD are by default derived from TENON_MASTER_KEY. @returns the exit code
+ */
+export async function migrateFromEnvironment(): Promise<number> {
+  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD } = process.env
+  const derived = (purpose: string) => deriveSecret(need(process.env, 'TENON_MASTER_KEY'), purpose)
+  const passwords = {
+    app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
+    builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
+  }
+  const { applied } = await migrate(need(process.env, 'DATABASE_URL'), passwords)
+  process.stdout.write(applied.length === 0 ? 'Up to date.\n' : `${applied.join('\n')}\n`)
+  return 0
+}

@@ -1,0 +1,161 @@
+/** `tenon doctor`: checks the installation, and prints a line for each finding with its remedy. */
+
+import { execFile } from 'node:child_process'
+import { connect } from 'node:net'
+import { resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { findRunning } from '../../../stack/start.ts'
+import { describeLayers, findIsolation } from '../../features/functions/sandbox/isolation.ts'
+import { readSettings, type Settings } from '../settings.ts'
+
+interface Finding {
+  readonly name: string
+  readonly good: boolean
+  readonly detail: string
+}
+
+type Check = (settings: Settings) => Promise<Finding[]>
+
+/** @returns the exit code: 0 without problems */
+export async function doctor(): Promise<number> {
+  const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
+  const findings = (await Promise.all(CHECKS.map((check) => check(settings)))).flat()
+  for (const { name, good, detail } of findings) {
+    process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
+  }
+  const bad = findings.filter(({ good }) => !good).length
+  process.stdout.write(bad === 0 ? '\nAll is well.\n' : `\n${bad} of ${findings.length} need attention.\n`)
+  return bad === 0 ? 0 : 1
+}
+
+const node: Check = async () => {
+  const [major = 0] = process.versions.node.split('.').map(Number)
+  const good = major >= 24
+  return [{ name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is needed'}` }]
+}
+
+/** The API, and each server as the API sees it. */
+const api: Check = async ({ TENON_URL: url }) => {
+  if (!url) return [{ name: 'API', good: false, detail: 'TENON_URL is not set; run `npm start`' }]
+  try {
+    const response = await fetch(`${url}/readyz`)
+    const { checks } = (await response.json()) as { checks: Record<string, { status: string; ms: number }> }
+    const servers = Object.entries(checks).map(([name, { status, ms }]) => ({
+      name: `API → ${name}`,
+      good: status === 'pass',
+      detail: status === 'pass' ? `answers in ${ms} ms` : 'does not answer the API',
+    }))
+    return [{ name: 'API', good: true, detail: url }, ...servers]
+  } catch {
+    return [{ name: 'API', good: false, detail: `no answer at ${url}; run \`npm start\`` }]
+  }
+}
+
+const ports: Check = async (settings) => {
+  const addresses = [
+    ['Temporal', settings['TEMPORAL_ADDRESS']],
+    ['Temporal UI', hostOf(settings['TEMPORAL_UI_URL'])],
+    ['SeaweedFS', hostOf(settings['S3_ENDPOINT'])],
+    ['Valkey', hostOf(settings['REDIS_URL'])],
+  ] as const
+  return Promise.all(
+    addresses.flatMap(([name, address]) => (address === undefined ? [] : [reach(name, address)])),
+  )
+}
+
+function hostOf(url: string | undefined): string | undefined {
+  return url !== undefined && URL.canParse(url) ? new URL(url).host : undefined
+}
+
+async function reach(name: string, address: string): Promise<Finding> {
+  const [host = '', port = ''] = address.split(':')
+  const good = await new Promise<boolean>((done) => {
+    const socket = connect({ host, port: Number(port), timeout: 2_000 })
+    const end = (answer: boolean) => {
+      socket.destroy()
+      done(answer)
+    }
+    socket
+      .once('connect', () => end(true))
+      .once('error', () => end(false))
+      .once('timeout', () => end(false))
+  })
+  return { name, good, detail: good ? address : `${address} does not answer` }
+}
+
+/** Isolation depends on roles that cannot bypass row-level security; the database is asked directly. */
+const roles: Check = async ({ DATABASE_URL: url }) => {
+  if (!url)
+    return [{ name: 'PostgreSQL roles', good: false, detail: 'DATABASE_URL is not known; run `npm start`' }]
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  try {
+    await client.connect()
+    const { rows } = await client.query(
+      `select rolname, rolsuper, rolbypassrls from pg_roles where rolname like 'tenon\\_%' order by 1`,
+    )
+    const { rows: open } = await client.query(
+      `select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = 'tenon' and c.relkind = 'r' and not (c.relrowsecurity and c.relforcerowsecurity)`,
+    )
+    return [
+      ...rows.map(roleFinding),
+      {
+        name: 'row-level security',
+        good: open.length === 0,
+        detail:
+          open.length === 0
+            ? 'forced on every table'
+            : `not forced on ${open.map(({ relname }) => relname).join(', ')}`,
+      },
+    ]
+  } catch (error) {
+    return [
+      { name: 'PostgreSQL', good: false, detail: error instanceof Error ? error.message : String(error) },
+    ]
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: boolean }): Finding {
+  const wrong = [role.rolsuper && 'superuser', role.rolbypassrls && 'BYPASSRLS'].filter(Boolean)
+  const detail =
+    wrong.length === 0 ? 'neither superuser nor BYPASSRLS' : `is ${wrong.join(' and ')}: isolation is off`
+  return { name: role.rolname, good: wrong.length === 0, detail }
+}
+
+/** Only functions need Deno. */
+const deno: Check = async ({ TENON_DENO_BIN: path }) => {
+  if (!path) {
+    const detail = 'not there: functions answer 503; restart with a network, or set TENON_DENO_BIN'
+    return [{ name: 'Deno', good: false, detail }]
+  }
+  try {
+    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 })
+    const version = /^deno (\S+)/.exec(stdout)?.[1] ?? ''
+    const good = version.startsWith('2.')
+    return [
+      {
+        name: 'Deno',
+        good,
+        detail: good ? `${version} at ${path}` : `${version} at ${path}; Deno 2 is needed`,
+      },
+    ]
+  } catch {
+    return [{ name: 'Deno', good: false, detail: `${path} does not run: functions answer 503` }]
+  }
+}
+
+/** The layers that isolate a function from the host, as a worker of this user finds them. */
+const isolation: Check = async ({ TENON_DENO_BIN: path }) => {
+  if (!path) return []
+  const { layers } = await findIsolation(path)
+  const { active, missing } = describeLayers(layers)
+  const wanting = missing.length === 0 ? '' : `; missing: ${missing.join('; ')}`
+  // Each of them protects the platform from a function that has escaped Deno; other systems than Linux have neither.
+  const good = layers.ownUser || layers.sandbox?.name === 'bwrap' || process.platform !== 'linux'
+  return [{ name: 'functions isolation', good, detail: `${active.join(', ')}${wanting}` }]
+}
+
+const CHECKS: readonly Check[] = [node, api, ports, roles, deno, isolation]

@@ -1,0 +1,139 @@
+/** Starts the platform on running servers: migrates the database, builds, and starts the API and the worker. */
+
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Stack } from '../../../stack/start.ts'
+import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
+import { migrate } from '../../infra/postgres/migrate.ts'
+import { currentBuild } from './build.ts'
+
+/** Limits of paths of sockets: 103 bytes on macOS, 107 on Linux. */
+const SOCKET_BYTES_MAX = 100
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
+
+export interface Launch {
+  readonly stack: Stack
+  /** Folder for logs. */
+  readonly dir: string
+  readonly port: number
+  readonly masterKey: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface Launched {
+  readonly url: string
+  readonly clientId: string
+  readonly clientSecret: string
+  /** Settings with which another API process joins this platform. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready. */
+export async function launch(options: Launch): Promise<Launched> {
+  const { stack, port, masterKey } = options
+  const passwords = {
+    app: deriveSecret(masterKey, DERIVED.appPassword),
+    builder: deriveSecret(masterKey, DERIVED.builderPassword),
+  }
+  const [{ appUrl, builderUrl }, build] = await Promise.all([
+    migrate(stack.env['DATABASE_URL'] ?? '', passwords),
+    currentBuild(),
+  ])
+  const { DATABASE_URL: _admin, ...servers } = stack.env
+  const env = {
+    ...servers,
+    DATABASE_APP_URL: appUrl,
+    TENON_MASTER_KEY: masterKey,
+    TENON_PORT: String(port),
+    TENON_WORKFLOW_BUNDLE: build.workflows,
+    ...startsSocket(options.dir),
+    NODE_ENV: 'production',
+    // On a local platform, all administrators are one person with scripts.
+    TENON_RATE_ADMIN: '1200/min',
+    ...inheritedSettings(),
+    ...options.env,
+  }
+  const url = `http://127.0.0.1:${port}`
+  await Promise.all([
+    runProcess(options, 'worker', build.worker, { ...env, DATABASE_BUILDER_URL: builderUrl }, async () => {}),
+    runProcess(options, 'api', build.api, env, () => answers(`${url}/readyz`)),
+  ])
+  return {
+    url,
+    clientId: OPERATOR_CLIENT,
+    clientSecret: deriveSecret(masterKey, DERIVED.operatorSecret),
+    env,
+  }
+}
+
+/** The socket on which the worker accepts starts from the API; none if its path would be too long. */
+function startsSocket(dir: string): Record<string, string> {
+  const socket = resolve(dir, 'starts.sock')
+  return Buffer.byteLength(socket) > SOCKET_BYTES_MAX ? {} : { TENON_STARTS_SOCKET: socket }
+}
+
+/** Settings that the platform inherits from the environment of the CLI. */
+function inheritedSettings(): Record<string, string> {
+  const names = Object.keys(process.env)
+    .filter((name) => /^TENON_(RATE|STREAMS)_/.test(name))
+    .concat([
+      'GATEWAY_SECRET',
+      'LOG_LEVEL',
+      'OIDC_ISSUERS',
+      'TENON_CACHED_RUNS',
+      'TENON_EGRESS_ALLOW',
+      'TENON_MCP_HOSTS',
+      'TENON_MCP_ORIGINS',
+      'TENON_PUBLIC_URL',
+      'TENON_SDK_PATCHES',
+      'TENON_OPERATOR_SECRET',
+      'TEMPORAL_NAMESPACE',
+      'MONGODB_URL',
+      'TENON_TRUSTED_PROXIES',
+    ])
+  const named = names.map((name) => [name, process.env[name]] as const)
+  return Object.fromEntries(named.flatMap(([name, value]) => (value ? [[name, value]] : [])))
+}
+
+function runProcess(
+  { stack, dir }: Launch,
+  name: string,
+  main: string,
+  env: Record<string, string>,
+  ready: () => Promise<void>,
+): Promise<void> {
+  return stack.supervisor.run({
+    name,
+    command: process.execPath,
+    args: ['--enable-source-maps', main],
+    cwd: ROOT,
+    env,
+    logFile: join(dir, 'logs', `${name}.log`),
+    ready,
+  })
+}
+
+/** @throws Error if the API or one of its servers is not ready */
+async function answers(url: string): Promise<void> {
+  const response = await fetch(url)
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`)
+}
+
+/** Reads the master key of a data folder, or creates it. It decrypts every secret of the installation. */
+export async function masterKeyOf(dir: string): Promise<string> {
+  const file = join(dir, 'master.key')
+  const known = await readFile(file, 'utf8').catch(() => undefined)
+  if (known !== undefined) return known.trim()
+  if (existsSync(join(dir, 'master.made')))
+    throw new Error(
+      `${file} is missing, and the secrets of this data cannot be decrypted without it. Restore it, or move ${dir} away to start over.`,
+    )
+  const made = randomBytes(32).toString('base64')
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  await writeFile(file, `${made}\n`, { mode: 0o600, flag: 'wx' })
+  await writeFile(join(dir, 'master.made'), 'A master key was made for this data; see master.key.\n')
+  return made
+}

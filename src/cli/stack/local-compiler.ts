@@ -1,0 +1,20 @@
+/** Compiles flows in this process, with the catalogue and the limits of the API. */
+
+import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
+import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
+import { compileFlow } from '../../features/flows/definitions.ts'
+
+export { compileFlow } from '../../features/flows/definitions.ts'
+
+export const localCompiler = {
+  async validate(source: string) {
+    const { faults, warnings } = compileFlow(source)
+    return { faults, warnings }
+  },
+  async graph(source: string) {
+    const { ir, definition, faults } = compileFlow(source)
+    if (ir === undefined) return faults
+    const graph = graphOf(ir, definition)
+    return { mermaid: mermaidOf(graph), ...graph }
+  },
+}

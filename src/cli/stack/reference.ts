@@ -1,0 +1,151 @@
+/** `tenon reference`: generates docs/reference from the code, or checks it; with the table of flow conformance. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { parse } from 'yaml'
+import type { FlowCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import type { JsonObject } from '../../../flows-dsl/ir.ts'
+import { flowSchema } from '../../api/docs.ts'
+import { openApi } from '../../api/openapi.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { PROBLEMS } from '../../core/problem.ts'
+import { diagnosticDocs } from '../../features/flows/analyze.ts'
+import { OPERATIONS } from '../../features/index.ts'
+import { describeConfig } from '../../infra/config.ts'
+
+const FOLDER = new URL('../../../docs/reference/', import.meta.url)
+
+/** The generated files: name → content. */
+export function referenceFiles(): Readonly<Record<string, string>> {
+  return {
+    'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
+    'flow-schema.json': flowSchema(),
+    'policy.txt': policy(OPERATIONS),
+    'problems.md': problems(),
+    'flow-faults.md': diagnosticDocs(),
+    'flow-conformance.md': conformancePage(),
+    'config.md': config(),
+  }
+}
+
+/** @returns the exit code: with `check`, 1 where a file differs */
+export async function reference(options: { check?: boolean }): Promise<number> {
+  await mkdir(FOLDER, { recursive: true })
+  const stale: string[] = []
+  for (const [name, text] of Object.entries(referenceFiles())) {
+    const file = new URL(name, FOLDER)
+    if ((await readFile(file, 'utf8').catch(() => '')) === text) continue
+    stale.push(name)
+    if (!options.check) await writeFile(file, text)
+  }
+  if (options.check && stale.length > 0)
+    process.stderr.write(`docs/reference is stale: ${stale.join(', ')}\n`)
+  return options.check && stale.length > 0 ? 1 : 0
+}
+
+/** The rights of each operation, a line each, to be reviewed in diffs. */
+function policy(operations: readonly AnyOperation[]): string {
+  const lines = operations.map((operation) => {
+    const { name, http, domain, roles, stability } = operation
+    return [
+      name.padEnd(22),
+      http.method.padEnd(6),
+      http.path.padEnd(66),
+      domain.padEnd(16),
+      roles.join(',').padEnd(37),
+      scopesOf(operation).padEnd(32),
+      stability,
+    ].join(' ')
+  })
+  return `${lines.sort().join('\n')}\n`
+}
+
+/** The scope of an operation; `[+…]` is needed for some inputs only. */
+function scopesOf({ requiredScope = '-', alsoNeeds }: AnyOperation): string {
+  return alsoNeeds === undefined ? requiredScope : `${requiredScope}[+${alsoNeeds.scope}]`
+}
+
+function problems(): string {
+  const rows = Object.entries(PROBLEMS).map(
+    ([code, { status, title, help }]) => `| \`${code}\` | ${status} | ${title} | ${help} |`,
+  )
+  return `# Problems\n\nEvery error is \`application/problem+json\` (RFC 9457); \`code\` never changes its meaning.\n\n| code | status | title | help |\n|---|---|---|---|\n${rows.join('\n')}\n`
+}
+
+function config(): string {
+  const rows = describeConfig().map(
+    ({ name, default: value, description }) =>
+      `| \`${name}\` | ${value && `\`${value}\``} | ${description} |`,
+  )
+  return `# Settings\n\nRead from the environment, once, by the API and the worker.\n\n| name | default | what |\n|---|---|---|\n${rows.join('\n')}\n`
+}
+
+const CONFORMANCE_FOLDER = new URL('../../../flows-dsl/conformance/', import.meta.url)
+
+/** Has one of `expect`, `fault`, `test` and `missing`. Further members go into the simulation. */
+export interface ConformanceRow extends Partial<Omit<FlowCase, 'name'>> {
+  /** The part of the specification's reference. */
+  readonly of: string
+  readonly construct: string
+  /** A definition without what every document needs. */
+  readonly flow?: JsonObject
+  /** The only code it is refused with. */
+  readonly fault?: string
+  /** A file and the name of a test in it. */
+  readonly test?: readonly [file: string, name: string]
+  /** What is not there. */
+  readonly missing?: string
+  /** What of it is not there. */
+  readonly partly?: string
+  readonly note?: string
+}
+
+/** All rows, in the order of the files and of what stands in them. */
+export function conformanceRows(): readonly ConformanceRow[] {
+  const files = ['flow.yaml', 'tasks.yaml', 'around.yaml']
+  const others = readdirSync(CONFORMANCE_FOLDER).filter((file) => !files.includes(file))
+  if (others.length > 0) throw new TypeError(`The conformance table does not know ${others.join(', ')}.`)
+  return files.flatMap(
+    (file) => parse(readFileSync(new URL(file, CONFORMANCE_FOLDER), 'utf8')) as ConformanceRow[],
+  )
+}
+
+/** The table as a page. */
+export function conformancePage(): string {
+  const rows = conformanceRows()
+  const parts = [...new Set(rows.map(({ of }) => of))]
+  const count = (support: string) => rows.filter((row) => supportOf(row).startsWith(support)).length
+  const summary = `${rows.length} constructs: ${count('yes')} yes, ${count('partly')} partly, ${count('refused')} refused, ${count('no')} no.`
+  const tables = parts.map((part) => tableOf(part, rows))
+  return `${CONFORMANCE_HEAD}\n${summary}\n\n${tables.join('\n')}`
+}
+
+const CONFORMANCE_HEAD = `# Conformance of the flow language
+
+Constructs of the Open Workflow Specification 1.0.3, and ours. \`yes\`: a flow with it is compiled and run in the simulator
+by test/conformance/flows/conformance.test.ts, or the test that is named proves it. \`refused\`: it is a fault at compile time, with
+that code, by the same test. The rows are in flows-dsl/conformance. The specification's own scenarios and definitions are run
+from a checkout of it: \`npm run test:ctk -- <folder>\` and \`npm run test:ows -- <folder>\`.
+`
+
+function tableOf(part: string, rows: readonly ConformanceRow[]): string {
+  const lines = rows.filter(({ of }) => of === part).map(lineOf)
+  return `## ${part}\n\n| construct | supported | proof |\n|---|---|---|\n${lines.join('\n')}\n`
+}
+
+function lineOf(row: ConformanceRow): string {
+  const about = [proofOf(row), row.partly, row.note].filter((one) => one !== undefined)
+  return `| ${row.construct} | ${supportOf(row)} | ${about.join('; ')} |`
+}
+
+function supportOf({ fault, missing, partly }: ConformanceRow): string {
+  if (missing !== undefined) return 'no'
+  if (partly !== undefined) return 'partly'
+  return fault === undefined ? 'yes' : `refused: \`${fault}\``
+}
+
+function proofOf({ of, construct, test, fault, missing }: ConformanceRow): string {
+  if (missing !== undefined) return missing
+  if (test !== undefined) return `${test[0]} “${test[1]}”`
+  return `“${of}: ${construct}${fault === undefined ? '' : ' is refused'}”`
+}

@@ -1,0 +1,126 @@
+/** Reports requests, errors and latency of a workspace over a window, from counters by the minute. */
+
+import Type from 'typebox'
+import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { boundedMs, Duration } from '../../core/duration.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { WRITERS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+
+interface Minute {
+  readonly time: string
+  readonly requests: number
+  readonly client_errors: number
+  readonly server_errors: number
+  readonly buckets: readonly number[]
+}
+
+interface Line {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: (minute: Minute) => number | null
+}
+
+interface Metric {
+  readonly unit: string
+  readonly lines: readonly Line[]
+}
+
+/** Every metric there is: its unit, and its lines. */
+const METRICS: Readonly<Record<string, Metric>> = {
+  requests: { unit: 'requests', lines: [{ labels: {}, value: ({ requests }) => requests }] },
+  errors: {
+    unit: 'requests',
+    lines: [
+      { labels: { class: '4xx' }, value: ({ client_errors }) => client_errors },
+      { labels: { class: '5xx' }, value: ({ server_errors }) => server_errors },
+    ],
+  },
+  latency: {
+    unit: 'ms',
+    lines: [0.5, 0.95, 0.99].map((share) => ({
+      labels: { quantile: String(share) },
+      value: ({ buckets }) => quantile(buckets, share),
+    })),
+  },
+}
+
+/** `[time, value]`, in words that every dialect of JSON Schema knows. */
+const Point = Type.Unsafe<[string, number | null]>(
+  Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
+)
+
+export const queryAnalytics = inWorkspace({
+  name: 'analytics.query',
+  summary: 'Requests, errors or latency of the workspace over a window',
+  roles: WRITERS,
+  input: Input({
+    metric: Type.String({ maxLength: 100, description: `One of ${Object.keys(METRICS).join(', ')}.` }),
+    window: Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`),
+  }),
+  output: Type.Object({
+    metric: Type.String(),
+    unit: Type.String(),
+    window: Type.String(),
+    step: Type.String(),
+    series: Type.Array(
+      Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
+    ),
+  }),
+  http: { method: 'GET', path: '/v1/analytics/query' },
+  run: async (scope, { metric: name, window }) => {
+    const metric = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined
+    if (metric === undefined) {
+      const known = Object.keys(METRICS).join(', ')
+      throw new Problem('not_found', { detail: `There is no such metric. There are ${known}.` })
+    }
+    const minutes = minutesOf(window)
+    const step = Math.ceil(minutes / LIMITS.analyticsPointsMax)
+    const rows = await readMinutes(scope, minutes, step)
+    const series = metric.lines.map(({ labels, value }) => ({
+      labels,
+      points: rows.map((row) => [row.time, value(row)] as [string, number | null]),
+    }))
+    return { metric: name, unit: metric.unit, window, step: `${step}m`, series }
+  },
+})
+
+const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
+
+function minutesOf(window: string): number {
+  const bounds = { minMs: 1_000, maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000 }
+  return Math.ceil(boundedMs(FIELD, window, bounds) / 60_000)
+}
+
+/** A row per step, also for those in which nothing happened; the last one is still being counted. */
+function readMinutes(scope: WorkspaceScope, minutes: number, step: number): Promise<Minute[]> {
+  return scope.rows<Minute>(sql`
+    with steps as (
+      select date_bin(make_interval(mins => ${step}::integer), t, 'epoch') as time
+      from generate_series(now() - make_interval(mins => ${minutes}::integer - ${step}::integer), now(),
+        make_interval(mins => ${step}::integer)) as t
+    ), sums as (
+      select date_bin(make_interval(mins => ${step}::integer), at, 'epoch') as time, sum(requests) as requests,
+        sum(client_errors) as client_errors, sum(server_errors) as server_errors, array_agg(to_jsonb(buckets)) as buckets
+      from meters where at >= (select min(time) from steps) group by 1
+    )
+    select s.time, coalesce(m.requests, 0)::bigint as requests, coalesce(m.client_errors, 0)::bigint as client_errors,
+      coalesce(m.server_errors, 0)::bigint as server_errors,
+      coalesce((select jsonb_agg(total order by i) from (
+        select i, sum(count::bigint) as total
+        from unnest(m.buckets) as b, jsonb_array_elements_text(b) with ordinality as e (count, i) group by i) t),
+        '[]') as buckets
+    from steps s left join sums m using (time) order by s.time`)
+}
+
+/** The upper edge of the bucket in which the quantile lies, in ms; null where nothing was measured. */
+function quantile(buckets: readonly number[], share: number): number | null {
+  const total = buckets.reduce((sum, count) => sum + count, 0)
+  let seen = 0
+  for (const [bucket, count] of buckets.entries()) {
+    seen += count
+    if (total > 0 && seen >= share * total) return Math.round(2 ** (bucket / 2) * 100) / 100
+  }
+  return null
+}

@@ -1,0 +1,117 @@
+/** Counts requests by workspace and minute in memory, and adds them to the database every few seconds. */
+
+import { LIMITS } from '../../core/limits.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Log } from '../../infra/log.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { SystemScope } from '../../infra/postgres/system-scope.ts'
+
+const MINUTE_MS = 60_000
+
+interface Meter {
+  readonly tenant_id: string
+  readonly workspace_id: string
+  readonly at: string
+  requests: number
+  client_errors: number
+  server_errors: number
+  readonly buckets: number[]
+}
+
+export class Meters {
+  readonly #system: SystemScope
+  readonly #log: Log
+  #meters = new Map<string, Meter>()
+  #timer: NodeJS.Timeout | undefined
+  #flushing: Promise<void> = Promise.resolve()
+
+  constructor(database: Database, log: Log) {
+    this.#system = new SystemScope('meters', database)
+    this.#log = log
+  }
+
+  /** Counts an answered request. Does no I/O. */
+  count(ref: WorkspaceRef, status: number, ms: number): void {
+    const meter = this.#meterOf(ref)
+    meter.requests += 1
+    if (status >= 500) meter.server_errors += 1
+    else if (status >= 400) meter.client_errors += 1
+    const bucket = bucketOf(ms)
+    meter.buckets[bucket] = (meter.buckets[bucket] ?? 0) + 1
+    this.#timer ??= setTimeout(() => void this.flush(), LIMITS.meterFlushMs).unref()
+  }
+
+  #meterOf({ tenantId, workspaceId }: WorkspaceRef): Meter {
+    const minute = Math.floor(Date.now() / MINUTE_MS)
+    const name = `${workspaceId}@${minute}`
+    const known = this.#meters.get(name)
+    if (known !== undefined) return known
+    const at = new Date(minute * MINUTE_MS).toISOString()
+    const buckets = Array<number>(LIMITS.meterBuckets).fill(0)
+    const counts = { requests: 0, client_errors: 0, server_errors: 0, buckets }
+    const made = { tenant_id: tenantId, workspace_id: workspaceId, at, ...counts }
+    this.#meters.set(name, made)
+    return made
+  }
+
+  /** Adds the counts to the database. Counts that cannot be written now are kept for the next time. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#flushing = this.#flushing.then(() => this.#write())
+    return this.#flushing
+  }
+
+  async #write(): Promise<void> {
+    const taken = this.#meters
+    if (taken.size === 0) return
+    this.#meters = new Map()
+    try {
+      await this.#system.rows(addAll([...taken.values()]))
+    } catch (error) {
+      this.#log.warn({ err: error }, 'writing meters failed')
+      this.#restore(taken)
+    }
+  }
+
+  /** While the database is unavailable, the oldest minutes are dropped, so that memory stays bounded. */
+  #restore(taken: Map<string, Meter>): void {
+    for (const [name, meter] of taken) {
+      const newer = this.#meters.get(name)
+      if (newer === undefined) this.#meters.set(name, meter)
+      else add(newer, meter)
+    }
+    for (const name of this.#meters.keys()) {
+      if (this.#meters.size <= LIMITS.metersKeptMax) break
+      this.#meters.delete(name)
+    }
+    this.#timer ??= setTimeout(() => void this.flush(), LIMITS.meterFlushMs).unref()
+  }
+}
+
+function add(to: Meter, from: Meter): void {
+  to.requests += from.requests
+  to.client_errors += from.client_errors
+  to.server_errors += from.server_errors
+  for (const [bucket, count] of from.buckets.entries()) to.buckets[bucket] = (to.buckets[bucket] ?? 0) + count
+}
+
+/** Bucket i counts requests of less than 2^(i/2) ms, and not less than the bucket before. */
+function bucketOf(ms: number): number {
+  const bucket = ms < 1 ? 0 : Math.floor(Math.log2(ms) * 2) + 1
+  return Math.min(bucket, LIMITS.meterBuckets - 1)
+}
+
+const addAll = (meters: readonly Meter[]) => sql`
+  insert into meters as m (tenant_id, workspace_id, at, requests, client_errors, server_errors, buckets)
+  select tenant_id, workspace_id, at, requests, client_errors, server_errors,
+    array(select jsonb_array_elements_text(buckets)::bigint)
+  from jsonb_to_recordset(${JSON.stringify(meters)}::jsonb) as r (tenant_id text, workspace_id text,
+    at timestamptz, requests bigint, client_errors bigint, server_errors bigint, buckets jsonb)
+  order by tenant_id, workspace_id, at
+  on conflict (tenant_id, workspace_id, at) do update set
+    requests = m.requests + excluded.requests,
+    client_errors = m.client_errors + excluded.client_errors,
+    server_errors = m.server_errors + excluded.server_errors,
+    buckets = array(select a + b from unnest(m.buckets, excluded.buckets) as u (a, b))`

@@ -1,0 +1,146 @@
+/** The API key resource: its schema, its SQL, and the scopes that a key may be narrowed to. */
+
+import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { keyHash, makeKey } from '../../access/authentication/credentials.ts'
+import { Id, OptionalTime, Time } from '../../access/operation-builders.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { isWriteScope } from '../../core/policy.ts'
+import { type InputError, notFound, Problem } from '../../core/problem.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { DATA_OPERATIONS } from '../data-operations.ts'
+
+export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
+
+export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired' | 'revoked'>(
+  Type.String({
+    enum: ['active', 'expiring', 'disabled', 'expired', 'revoked'],
+    description: '`expiring`: replaced by another, and good until `expires_at`.',
+  }),
+)
+
+export const RateLimit = Type.Union([Type.Integer({ minimum: 1, maximum: LIMITS.keyRateMax }), Type.Null()], {
+  description: 'Requests a minute; null: as all keys.',
+})
+
+export const ApiKey = Type.Object({
+  id: Id('key'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  kind: Kind,
+  name: Type.String(),
+  prefix: Type.String(),
+  last4: Type.String(),
+  scopes: Type.Array(Type.String(), { description: 'Empty: everything that its kind may do.' }),
+  rate_limit: RateLimit,
+  status: Status,
+  created_by: Type.String(),
+  created_at: Time,
+  expires_at: OptionalTime,
+  revoked_at: OptionalTime,
+  last_used_at: OptionalTime,
+  rotated_from: Type.Union([Id('key'), Type.Null()], { description: 'The key that this one replaces.' }),
+})
+export type ApiKey = Static<typeof ApiKey>
+
+export const ApiKeyWithSecret = Type.Interface([ApiKey], { key: Type.String({ description: 'Shown once.' }) })
+
+/** Of a row of api_keys now. */
+export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'
+  when disabled_at is not null then 'disabled' when replaced_by is not null then 'expiring' else 'active' end`
+
+export const COLUMNS = sql`id, tenant_id, workspace_id, kind, name, prefix, last4, to_json(scopes) as scopes, rate_limit,
+  ${STATUS} as status, created_by, created_at, expires_at, revoked_at, last_used_at, rotated_from`
+
+/** @throws Problem `not_found` */
+export async function findApiKey(scope: AdminScope, id: string): Promise<ApiKey> {
+  const key = await scope.row<ApiKey>(sql`select ${COLUMNS} from api_keys where id = ${id}`)
+  if (key === undefined) throw notFound('API key')
+  return key
+}
+
+/** What a new key is made of, besides what its workspace gives it. */
+export interface NewKey {
+  readonly id: string
+  readonly kind: ApiKey['kind']
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly rateLimit: number | null
+  readonly expiresAt: string | null
+  readonly rotatedFrom: string | null
+}
+
+/**
+ * A new key's text, and the statement that keeps its digest.
+ * @param owner a row with `tenant_id` and `workspace_id`, or none: then no key is made
+ */
+export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string; insert: Sql } {
+  const key = makeKey(of.kind)
+  const insert = sql`
+    insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, prefix, last4, scopes, rate_limit,
+      created_by, expires_at, rotated_from)
+    select ${of.id}, tenant_id, workspace_id, ${of.kind}, ${of.name}, ${keyHash(key)}, ${`svc_${of.kind}_`},
+      ${key.slice(-4)}, ${textArray(of.scopes)}::text[], ${of.rateLimit}::integer, ${scope.actor.subject},
+      ${of.expiresAt}::timestamptz, ${of.rotatedFrom}
+    from (${owner}) as owner
+    returning ${COLUMNS}`
+  return { key, insert }
+}
+
+/** Keys of a workspace that have expired count no more. Time sets off no trigger, so who makes the next one says so. */
+export const expireKeys = (workspaceId: string): Sql => sql`
+  update api_keys set ended_at = expires_at where id = any(array(
+    select id from api_keys where workspace_id = ${workspaceId} and ended_at is null and expires_at <= now()
+    for update skip locked))`
+
+/** @throws Problem `validation_failed` for a time that has passed: to end a key now is to revoke it */
+export function refusePast(expiresAt: string | null | undefined): void {
+  if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
+  const detail = 'It lies in the past.'
+  const errors = [{ in: 'body', name: 'expires_at', pointer: '/expires_at', detail }] as const
+  throw new Problem('validation_failed', { detail: `expires_at: ${detail}`, errors })
+}
+
+/** Every scope that an operation needs, in the order of their names. */
+export const SCOPES: readonly string[] = [
+  ...new Set(DATA_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
+].sort()
+
+export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
+  maxItems: LIMITS.keyScopesMax,
+  description: `What the key is narrowed to; empty: everything that its kind may do. There are ${SCOPES.join(', ')}.`,
+})
+
+/**
+ * The scopes as they are kept: each once, in the order of their names.
+ * @throws Problem `validation_failed` that names every one that is not to be had
+ */
+export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): string[] {
+  const errors = scopes.flatMap((scope, index) => {
+    const detail = faultOf(scope, kind)
+    return detail === undefined ? [] : [at(index, detail)]
+  })
+  if (errors.length === 0) return [...new Set(scopes)].sort()
+  const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', {
+    detail,
+    errors: errors.slice(0, LIMITS.faultsShownMax),
+    members: { known: SCOPES },
+  })
+}
+
+const at = (index: number, detail: string): InputError => ({
+  ...{ in: 'body', name: `scopes.${index}`, pointer: `/scopes/${index}`, detail },
+})
+
+function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
+  if (!SCOPES.includes(scope)) {
+    const near = nearest(scope, SCOPES)
+    const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
+    return `There is no such scope. ${hint}`
+  }
+  if (kind === 'anon' && isWriteScope(scope))
+    return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
+  return undefined
+}

@@ -1,0 +1,251 @@
+/** API keys: made for one workspace, listed masked, changed, revoked. */
+
+import Type from 'typebox'
+import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import { invalidateKey } from '../../access/scope-cache.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
+import {
+  ApiKey,
+  ApiKeyWithSecret,
+  COLUMNS,
+  checkedScopes,
+  expireKeys,
+  findApiKey,
+  Kind,
+  newKey,
+  RateLimit,
+  refusePast,
+  Scopes,
+  STATUS,
+  Status,
+} from './key.ts'
+
+export const createApiKey = onStructure({
+  name: 'api_key.create',
+  summary: 'Create an API key; its text is in this answer only',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    kind: Kind,
+    name: Name,
+    scopes: Type.Optional(Scopes),
+    rate_limit: Type.Optional(RateLimit),
+    expires_at: Type.Optional(Time),
+  }),
+  output: ApiKeyWithSecret,
+  http: {
+    method: 'POST',
+    path: '/v1/api-keys',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/api-keys/${id}`,
+  },
+  run: async (scope, { workspace_id, kind, name, ...more }) => {
+    refusePast(more.expires_at)
+    const of = {
+      ...{ id: scope.newId('key'), kind, name, scopes: checkedScopes(more.scopes ?? [], kind) },
+      ...{ rateLimit: more.rate_limit ?? null, expiresAt: more.expires_at ?? null, rotatedFrom: null },
+    }
+    const owner = sql`select tenant_id, id as workspace_id from workspaces
+      where id = ${workspace_id} and ${ACTIVE}`
+    const { key, insert } = newKey(scope, of, owner)
+    const [, [made] = []] = await scope.batch(expireKeys(workspace_id), insert)
+    if (made === undefined) throw await inactiveProblem(scope, workspace_id)
+    return { ...(made as ApiKey), key }
+  },
+})
+
+export const getApiKey = onStructure({
+  name: 'api_key.get',
+  summary: 'Read an API key, masked',
+  roles: ADMINS,
+  input: Input({ id: Ref('API key') }),
+  output: ApiKey,
+  http: { method: 'GET', path: '/v1/api-keys/{id}' },
+  run: (scope, { id }) => findApiKey(scope, id),
+})
+
+export const listApiKeys = onStructure({
+  name: 'api_key.list',
+  summary: 'List API keys, masked',
+  roles: ADMINS,
+  input: Input({
+    ...PageInput,
+    workspace_id: Type.Optional(Ref('workspace')),
+    status: Type.Optional(Status),
+  }),
+  output: PageOf(ApiKey),
+  http: { method: 'GET', path: '/v1/api-keys' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const [workspaceId, status] = [input.workspace_id ?? null, input.status ?? null]
+    return pageFrom(
+      input,
+      await scope.rows<ApiKey>(sql`
+        select ${COLUMNS} from api_keys
+        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
+          and (${status}::text is null or ${STATUS} = ${status})
+        order by id limit ${limit}`),
+    )
+  },
+})
+
+export const updateApiKey = onStructure({
+  name: 'api_key.update',
+  summary: 'Rename, disable, enable, narrow or limit an API key, or move its end; what is not named stays',
+  roles: ADMINS,
+  input: Input({
+    id: Ref('API key'),
+    name: Type.Optional(Name),
+    status: Type.Optional(
+      Type.Unsafe<'active' | 'disabled'>(
+        Type.String({ enum: ['active', 'disabled'], description: '`active` enables a disabled key.' }),
+      ),
+    ),
+    expires_at: Type.Optional(OptionalTime),
+    rate_limit: Type.Optional(RateLimit),
+    scopes: Type.Optional(Scopes),
+  }),
+  output: ApiKey,
+  http: {
+    method: 'PATCH',
+    path: '/v1/api-keys/{id}',
+    body: '*',
+    json: ['application/merge-patch+json', 'application/json'],
+  },
+  run: async (scope, { id, name, status, ...more }) => {
+    refusePast(more.expires_at)
+    const { kind } = await findApiKey(scope, id)
+    const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
+    const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
+    const key = await scope.row<ApiKey>(sql`
+      update api_keys set
+        name = coalesce(${name ?? null}::text, name),
+        scopes = coalesce(${scopes ?? null}::text[], scopes),
+        rate_limit = case when ${limits}::boolean then ${more.rate_limit ?? null}::integer else rate_limit end,
+        expires_at = case when ${expires}::boolean then ${more.expires_at ?? null}::timestamptz else expires_at end,
+        disabled_at = case ${status ?? null}::text
+          when 'disabled' then coalesce(disabled_at, now()) when 'active' then null else disabled_at end
+      where id = ${id} and ${STATUS} not in ('revoked', 'expired')
+        and not (replaced_by is not null and ${more.expires_at === null}::boolean)
+      returning ${COLUMNS}`)
+    if (key === undefined) throw unchangeable(await findApiKey(scope, id))
+    invalidateKey(scope, id)
+    return key
+  },
+})
+
+function unchangeable({ status }: ApiKey): Problem {
+  const ended = status === 'revoked' || status === 'expired'
+  const detail = ended
+    ? `The API key is ${status}, and stays so.`
+    : 'The API key has been replaced by another: its end can be moved, not taken away.'
+  return new Problem('state_conflict', { detail, members: { state: status } })
+}
+
+export const revokeApiKey = onStructure({
+  name: 'api_key.revoke',
+  summary: 'Revoke an API key: at once on this node, within 5 s on all',
+  roles: ADMINS,
+  input: Input({ id: Ref('API key') }),
+  output: ApiKey,
+  http: { method: 'DELETE', path: '/v1/api-keys/{id}' },
+  run: async (scope, { id }) => {
+    const key = await scope.row<ApiKey>(sql`
+      update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
+      where id = ${id} returning ${COLUMNS}`)
+    if (key === undefined) throw notFound('API key')
+    invalidateKey(scope, id)
+    return key
+  },
+})
+
+export const rotateApiKey = onStructure({
+  name: 'api_key.rotate',
+  summary: 'Replace an API key by a new one of the same rights; the old one ends after a time of grace',
+  roles: ADMINS,
+  input: Input({
+    id: Ref('API key'),
+    grace_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.keyGraceSecondsMax,
+        description: `How long the old key is still good: ${LIMITS.keyGraceSeconds} where absent; 0: it ends now.`,
+      }),
+    ),
+    expires_at: Type.Optional(
+      Type.Unsafe<string | null>({
+        ...OptionalTime,
+        description: 'Of the new key; null: never. Where absent, it lives as long as the old one was to.',
+      }),
+    ),
+  }),
+  output: ApiKeyWithSecret,
+  http: {
+    method: 'POST',
+    path: '/v1/api-keys/{id}/rotate',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/api-keys/${id}`,
+  },
+  run: async (scope, { id, grace_seconds: grace = LIMITS.keyGraceSeconds, expires_at: wanted }) => {
+    refusePast(wanted)
+    const old = await findApiKey(scope, id)
+    const newId = scope.newId('key')
+    const expiresAt = wanted === undefined ? asLong(old) : wanted
+    const { kind, name, workspace_id } = old
+    const of = {
+      id: newId,
+      kind,
+      name,
+      scopes: old.scopes,
+      rateLimit: old.rate_limit,
+      expiresAt,
+      rotatedFrom: id,
+    }
+    const { key, insert } = newKey(scope, of, replacedBy(newId, id))
+    // The old one first: without grace, its place in the quota is free for the new one.
+    const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]
+    const [, , [made] = []] = await scope.batch(...statements)
+    if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
+    invalidateKey(scope, id)
+    return { ...(made as ApiKey), key }
+  },
+})
+
+/** Of two at once the second waits for the first, and then finds the key replaced. */
+const replace = (newId: string, id: string, grace: number) => sql`
+  update api_keys set replaced_by = ${newId}, expires_at = least(expires_at, now() + ${grace} * interval '1 second'),
+    ended_at = case when ${grace} > 0 then ended_at else now() end
+  where id = ${id} and ${STATUS} = 'active'
+    and exists (select from workspaces where id = api_keys.workspace_id and ${ACTIVE})`
+
+/** The row that {@link replace} has just changed, if it has. */
+const replacedBy = (newId: string, id: string) =>
+  sql`select tenant_id, workspace_id from api_keys where id = ${id} and replaced_by = ${newId}`
+
+/** Years of RFC 3339 have four digits. */
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** RFC 3339, or null where the old key never ends. */
+function asLong({ created_at, expires_at }: ApiKey): string | null {
+  if (expires_at === null) return null
+  const untilMs = Date.now() + Date.parse(expires_at) - Date.parse(created_at)
+  return new Date(Math.min(untilMs, LAST_MS)).toISOString()
+}
+
+function irreplaceable({ status }: ApiKey): Problem {
+  const why = {
+    active: 'Its workspace is not active.',
+    disabled: 'The API key is disabled: enable it first.',
+    expiring: 'The API key has been replaced by another already.',
+    expired: 'The API key has expired: create a new one.',
+    revoked: 'The API key was revoked: create a new one.',
+  }
+  return new Problem('state_conflict', { detail: why[status], members: { state: status } })
+}

@@ -1,0 +1,239 @@
+/** Operations that change several documents in one call: all or none, or each by itself. */
+
+import Type, { type Static } from 'typebox'
+import { Input, inWorkspace, Ref } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { isUuid } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { READERS } from '../../core/policy.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { CollectionName, Fields } from './document.ts'
+import type { DocumentCommand } from './plan.ts'
+import { type WriteRequest, type WriteResult, write, writeAll } from './write.ts'
+
+const FieldName = Type.String({ minLength: 1, maxLength: LIMITS.fieldNameBytesMax, pattern: '^[^_$]' })
+
+const MEMBERS = {
+  ref: Type.Optional(Type.String({ maxLength: 100, description: 'Comes back with the result.' })),
+  id: Type.Optional(Ref('document')),
+  data: Type.Optional(Fields),
+  unset: Type.Optional(Type.Array(FieldName, { maxItems: LIMITS.selectFieldsMax })),
+  if_version: Type.Optional(Type.Integer({ minimum: 1, description: 'The version that it must be at.' })),
+  on: Type.Optional(
+    Type.Array(FieldName, {
+      minItems: 1,
+      maxItems: LIMITS.orderKeysMax,
+      description: 'Fields that are declared unique.',
+    }),
+  ),
+  field: Type.Optional(FieldName),
+  by: Type.Optional(Type.Number()),
+}
+
+const NAMES = ['create', 'update', 'patch', 'replace', 'upsert', 'increment', 'delete'] as const
+type Name = (typeof NAMES)[number]
+const Name = Type.Enum([...NAMES], {
+  description:
+    '`create {data}`, `update {id, data, unset?}`, `patch {id, data}`, `replace {id, data}`, `upsert {on, data}`, ' +
+    '`increment {id, field, by?}`, `delete {id}`; `if_version` with all that have an `id`.',
+})
+const Op = Type.Object({ op: Name, ...MEMBERS }, { additionalProperties: false })
+const OpAnywhere = Type.Object(
+  { collection: CollectionName, op: Name, ...MEMBERS },
+  { additionalProperties: false },
+)
+type Op = Static<typeof Op>
+
+const Atomic = Type.Optional(
+  Type.Boolean({
+    description: 'All or none, which is what happens where nothing is said; or each by itself.',
+  }),
+)
+const count = { minItems: 1, maxItems: LIMITS.batchOpsMax }
+
+const Result = Type.Object({
+  status: Type.Integer({ description: 'As the change would have answered alone.' }),
+  ref: Type.Optional(Type.String()),
+  id: Type.Optional(Type.String()),
+  version: Type.Optional(Type.Integer()),
+  error: Type.Optional(
+    Type.Object({
+      code: Type.String(),
+      detail: Type.Optional(Type.String()),
+      errors: Type.Optional(Type.Array(Type.Unknown())),
+    }),
+  ),
+})
+const Results = Type.Object({
+  committed: Type.Boolean({ description: 'Whether all of it was done.' }),
+  results: Type.Array(Result),
+})
+
+export const batchDocuments = inWorkspace({
+  name: 'collection.batch',
+  summary: 'Change several documents of a collection at once: all or none',
+  roles: READERS,
+  input: Input({ name: CollectionName, atomic: Atomic, ops: Type.Array(Op, count) }),
+  output: Results,
+  http: {
+    method: 'POST',
+    path: '/v1/collections/{name}/batch',
+    body: '*',
+    bodyBytesMax: LIMITS.batchBytesMax,
+  },
+  run: (scope, { name, atomic, ops }) =>
+    runAll(
+      scope,
+      ops.map((op) => ({ ...op, collection: name })),
+      atomic,
+    ),
+})
+
+export const batchAnywhere = inWorkspace({
+  name: 'batch.run',
+  area: 'collections',
+  summary: 'Change documents of several collections at once: all or none',
+  roles: READERS,
+  input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),
+  output: Results,
+  http: { method: 'POST', path: '/v1/batch', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  run: (scope, { atomic, ops }) => runAll(scope, ops, atomic),
+})
+
+type Placed = Op & { readonly collection: string }
+
+async function runAll(
+  scope: WorkspaceScope,
+  ops: readonly Placed[],
+  atomic = true,
+): Promise<Static<typeof Results>> {
+  refuseMisfits(ops)
+  const requests = ops.map((op): WriteRequest => ({ collection: op.collection, command: commandOf(op) }))
+  if (!atomic) return oneByOne(scope, ops, requests)
+  // New documents are met again by their ids, and told of once more.
+  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
+  const done = await writeAll(scope, requests, { marks }).catch((error: unknown) => {
+    // A single one has no index of its own.
+    throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
+  })
+  return { committed: true, results: done.map((one, index) => resultOf(ops[index], one)) }
+}
+
+/** In their order: a later one may build on what an earlier one did. */
+async function oneByOne(
+  scope: WorkspaceScope,
+  ops: readonly Placed[],
+  requests: readonly WriteRequest[],
+): Promise<Static<typeof Results>> {
+  const results: Static<typeof Result>[] = []
+  const turns = new CpuBudget()
+  for (const [index, { collection, command }] of requests.entries()) {
+    const op = ops[index]
+    const result = await write(scope, collection, command, { turns }).then(
+      (done) => resultOf(op, done),
+      (error) => failed(op, error),
+    )
+    results.push(result)
+  }
+  return { committed: results.every(({ error }) => error === undefined), results }
+}
+
+function resultOf(op: Op | undefined, { id, version, created }: WriteResult): Static<typeof Result> {
+  return { status: created ? 201 : 200, ...(op?.ref !== undefined && { ref: op.ref }), id, version }
+}
+
+function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
+  // What is not the caller's fault would befall the rest as well.
+  if (!(error instanceof Problem) || error.status >= 500) throw error
+  const { code, detail, errors, status } = error
+  return {
+    status,
+    ...(op?.ref !== undefined && { ref: op.ref }),
+    ...(op?.id !== undefined && { id: op.id }),
+    error: {
+      code,
+      ...(detail !== undefined && { detail }),
+      // Of five hundred, each tells a little.
+      ...(errors.length > 0 && { errors: errors.slice(0, LIMITS.batchFaultsShownMax) }),
+    },
+  }
+}
+
+/** The required and the optional members of each operation. */
+const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
+  create: [['data'], []],
+  update: [
+    ['id', 'data'],
+    ['unset', 'if_version'],
+  ],
+  patch: [['id', 'data'], ['if_version']],
+  replace: [['id', 'data'], ['if_version']],
+  upsert: [['on', 'data'], []],
+  increment: [
+    ['id', 'field'],
+    ['by', 'if_version'],
+  ],
+  delete: [['id'], ['if_version']],
+}
+
+/** @throws Problem `validation_failed` with every member that is missing or means nothing there */
+function refuseMisfits(ops: readonly Placed[]): void {
+  const errors = ops.flatMap((op, index) => {
+    const [required, optional] = TAKES[op.op]
+    const known: readonly string[] = ['op', 'ref', 'collection', ...required, ...optional]
+    const missing = required.filter((name) => op[name] === undefined)
+    const idle = Object.keys(op).filter((name) => !known.includes(name))
+    return [
+      ...missing.map((name) => misfit(index, name, `is required by ${op.op}`)),
+      ...idle.map((name) => misfit(index, name, `means nothing to ${op.op}`)),
+    ]
+  })
+  if (errors.length === 0) return
+  const shown = errors.slice(0, LIMITS.faultsShownMax)
+  const detail = shown.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', { detail, errors: shown })
+}
+
+const misfit = (index: number, name: string, detail: string): InputError => ({
+  in: 'body',
+  name: `ops.${index}.${name}`,
+  pointer: `/ops/${index}/${name}`,
+  detail,
+})
+
+/** Members that an op takes are there: {@link refuseMisfits}. */
+function commandOf({
+  op,
+  id = '',
+  data = {},
+  unset = [],
+  if_version,
+  on = [],
+  field = '',
+  by = 1,
+}: Op): DocumentCommand {
+  const at = {
+    id: isUuid(id) ? id : NO_DOCUMENT,
+    ifVersions: if_version === undefined ? undefined : [if_version],
+  }
+  switch (op) {
+    case 'create':
+      return { op, data }
+    case 'upsert':
+      return { op, on, data }
+    case 'update':
+      return { op, ...at, data, unset }
+    case 'patch':
+      return { op: 'merge', ...at, data }
+    case 'replace':
+      return { op, ...at, data }
+    case 'increment':
+      return { op, ...at, field, by }
+    case 'delete':
+      return { op, ...at }
+  }
+}
+
+/** The id of no document: a text of another form is one as well. */
+const NO_DOCUMENT = '00000000-0000-0000-0000-000000000000'

@@ -1,0 +1,201 @@
+/** The shapes of documents in the API, and the bounds that are checked before a store is called. */
+
+import Type from 'typebox'
+import { cutToken } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
+import type { Content, Stored } from './store.ts'
+
+export { CollectionName } from './schemas/columns.ts'
+
+/** The caller's members; their names are the caller's own. */
+export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
+export type Fields = Record<string, unknown>
+
+const OURS = {
+  _created_at: Type.String({ format: 'date-time' }),
+  _updated_at: Type.String({ format: 'date-time' }),
+  _version: Type.Integer({ minimum: 1 }),
+}
+const id = Type.String({ format: 'uuid' })
+const Others = Type.Record(Type.String(), Type.Unknown())
+
+/** A document as it is returned: the caller's fields between ours, which begin with `_`. */
+export const Document = Type.Intersect([
+  Type.Object({
+    id,
+    ...OURS,
+    _warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
+        description:
+          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+      }),
+    ),
+  }),
+  Others,
+])
+export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
+
+/** The selected part of a document. */
+export const Shown = Type.Intersect([
+  Type.Object({
+    id,
+    _created_at: Type.Optional(OURS._created_at),
+    _updated_at: Type.Optional(OURS._updated_at),
+    _version: Type.Optional(OURS._version),
+  }),
+  Others,
+])
+export type Shown = { id: string } & Fields
+
+export function toDocument(stored: Stored): Document {
+  const { id: own, fields, version, created_at, updated_at, warnings } = stored
+  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
+}
+
+/** The fields once some are set and others taken away. */
+export function after(fields: Fields, set: Fields, unset: readonly string[]): Fields {
+  const gone = new Set(unset)
+  return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !gone.has(name)))
+}
+
+/** A fault, and the problem it is where there is no other kind beside it. */
+interface Fault {
+  readonly code: ProblemCode
+  readonly error: InputError
+}
+
+interface Measure {
+  keys: number
+  /** Names and indexes that lead to where the walk is. */
+  readonly path: (string | number)[]
+  readonly faults: Fault[]
+}
+
+/**
+ * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
+ * @throws Problem with every fault at once: `string_nul` or `number_unsafe` where that is all, else
+ *   `validation_failed`; or `body_too_large`
+ */
+export function checkFields(fields: Fields): Content {
+  const text = textOf(fields)
+  const measure: Measure = { keys: 0, path: [], faults: [] }
+  for (const name of Object.keys(fields)) note(measure, reserved(name))
+  inspect(fields, 1, measure)
+  if (measure.keys > LIMITS.documentKeysMax)
+    measure.faults.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
+  refuse(measure.faults)
+  return { fields, text }
+}
+
+/** Serializes before the walk, which is far slower: a body of megabytes is rejected without a look at each value. */
+function textOf(fields: Fields): string {
+  const text = written(fields)
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= LIMITS.documentBytesMax) return text
+  const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
+  throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+}
+
+/** Returns no text if the nesting exceeds the stack; the walk, whose depth is bounded, reports the fault. */
+function written(fields: Fields): string {
+  try {
+    return JSON.stringify(fields)
+  } catch (error) {
+    if (error instanceof RangeError) return ''
+    throw error
+  }
+}
+
+function refuse(faults: readonly Fault[]): void {
+  const [first] = faults
+  if (first === undefined) return
+  const errors = faults.map(({ error }) => error)
+  const detail = errors.map((error) => `${error.pointer || 'the document'} ${error.detail}`).join('; ')
+  const code = faults.every((other) => other.code === first.code) ? first.code : 'validation_failed'
+  throw new Problem(code, { detail, errors })
+}
+
+function reserved(name: string): Fault | undefined {
+  if (name === 'id') return fault('/id', 'is assigned by the server')
+  if (!/^[_$]/.test(name)) return undefined
+  return fault(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
+}
+
+/** Keeps the first faults: a reply must not grow with what was sent. */
+function note(measure: Measure, found: Fault | undefined): void {
+  if (found !== undefined && measure.faults.length < LIMITS.faultsShownMax) measure.faults.push(found)
+}
+
+const HALF = /\p{Surrogate}/u
+
+/** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
+function inspect(value: unknown, depth: number, measure: Measure): void {
+  note(measure, faultOf(value, measure))
+  if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
+  if (depth > LIMITS.documentDepthMax) {
+    note(measure, fault(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
+    return
+  }
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) below(item, index, depth, measure)
+    return
+  }
+  for (const [name, member] of Object.entries(value)) {
+    measure.keys += 1
+    note(measure, faultOfName(name, measure))
+    below(member, name, depth, measure)
+  }
+}
+
+function below(value: unknown, name: string | number, depth: number, measure: Measure): void {
+  measure.path.push(name)
+  inspect(value, depth + 1, measure)
+  measure.path.pop()
+}
+
+/** Queries name fields: what they could not name is not stored. */
+function faultOfName(name: string, measure: Measure): Fault | undefined {
+  if (name === '') return fault(pointerOf(measure), 'has a name that is empty')
+  if (name.includes('\u0000'))
+    return fault(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
+  if (HALF.test(name))
+    return fault(pointerOf(measure), 'has a name with half a surrogate pair', 'value_invalid')
+  // A code unit is at most three bytes: most names need not be counted.
+  if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
+    return undefined
+  return fault(
+    `${pointerOf(measure)}/${cutToken(name)}`,
+    `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
+  )
+}
+
+/** Finds a value that would not read back the same. */
+function faultOf(value: unknown, measure: Measure): Fault | undefined {
+  if (typeof value === 'string') return faultOfText(value, measure)
+  if (typeof value !== 'number') return undefined
+  if (!Number.isFinite(value))
+    return fault(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
+  return fault(
+    pointerOf(measure),
+    'is an integer beyond 2^53 and would not read back the same',
+    'number_unsafe',
+  )
+}
+
+/** PostgreSQL takes neither; of half a pair MongoDB would store another character. */
+function faultOfText(text: string, measure: Measure): Fault | undefined {
+  if (text.includes('\u0000')) return fault(pointerOf(measure), 'holds a NUL character', 'string_nul')
+  return HALF.test(text)
+    ? fault(pointerOf(measure), 'holds half a surrogate pair', 'value_invalid')
+    : undefined
+}
+
+/** Put together where there is a fault: most values have none. */
+const pointerOf = ({ path }: Measure) => path.map((name) => `/${cutToken(String(name))}`).join('')
+
+function fault(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Fault {
+  return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }
+}

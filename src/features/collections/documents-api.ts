@@ -1,0 +1,343 @@
+/** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
+
+import Type, { type Static } from 'typebox'
+import { anonSettings } from '../../access/anon-settings.ts'
+import { documentsOf } from '../../access/capabilities.ts'
+import { AnyName, Id, Input, inWorkspace, Ref } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { tagsOf } from '../../core/etag.ts'
+import { isUuid } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { READERS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { CollectionName, Document, Fields, Shown, toDocument } from './document.ts'
+import { pageOf } from './page.ts'
+import { readBodyFilter } from './query/body.ts'
+import { OPERATOR_NAMES } from './query/operators.ts'
+import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
+import { readFilters } from './query/url.ts'
+import { withCollection } from './resolve-store.ts'
+import { IndexShown, Mode, Store } from './schemas/api-types.ts'
+import { documentNotFound, etagOf } from './store.ts'
+import { checkSelected } from './typed-query.ts'
+import { type WriteResult, write } from './write.ts'
+
+const etag = (document: { _version: number }) => etagOf(document._version)
+
+/** A document id as the store takes it. Any other text is the id of nothing. */
+function documentId(id: string): string {
+  if (!isUuid(id)) throw notFound('document')
+  return id
+}
+
+/** The document that a change has left. */
+function resultDocument({ stored }: WriteResult): Document {
+  if (stored === undefined) throw new TypeError('a document that was written is there')
+  return toDocument(stored)
+}
+
+/** Fields as they are sent to a document's own address: an id among them must be that of the path. */
+function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
+  if (named === undefined || named === id) return fields
+  throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
+}
+
+export const createDocument = inWorkspace({
+  name: 'collection.create',
+  summary: 'Create a document',
+  roles: READERS,
+  input: Input({ name: CollectionName, document: Fields }),
+  output: Document,
+  http: {
+    method: 'POST',
+    path: '/v1/collections/{name}/documents',
+    body: 'document',
+    status: () => 201,
+    location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
+    etag,
+  },
+  run: async (scope, { name, document }) =>
+    resultDocument(await write(scope, name, { op: 'create', data: document })),
+})
+
+/** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
+const PairOfTexts = Type.Unsafe<readonly [string, string]>(
+  Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
+)
+const Cursor = Type.String({
+  maxLength: LIMITS.cursorCharsMax,
+  description: '`page.next` of the page before.',
+})
+
+export const Select = Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' }))
+export const Order = Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' }))
+export const Filters = Type.Optional(
+  Type.Array(PairOfTexts, {
+    description:
+      `\`<field>=<operator>.<value>\`; operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before any;
+      groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
+  }),
+)
+
+const Count = Type.Unsafe<'exact' | 'estimated'>(
+  Type.String({
+    enum: ['exact', 'estimated'],
+    description:
+      'Asks for `page.total`, also as `Prefer: count=…`; `estimated` is quick where there are many.',
+  }),
+)
+
+export const getDocument = inWorkspace({
+  name: 'collection.get',
+  summary: 'Read a document, or some of its fields',
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
+  output: Type.Object({ document: Shown, version: Type.Integer() }),
+  http: {
+    method: 'GET',
+    path: '/v1/collections/{name}/documents/{id}',
+    replyBody: 'document',
+    etag: ({ version }) => etagOf(version),
+  },
+  run: async (scope, { name, id, select }) => {
+    const selection = readSelection(select, 'query')
+    const selected = selection === undefined ? [] : [...selection.keys()]
+    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) => {
+      checkSelected(selected, collection.declared)
+      return store.read(scope, [{ collection, id: documentId(id) }])
+    })
+    if (stored === undefined) throw documentNotFound()
+    return { document: project(toDocument(stored), selection), version: stored.version }
+  },
+})
+
+export const listDocuments = inWorkspace({
+  name: 'collection.list',
+  summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
+  roles: READERS,
+  input: Input({
+    page_size: PageInput.page_size,
+    page_after: Type.Optional(Cursor),
+    name: CollectionName,
+    select: Select,
+    order: Order,
+    filters: Filters,
+    count: Type.Optional(Count),
+  }),
+  output: CountedPageOf(Shown),
+  http: {
+    method: 'GET',
+    path: '/v1/collections/{name}/documents',
+    rest: 'filters',
+    preferences: ['count'],
+  },
+  run: (scope, { name, select, order, filters = [], page_size, page_after, count }) =>
+    pageOf(scope, name, {
+      filter: readFilters(filters),
+      order: order === undefined ? [] : readOrder(order),
+      selection: readSelection(select, 'query'),
+      size: page_size ?? LIMITS.pageSizeDefault,
+      after: page_after,
+      count,
+    }),
+})
+
+export const queryDocuments = inWorkspace({
+  name: 'collection.query',
+  summary: 'Query documents with a filter in JSON',
+  roles: READERS,
+  reads: true,
+  input: Input({
+    name: CollectionName,
+    filter: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: '`{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`',
+      }),
+    ),
+    sort: Type.Optional(
+      Type.Union(
+        [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
+        { description: '`{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`' },
+      ),
+    ),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LIMITS.queryLimitMax, description: '50 where absent.' }),
+    ),
+    select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+    after: Type.Optional(Cursor),
+    count: Type.Optional(Count),
+  }),
+  output: CountedPageOf(Shown),
+  http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
+  run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
+    pageOf(scope, name, {
+      filter: readBodyFilter(filter),
+      order: readSort(sort),
+      selection: readSelection(select, 'body'),
+      size: limit ?? LIMITS.pageSizeDefault,
+      after,
+      count,
+    }),
+})
+
+const conditions = {
+  if_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
+  if_none_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
+}
+const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
+
+export const updateDocument = inWorkspace({
+  name: 'collection.update',
+  summary: 'Set the named fields of a document; the others stay',
+  roles: READERS,
+  input: Input({
+    name: CollectionName,
+    id: Ref('document'),
+    document: Fields,
+    replace: Type.Optional(
+      Type.Boolean({ description: 'The fields that are not named go, instead of staying.' }),
+    ),
+    unset: Type.Optional(Type.String({ description: '`a,b`: fields that go.' })),
+    ...conditions,
+  }),
+  output: Document,
+  http: {
+    method: 'PUT',
+    path: '/v1/collections/{name}/documents/{id}',
+    body: 'document',
+    headers: CONDITION_HEADERS,
+    etag,
+  },
+  run: async (scope, { name, id, document, replace, unset, ...when }) => {
+    const at = { id: documentId(id), ifVersions: versionsOf(when) }
+    const data = fieldsFor(id, document)
+    const gone = readUnset(unset)
+    if (replace !== true)
+      return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
+    if (gone.length > 0)
+      throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
+    return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
+  },
+})
+
+export const patchDocument = inWorkspace({
+  name: 'collection.patch',
+  summary: 'Merge a patch into a document (RFC 7396): members are set, null takes one away, at any depth',
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), document: Fields, ...conditions }),
+  output: Document,
+  http: {
+    method: 'PATCH',
+    path: '/v1/collections/{name}/documents/{id}',
+    body: 'document',
+    json: ['application/merge-patch+json', 'application/json'],
+    headers: CONDITION_HEADERS,
+    etag,
+  },
+  run: async (scope, { name, id, document, ...when }) => {
+    const at = { id: documentId(id), ifVersions: versionsOf(when) }
+    return resultDocument(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
+  },
+})
+
+export const deleteDocument = inWorkspace({
+  name: 'collection.delete',
+  summary: 'Delete a document',
+  roles: READERS,
+  input: Input({ name: CollectionName, id: Ref('document'), ...conditions }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: {
+    method: 'DELETE',
+    path: '/v1/collections/{name}/documents/{id}',
+    headers: CONDITION_HEADERS,
+  },
+  run: async (scope, { name, id, ...when }) => {
+    await write(scope, name, { op: 'delete', id: documentId(id), ifVersions: versionsOf(when) })
+    return { id, deleted: true as const }
+  },
+})
+
+const Listed = Type.Object({
+  name: CollectionName,
+  store: Type.Optional(Store),
+  declared: Type.Optional(
+    Type.Boolean({
+      description: 'If not, it is there because it has documents. Anon keys are shown names alone.',
+    }),
+  ),
+  mode: Type.Optional(Mode),
+  schema_id: Type.Optional(Id('sch')),
+  indexes: Type.Optional(Type.Array(IndexShown)),
+})
+type Listed = Static<typeof Listed>
+
+export const listCollections = inWorkspace({
+  name: 'collections.list',
+  summary: 'List collections by name: what is declared, and what has documents',
+  roles: READERS,
+  input: Input(PageInput),
+  output: PageOf(Listed),
+  http: { method: 'GET', path: '/v1/collections' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const isAnon = scope.actor.role === 'anon'
+    const rows = await scope.rows<{ id: string; listed: Listed }>(sql`
+      with recursive ${await undeclared(scope, after, limit)}
+      select name as id, listed from (
+        select collection as name, jsonb_build_object('name', collection, 'store', store, 'declared', true,
+          'mode', mode, 'schema_id', id, 'indexes',
+          (select coalesce(jsonb_agg(i - 'columns' - 'reason' order by n), '[]')
+            from jsonb_array_elements(indexes) with ordinality as e (i, n))) as listed
+        from schemas where collection > ${after} and (not ${isAnon}::boolean or coalesce(anon_reads, tenon.anon_workspace() is not null))
+        union all
+        select name, jsonb_build_object('name', name, 'store', 'document', 'declared', false)
+        from undeclared where not exists (select from schemas where collection = name)) as collections
+      order by name limit ${limit}`)
+    const { data, page } = pageFrom(input, rows)
+    return { data: data.map(({ listed }) => (isAnon ? { name: listed.name } : listed)), page }
+  },
+})
+
+/**
+ * Names after `after` as a table expression `undeclared`. In PostgreSQL one step of the index for each name, however
+ * many documents it has; no declared name is among them there.
+ */
+async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
+  const documents = documentsOf(scope)
+  if (documents !== undefined) {
+    // Their names are not in the database, so no policy leaves them out.
+    const isClosed = scope.actor.role === 'anon' && (await anonSettings(scope)).collections === 'none'
+    const names = JSON.stringify(isClosed ? [] : await documents.names(after))
+    return sql`undeclared as (select jsonb_array_elements_text(${names}::jsonb) as name)`
+  }
+  const next = (behind: Sql) => sql`
+    (select collection from documents where collection > ${behind} order by collection limit 1)`
+  return sql`names as (
+      select ${next(sql`${after}`)} as name
+      union all
+      select ${next(sql`names.name`)} from names where name is not null),
+    undeclared as (select name from names where name is not null limit ${limit})`
+}
+
+interface Conditions {
+  readonly if_match?: string | undefined
+  readonly if_none_match?: string | undefined
+}
+
+/**
+ * Strong tags only: a tag that is not one of ours matches no version.
+ * @returns undefined where any version will do
+ */
+function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
+  // A change is of a document that is there, which is what `If-None-Match: *` excludes.
+  if (if_none_match !== undefined && tagsOf(if_none_match) === '*') return []
+  const tags = if_match === undefined ? '*' : tagsOf(if_match)
+  return tags === '*' ? undefined : tags.flatMap(versionOf)
+}
+
+function versionOf(tag: string): number[] {
+  const [, digits] = /^"v([0-9]{1,15})"$/.exec(tag) ?? []
+  return digits === undefined ? [] : [Number(digits)]
+}

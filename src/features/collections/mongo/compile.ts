@@ -1,0 +1,264 @@
+/** Compiles filter, order and keyset to a MongoDB query over documents as form.ts keeps them. Pure. */
+
+import type { Json } from '../../../core/work.ts'
+import type { MongoFilter, MongoQuery } from '../../../infra/mongo/mongo.ts'
+import {
+  type Comparison,
+  type Filter,
+  isIndex,
+  type Literal,
+  type Members,
+  mismatch,
+  type OrderKey,
+  type Path,
+  type Pattern,
+  type ScalarType,
+  type Step,
+  type Test,
+  toType,
+} from '../query/filter.ts'
+import type { Format } from '../schemas/canonical-text.ts'
+import type { Query } from '../store.ts'
+import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './storage-format.ts'
+
+/** Our own fields, with the type of each. */
+const OURS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
+  id: { name: 'id', type: 'uuid' },
+  _created_at: { name: 'created_at', type: 'timestamptz' },
+  _updated_at: { name: 'updated_at', type: 'timestamptz' },
+  _version: { name: 'v', type: 'bigint' },
+}
+
+const oursAt = (path: Path) => (path.length === 1 && Object.hasOwn(OURS, path[0]) ? OURS[path[0]] : undefined)
+
+const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
+
+/** @throws Problem `filter_type_mismatch` where a literal does not fit a field of ours */
+export function compileFilter(filter: Filter): MongoFilter {
+  switch (filter.kind) {
+    case 'all':
+      return allOf(filter.of.map(compileFilter))
+    case 'any':
+      return someOf(filter.of.map(compileFilter))
+    case 'null':
+      return filter.not ? present(filter.path) : noneOf(present(filter.path))
+    case 'exists': {
+      const there = exists(filter.path)
+      return filter.not ? noneOf(there) : there
+    }
+    case 'test': {
+      const test = compileTest(filter.path, filter.test, filter.as)
+      return filter.not ? allOf([present(filter.path), noneOf(test)]) : test
+    }
+  }
+}
+
+/** There, and not null. Of paths by name, only what is has a key. */
+function present(path: Path): MongoFilter {
+  const ours = oursAt(path)
+  if (ours !== undefined) return {}
+  if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
+}
+
+/** There, be it null. */
+function exists(path: Path): MongoFilter {
+  if (oursAt(path) !== undefined) return {}
+  return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true } })))
+}
+
+/** A test of a value of its own, not of what is inside it. */
+type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
+
+function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
+  const ours = oursAt(path)
+  if (ours !== undefined) return ofOurs(ours, path, test)
+  const somewhere = (holds: (at: string) => MongoFilter) => someOf(locationsOf(path).map(holds))
+  if (test.op === 'at') return somewhere((at) => below(at, test.steps, test.value))
+  if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
+  if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
+  const plain: Plain = test.op === 'object' ? { op: 'in', values: partsOf(test.members) } : test
+  if (as === undefined && path.some(isIndex)) return somewhere((at) => ({ [at]: inPlace(plain, path) }))
+  return { [`k.${keyName(path, as)}`]: onKey(plain, path) }
+}
+
+/** Whole numbers may each be a member or an index, so a path may lead to several places. */
+function locationsOf(path: Path): string[] {
+  return path.reduce<string[]>(
+    (places, name) =>
+      places.flatMap((at) => [memberOf(at, name), ...(isIndex(name) ? [elementOf(at, name)] : [])]),
+    ['d'],
+  )
+}
+
+/** The steps of json_path_eq from a place on. Behind the elements of an array, MongoDB means any of them. */
+function below(at: string, steps: readonly Step[], value: Literal): MongoFilter {
+  const place = steps.reduce((here, step) => {
+    if (step === 'every') return elementsOf(here)
+    return 'member' in step ? memberOf(here, step.member) : elementOf(here, step.index)
+  }, at)
+  return { [place]: { $in: value.map(storedValue) } }
+}
+
+/** A test of the value as it is kept. */
+function inPlace(test: Plain, path: Path): object {
+  if (test.op === 'in') return { $in: test.values.flat().map(storedValue) }
+  if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, '') }
+  return { [`$${test.op}`]: comparable(test.value, path) }
+}
+
+/** A test of a key: one text, so nothing of MongoDB's ways with types and arrays is in play. */
+function onKey(test: Plain, path: Path): object {
+  if (test.op === 'in')
+    return { $in: test.values.flat().flatMap((form) => (form === null ? [] : [keyOf(form)])) }
+  if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, TYPES.string) }
+  const bound = comparable(test.value, path)
+  const [first, next] =
+    typeof bound === 'number' ? [TYPES.number, TYPES.boolean] : [TYPES.string, TYPES.number]
+  const key = keyOf(bound)
+  return test.op === 'gt' || test.op === 'gte'
+    ? { [`$${test.op}`]: key, $lt: next }
+    : { [`$${test.op}`]: key, $gte: first }
+}
+
+function comparable(literal: Literal, path: Path): number | string {
+  const number = literal.find((form) => typeof form === 'number')
+  const text = number ?? literal.find((form) => typeof form === 'string')
+  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
+  return text
+}
+
+/** Anchored, and of the pattern's own making: each literal character is escaped. */
+function regexOf(pattern: Pattern, fold: boolean, before: string): string {
+  const parts = pattern.map((part) => {
+    if (part === 'any') return '.*'
+    if (part === 'one') return '.'
+    return part.text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+  })
+  return `\\A${before}(?${fold ? 'i' : ''}s:${parts.join('')})\\z`
+}
+
+function ofOurs({ name, type }: { name: string; type: ScalarType }, path: Path, test: Test): MongoFilter {
+  if (test.op === 'array' || test.op === 'object') throw mismatch(path, type, test.how)
+  if (test.op === 'like' || test.op === 'at') throw mismatch(path, type, test.op)
+  const bound = (literal: Literal) => {
+    const value = toType(literal, type, path)
+    if (type === 'timestamptz') return new Date(String(value))
+    return type === 'uuid' ? String(value).toLowerCase() : value
+  }
+  if (test.op === 'in') return { [name]: { $in: test.values.map(bound) } }
+  return { [name]: { [`$${test.op}`]: bound(test.value) } }
+}
+
+/** The whole query. Where nulls do not stand where MongoDB puts them, a computed field sorts first. */
+export function compileQuery({ filter, order, after, limit }: Query): MongoQuery {
+  const set: Record<string, unknown> = {}
+  const sort: Record<string, 1 | -1> = {}
+  for (const [index, key] of order.entries()) {
+    const at = fieldOf(key)
+    if (oursAt(key.path) === undefined && key.nullsFirst === key.descending) {
+      // The type of a key is `missing` or `string`, in this order.
+      set[`n${index}`] = { $type: `$${at}` }
+      sort[`n${index}`] = key.nullsFirst ? 1 : -1
+    }
+    sort[at] = key.descending ? -1 : 1
+  }
+  const behind = after === undefined ? {} : compileAfter(order, after)
+  return { filter: allOf([compileFilter(filter), behind]), set, sort, limit }
+}
+
+const fieldOf = ({ path, as }: OrderKey): string => oursAt(path)?.name ?? `k.${keyName(path, as)}`
+
+/** Behind in the first key, or equal in it and behind in the second, and so on. */
+function compileAfter(order: readonly OrderKey[], after: readonly Json[]): MongoFilter {
+  const [key, ...rest] = order
+  const [value = null, ...values] = after
+  if (key === undefined) return NOTHING
+  const at = fieldOf(key)
+  const bound = boundOf(key.path, value)
+  const tied = bound === undefined ? { [at]: { $exists: false } } : { [at]: { $eq: bound } }
+  const ahead = behind(at, key, bound)
+  return rest.length === 0 ? ahead : someOf([ahead, allOf([tied, compileAfter(rest, values)])])
+}
+
+function boundOf(path: Path, value: Json): unknown {
+  const ours = oursAt(path)
+  if (value === null) return undefined
+  if (ours === undefined) return keyOf(value)
+  return ours.type === 'timestamptz' ? new Date(String(value)) : value
+}
+
+function behind(at: string, { descending, nullsFirst }: OrderKey, bound: unknown): MongoFilter {
+  if (bound === undefined) return nullsFirst ? { [at]: { $exists: true } } : NOTHING
+  const beyond: MongoFilter = { [at]: { [(descending ? '$lt' : '$gt') satisfies `$${Comparison}`]: bound } }
+  return nullsFirst ? beyond : someOf([beyond, { [at]: { $exists: false } }])
+}
+
+const NOTHING: MongoFilter = { $nor: [{}] }
+const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
+const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
+
+/** Places are named from the document; those inside an element, from the element, which itself is ''. */
+const locationOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
+const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
+const elementsOf = (at: string) => locationOf(at, ARRAY)
+const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
+
+/** The array at a place has each of the values, one of them, or no others. */
+function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Literal[]): MongoFilter {
+  const isArray = { [elementsOf(at)]: { $exists: true } }
+  if (how === 'cd') {
+    const others = { [elementsOf(at)]: { $elemMatch: { $nin: values.flat() } } }
+    return allOf([isArray, { $nor: [others] }])
+  }
+  const each = values.map((forms) => someOf(forms.map((form) => hasElement(at, form))))
+  return how === 'ov' ? someOf(each) : allOf([isArray, ...each])
+}
+
+/** A single condition on an element needs no `$elemMatch`. */
+function hasElement(at: string, wanted: Json): MongoFilter {
+  const place = elementsOf(at)
+  const [only, ...more] = needs('', wanted)
+  if (only !== undefined && more.length === 0 && only.anywhere)
+    return { [only.at === '' ? place : `${place}.${only.at}`]: only.is }
+  return { [place]: { $elemMatch: contains('', wanted) } }
+}
+
+/** Matches if the value at a location contains all that is wanted: members of objects, elements of arrays, at any depth. */
+function contains(at: string, wanted: Json): MongoFilter {
+  return allOf(needs(at, wanted).map((need) => ({ [need.at]: need.is })))
+}
+
+interface Need {
+  readonly at: string
+  readonly is: unknown
+  /** True if the condition means the same when applied to the elements of an array; false for conditions on absence. */
+  readonly anywhere: boolean
+}
+
+function needs(at: string, wanted: Json): Need[] {
+  if (wanted === null) return [{ at, is: { $type: 'null' }, anywhere: true }]
+  if (typeof wanted !== 'object') return [{ at, is: { $eq: wanted }, anywhere: true }]
+  if (!Array.isArray(wanted)) return ofObject(at, wanted)
+  if (wanted.length === 0) return [{ at: elementsOf(at), is: { $exists: true }, anywhere: true }]
+  return wanted.map((value) => {
+    const [[place = '', is] = []] = Object.entries(hasElement(at, value))
+    return { at: place, is, anywhere: true }
+  })
+}
+
+function ofObject(at: string, wanted: Members): Need[] {
+  const members = Object.entries(wanted)
+  if (members.length > 0) return members.flatMap(([name, value]) => needs(memberOf(at, name), value))
+  // An array is kept as an object too.
+  const noArray: Need = { at: elementsOf(at), is: { $exists: false }, anywhere: false }
+  return at === '' ? [noArray] : [{ at, is: { $type: 'object' }, anywhere: true }, noArray]
+}
+
+/** Every object that has some of these members and no others. */
+function partsOf(members: Members): Literal[] {
+  let parts: Members[] = [{}]
+  for (const [name, value] of Object.entries(members))
+    parts = parts.flatMap((part) => [part, { ...part, [name]: value }])
+  return parts.map((part): Literal => [part])
+}

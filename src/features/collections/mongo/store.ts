@@ -1,0 +1,142 @@
+/** The store of documents over the MongoDB wire protocol, where one is configured. */
+
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
+import { after, type Fields } from '../document.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import type { Change, Outcome, Store, Stored } from '../store.ts'
+import { compileFilter, compileQuery } from './compile.ts'
+import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
+
+/** Writers of one document at once, of which one gets through at each turn. */
+const TURNS_MAX = 50
+
+export function mongoStore(documents: DocumentsHandle): Store {
+  return {
+    kind: 'mongodb',
+
+    read: (_scope, places) =>
+      Promise.all(
+        places.map(async ({ collection: { name }, id }) => {
+          const found = await documents.get(name, id)
+          return found && toRow(found)
+        }),
+      ),
+
+    list: async (_scope, { name, declared }, query) => {
+      if (declared !== undefined && declared.formats.size > 0) await broughtAlong(documents, name, declared)
+      const counting =
+        query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
+      const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
+      return { rows: found.map(toRow), ...(total !== undefined && { total }) }
+    },
+
+    write: async (_scope, writes) => {
+      const [only, ...more] = writes
+      if (only === undefined) return []
+      if (more.length > 0)
+        throw new Problem('atomic_not_supported', {
+          detail: 'Documents outside PostgreSQL are changed one by one.',
+        })
+      return [await change(documents, only.collection.name, only.change)]
+    },
+
+    add: async (_scope, { name }, creates) => {
+      const made = creates.map(({ id, content }) => toDocument(id, content.fields))
+      return { made: await documents.insertMany(name, made) }
+    },
+  }
+}
+
+async function change(documents: DocumentsHandle, name: string, asked: Change): Promise<Outcome> {
+  if (asked.verb !== 'create') return changeExisting(documents, name, asked)
+  return written(await documents.insert(name, toDocument(asked.id, asked.content.fields)))
+}
+
+/** Reads, changes and writes the document, and repeats that if another writer came first. */
+async function changeExisting(
+  documents: DocumentsHandle,
+  name: string,
+  asked: Exclude<Change, { verb: 'create' }>,
+): Promise<Outcome> {
+  for (let turn = 0; turn < TURNS_MAX; turn++) {
+    const found = await documents.get(name, asked.id)
+    if (found === undefined) return { missing: true }
+    if (asked.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
+    const outcome = await tryChange(documents, name, found, asked)
+    if (outcome !== undefined) return outcome
+  }
+  throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
+}
+
+/** @returns undefined if another writer came first */
+async function tryChange(
+  documents: DocumentsHandle,
+  name: string,
+  found: MongoDocument,
+  asked: Exclude<Change, { verb: 'create' }>,
+): Promise<Outcome | undefined> {
+  const { id, v } = found
+  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
+  const fields = changed(fromStored(found.d), asked)
+  if (fields === undefined) return written(found)
+  const bytes = Buffer.byteLength(JSON.stringify(fields))
+  if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
+  const next = toDocument(id, fields, v + 1, found.created_at)
+  return (await documents.replace(name, v, next)) ? written(next) : undefined
+}
+
+/** @returns undefined where nothing is named */
+function changed(fields: Fields, asked: Extract<Change, { verb: 'update' | 'replace' }>): Fields | undefined {
+  if (asked.verb === 'replace') return asked.content.fields
+  const { content, unset } = asked
+  if (Object.keys(content.fields).length + unset.length === 0) return undefined
+  return after(fields, content.fields, unset)
+}
+
+function toDocument(
+  id: string,
+  fields: Fields,
+  v = 1,
+  created_at = new Date(),
+  updated_at = v === 1 ? created_at : new Date(),
+): MongoDocument {
+  return { id, d: toStored(fields), k: keysOf(fields), f: FORM, v, created_at, updated_at }
+}
+
+const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
+
+function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
+  return {
+    id,
+    fields: fromStored(d),
+    version: v,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }
+}
+
+const DONE = new WeakMap<Declaration, Promise<void>>()
+
+/** Before canonical texts are asked for, documents of the former form get theirs; again with each look at the declaration. */
+function broughtAlong(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
+  const known = DONE.get(declared)
+  if (known !== undefined) return known
+  const done = bringAlong(documents, name)
+  DONE.set(declared, done)
+  done.catch(() => DONE.delete(declared))
+  return done
+}
+
+/** Of one that is changed meanwhile, the writer has made the new form. */
+async function bringAlong(documents: DocumentsHandle, name: string): Promise<void> {
+  const filter = { f: { $exists: false } }
+  const limit = LIMITS.examinedAtOnce
+  for (let more = true; more; ) {
+    const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
+    for (const { id, d, v, created_at, updated_at } of found)
+      await documents.writable.replace(name, v, toDocument(id, fromStored(d), v, created_at, updated_at))
+    more = found.length === limit
+  }
+}

@@ -1,0 +1,351 @@
+/** Imports NDJSON: splits bytes into lines, stores them in chunks of one transaction, and finds the lines that fail. */
+
+import { createHash } from 'node:crypto'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isUuid, seededIds } from '../../../core/ids.ts'
+import { parseJson } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem, type ProblemCode } from '../../../core/problem.ts'
+import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import type { Fields } from '../document.ts'
+import { planBlind, validatePlanned } from '../plan.ts'
+import { type Right, withCollection } from '../resolve-store.ts'
+import { type Collection, type Create, problemOf, type Store } from '../store.ts'
+
+interface LineFault {
+  readonly line: number
+  readonly code: ProblemCode
+  readonly detail: string
+  readonly pointer?: string
+}
+
+/** How far an import has come. */
+interface Report {
+  /** Lines that were dealt with, blank ones included: one that ended early goes on with the line after. */
+  lines: number
+  created: number
+  /** Their id was there already. */
+  existing: number
+  failed: number
+  /** The first of those that failed. */
+  readonly errors: LineFault[]
+}
+
+interface Into {
+  readonly collection: string
+  readonly idOf: IdOf
+  /** Ends the import at the first line that fails. */
+  readonly stops: boolean
+}
+
+/** The reply tells which ids were there, so who may not read may not import either. */
+const RIGHTS: readonly Right[] = ['create', 'read']
+
+/**
+ * Stores each line as it arrives. Sending the same lines again creates nothing twice if the ids are the same.
+ * @throws Problem whatever ended it early, with the {@link Report} as `imported`
+ */
+export async function importLines(
+  scope: WorkspaceScope,
+  into: Into,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<Report> {
+  const running = new Import(scope, into)
+  try {
+    await running.take(chunks)
+    return running.report
+  } catch (error) {
+    const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
+    throw problem.with({ imported: running.report })
+  }
+}
+
+/** The outcome of some entries. `refused`: none of them is stored, and one of them is the reason. */
+type Tried = { readonly refused: Problem } | Settled
+interface Settled {
+  readonly made: number
+  readonly existing: number
+  readonly faults: readonly Fault[]
+}
+interface Fault {
+  readonly line: number
+  readonly problem: Problem
+}
+
+class Import {
+  readonly report: Report = { lines: 0, created: 0, existing: 0, failed: 0, errors: [] }
+  readonly #scope: WorkspaceScope
+  readonly #into: Into
+  #gathered: Entry[] = []
+  #bytes = 0
+
+  constructor(scope: WorkspaceScope, into: Into) {
+    this.#scope = scope
+    this.#into = into
+  }
+
+  async take(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    // Refused before any of it is read.
+    await withCollection(this.#scope, this.#into.collection, RIGHTS, async () => {})
+    let read = 0
+    for await (const lines of linesOf(chunks, LIMITS.bodyBytesMax)) {
+      for (const line of lines) {
+        read = line.number
+        const entry = entryOf(line, this.#into.idOf)
+        if (entry !== undefined) await this.#gather(entry, line.bytes?.byteLength ?? 0)
+      }
+    }
+    await this.#flush()
+    this.report.lines = read
+  }
+
+  async #gather(entry: Entry, bytes: number): Promise<void> {
+    this.#gathered.push(entry)
+    this.#bytes += bytes
+    const full = this.#gathered.length >= LIMITS.importChunkLines || this.#bytes >= LIMITS.importChunkBytes
+    if (full) await this.#flush()
+  }
+
+  async #flush(): Promise<void> {
+    const entries = this.#gathered
+    this.#gathered = []
+    this.#bytes = 0
+    if (entries.length > 0) await this.#settle(entries)
+  }
+
+  /** Stores entries; if they are rejected, stores each half by itself, down to the line at fault. */
+  async #settle(entries: readonly Entry[]): Promise<void> {
+    const { collection: name } = this.#into
+    const tried = await withCollection(this.#scope, name, RIGHTS, ({ store, collection }) =>
+      this.#attempt(store, collection, entries),
+    )
+    const line = entries.at(-1)?.line ?? 0
+    if (!('refused' in tried)) return this.#note(line, tried)
+    if (entries.length === 1) {
+      if (tried.refused.code === 'quota_exceeded') throw tried.refused
+      return this.#note(line, { made: 0, existing: 0, faults: [{ line, problem: tried.refused }] })
+    }
+    const half = Math.ceil(entries.length / 2)
+    await this.#settle(entries.slice(0, half))
+    await this.#settle(entries.slice(half))
+  }
+
+  /** Planned anew each time: what the collection is declared as may have changed. */
+  async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Tried> {
+    const { creates, faults } = await planned(this.#scope, { collection, entries, stops: this.#into.stops })
+    if (creates.length === 0) return { made: 0, existing: 0, faults }
+    try {
+      const added = await store.add(this.#scope, collection, creates)
+      if ('made' in added) return { made: added.made, existing: creates.length - added.made, faults }
+      return { refused: problemOf(added) ?? new Problem('conflict') }
+    } catch (error) {
+      if (error instanceof Problem && OF_A_LINE.has(error.code)) return { refused: error }
+      throw error
+    }
+  }
+
+  #note(line: number, { made, existing, faults }: Settled): void {
+    const { report } = this
+    report.created += made
+    report.existing += existing
+    report.failed += faults.length
+    const room = LIMITS.faultsShownMax - report.errors.length
+    report.errors.push(...faults.slice(0, room).map(faultOf))
+    const [first] = faults
+    const stopped = this.#into.stops ? first : undefined
+    report.lines = stopped?.line ?? line
+    if (stopped !== undefined) throw located(stopped)
+  }
+}
+
+/** Problems that the database raises for a whole statement although one line is at fault. */
+const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
+
+/** @param stops whether what comes after the first fault is left out */
+async function planned(
+  scope: WorkspaceScope,
+  { collection, entries, stops }: { collection: Collection; entries: readonly Entry[]; stops: boolean },
+): Promise<{ creates: Create[]; faults: Fault[] }> {
+  const turns = new CpuBudget(Number.POSITIVE_INFINITY)
+  const creates: Create[] = []
+  const faults: Fault[] = []
+  for (const { line, asked } of entries) {
+    if (stops && faults.length > 0) break
+    try {
+      if (asked instanceof Problem) throw asked
+      const { data } = asked
+      const plan = turns.run(() => planBlind(collection, { op: 'create', data }, asked.id))
+      const { change } = await validatePlanned(scope, plan, turns)
+      if (change.verb === 'create') creates.push(change)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      faults.push({ line, problem: error })
+    }
+    await turns.yield()
+  }
+  return { creates, faults }
+}
+
+function faultOf({ line, problem }: Fault): LineFault {
+  const { code, message, errors } = problem
+  const pointer = errors[0]?.pointer
+  const detail = message.slice(0, LIMITS.importFaultCharsMax)
+  return { line, code, detail, ...(pointer !== undefined && { pointer }) }
+}
+
+function located({ line, problem }: Fault): Problem {
+  const { code, message, errors, cause, members } = problem
+  const detail = `Line ${line}: ${message}`
+  return new Problem(code, { detail, errors, cause, members: { ...members, line } })
+}
+
+/** A line that is not blank. */
+interface Entry {
+  readonly line: number
+  readonly asked: { readonly id: string; readonly data: Fields } | Problem
+}
+
+/** Gives the id of a line that names none. */
+type IdOf = (line: number, text: string) => string
+
+/**
+ * The same id for the same text in the same line: a file that is sent again meets its own documents, another one under
+ * the same key does not. They stand in the order of the file, at the time when the key was first used.
+ */
+export const seeded =
+  ({ seed, atMs }: { seed: Buffer; atMs: number }): IdOf =>
+  (line, text) => {
+    const random = createHash('sha256').update(seed).update(`${line}/${text}`).digest()
+    random.writeUInt32BE(line >>> 0, SEQUENCE_AT)
+    return seededIds(atMs, () => random).uuid()
+  }
+
+/** The offset of the random bytes that the library uses as the sequence: 31 bits that count up (RFC 9562 §6.2). */
+const SEQUENCE_AT = 6
+
+/** @returns undefined for a blank line */
+function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
+  if (bytes?.byteLength === 0) return undefined
+  try {
+    const text = textOf(bytes)
+    return text.trim() === '' ? undefined : { line, asked: askedBy(text, () => idOf(line, text)) }
+  } catch (error) {
+    if (error instanceof Problem) return { line, asked: error }
+    throw error
+  }
+}
+
+// A byte-order mark is taken away: files that were put together have some in their midst.
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
+
+function textOf(bytes: Uint8Array | undefined): string {
+  if (bytes === undefined) {
+    const members = { limit_bytes: LIMITS.bodyBytesMax }
+    throw new Problem('body_too_large', {
+      detail: `The line has more than ${LIMITS.bodyBytesMax} bytes.`,
+      members,
+    })
+  }
+  try {
+    return UTF_8.decode(bytes)
+  } catch (cause) {
+    throw new Problem('body_invalid', { detail: 'The line is not valid UTF-8.', cause })
+  }
+}
+
+function askedBy(text: string, newId: () => string): Exclude<Entry['asked'], Problem> {
+  const value = parseJson(text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Problem('validation_failed', { detail: 'The line is not a JSON object.' })
+  // What the platform shows beside the fields says nothing of the new document.
+  const { id, _created_at, _updated_at, _version, _warnings, ...data } = value as Fields
+  return { id: id === undefined ? newId() : given(id), data }
+}
+
+/** RFC 9562 §4: a UUID is read in either case. */
+function given(id: unknown): string {
+  const text = typeof id === 'string' ? id.toLowerCase() : ''
+  if (isUuid(text)) return text
+  const errors = [{ in: 'body', name: 'id', pointer: '/id', detail: 'is not a UUID' }] as const
+  throw new Problem('validation_failed', { detail: '/id is not a UUID', errors })
+}
+
+interface Line {
+  /** From 1 on; blank lines count. */
+  readonly number: number
+  /** Without the line feed; undefined where it was too long to be kept. */
+  readonly bytes: Uint8Array | undefined
+}
+
+/**
+ * The lines that each chunk completes; what comes after the last line feed is a line where it is not empty.
+ * @param bytesMax of a line that is kept
+ * @throws Problem `body_too_large` where no line feed comes for so long that it can be no NDJSON
+ */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line[]> {
+  const splitter = new Splitter(bytesMax)
+  for await (const chunk of chunks) yield splitter.take(chunk)
+  yield splitter.rest()
+}
+
+const LINE_FEED = 0x0a
+const NOTHING = new Uint8Array()
+
+class Splitter {
+  readonly #bytesMax: number
+  #number = 0
+  /** The beginning of the line under way, in a buffer that doubles: a line may come byte by byte. */
+  #held: Uint8Array = NOTHING
+  #bytes = 0
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  take(chunk: Uint8Array): Line[] {
+    const lines: Line[] = []
+    let from = 0
+    for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
+      lines.push(this.#end(chunk.subarray(from, at)))
+      from = at + 1
+    }
+    this.#hold(chunk.subarray(from))
+    return lines
+  }
+
+  rest(): Line[] {
+    return this.#bytes === 0 ? [] : [this.#end(NOTHING)]
+  }
+
+  #end(tail: Uint8Array): Line {
+    const whole = this.#bytes === 0 && tail.byteLength <= this.#bytesMax
+    if (!whole) this.#hold(tail)
+    const kept = this.#bytes > this.#bytesMax ? undefined : this.#held.subarray(0, this.#bytes)
+    this.#number += 1
+    this.#held = NOTHING
+    this.#bytes = 0
+    return { number: this.#number, bytes: whole ? tail : kept }
+  }
+
+  #hold(piece: Uint8Array): void {
+    const before = this.#bytes
+    this.#bytes += piece.byteLength
+    if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw endless(this.#number + 1)
+    if (this.#bytes > this.#bytesMax) {
+      this.#held = NOTHING
+      return
+    }
+    if (this.#bytes > this.#held.byteLength) {
+      const larger = new Uint8Array(Math.max(this.#bytes, this.#held.byteLength * 2))
+      larger.set(this.#held.subarray(0, before))
+      this.#held = larger
+    }
+    this.#held.set(piece, before)
+  }
+}
+
+function endless(line: number): Problem {
+  const max = LIMITS.importLineSkippedBytesMax
+  const detail = `Line ${line} has more than ${max} bytes: this is no NDJSON.`
+  return new Problem('body_too_large', { detail, members: { limit_bytes: max } })
+}

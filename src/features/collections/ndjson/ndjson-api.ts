@@ -1,0 +1,190 @@
+/** Operations that import and export collections as NDJSON streams (docs/import-export.md). */
+
+import { createHash } from 'node:crypto'
+import Type from 'typebox'
+import { firstUse } from '../../../access/idempotency.ts'
+import { Input, inWorkspace } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { type ByteReply, Bytes } from '../../../core/bytes.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { READERS } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { CollectionName, type Shown } from '../document.ts'
+import { Filters, Order, Select } from '../documents-api.ts'
+import { type PageQuery, pageOf } from '../page.ts'
+import { readOrder, readSelection } from '../query/order-and-selection.ts'
+import { readFilters } from '../query/url.ts'
+import { importLines, seeded } from './import.ts'
+
+const NDJSON = 'application/x-ndjson'
+/** Names that are in use for the same thing; one JSON document is one line, and a text may be several. */
+const TAKEN: readonly string[] = [
+  ...[NDJSON, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines'],
+  ...['application/json', 'text/plain', 'application/octet-stream'],
+]
+
+const Header = (description: string) =>
+  Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax, description }))
+
+export const importDocuments = inWorkspace({
+  name: 'collection.import',
+  summary: 'Create documents from lines of JSON; those whose id is there already are left as they are',
+  roles: READERS,
+  input: Input({
+    name: CollectionName,
+    content: Bytes('One JSON object a line. An `id` is kept; what an export shows besides is passed over.'),
+    on_error: Type.Optional(
+      Type.Unsafe<'continue' | 'stop'>(
+        Type.String({
+          enum: ['continue', 'stop'],
+          description: '`stop`: the first line that fails ends it, and is the reply.',
+        }),
+      ),
+    ),
+    idempotency_key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: LIMITS.idempotencyKeyCharsMax,
+        description:
+          'Lines without an id get theirs from it and from their number: the same file may come again.',
+      }),
+    ),
+    content_type: Header(`Media type: ${TAKEN.join(', ')}.`),
+    content_encoding: Header('`identity` alone: what is compressed is not taken.'),
+  }),
+  output: Type.Object({
+    lines: Type.Integer({ description: 'Lines that were dealt with, blank ones included.' }),
+    created: Type.Integer(),
+    existing: Type.Integer({ description: 'Documents whose id was there already.' }),
+    failed: Type.Integer(),
+    errors: Type.Array(
+      Type.Object({
+        line: Type.Integer({ minimum: 1 }),
+        code: Type.String(),
+        detail: Type.String(),
+        pointer: Type.Optional(Type.String()),
+      }),
+      { description: `The first ${LIMITS.faultsShownMax} lines that failed.` },
+    ),
+  }),
+  http: {
+    method: 'POST',
+    path: '/v1/collections/{name}/import',
+    body: 'content',
+    takes: 'bytes',
+    bytesType: NDJSON,
+    headers: {
+      idempotency_key: 'idempotency-key',
+      content_type: 'content-type',
+      content_encoding: 'content-encoding',
+    },
+  },
+  run: async (scope, { name, content, on_error, idempotency_key: key, ...headers }) => {
+    refuseOthers(headers)
+    const idOf =
+      key === undefined
+        ? () => scope.uuid()
+        : seeded(await firstUse(scope, digestOf('import', scope.actor.subject, name, key)))
+    return importLines(scope, { collection: name, idOf, stops: on_error === 'stop' }, content.chunks)
+  },
+})
+
+const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
+
+/** A form or an archive would be a file of lines that all fail. */
+function refuseOthers(headers: { content_type?: string; content_encoding?: string }): void {
+  const [type = ''] = headers.content_type?.toLowerCase().split(';') ?? []
+  const encoding = headers.content_encoding?.trim().toLowerCase() ?? 'identity'
+  if ((type === '' || TAKEN.includes(type.trim())) && encoding === 'identity') return
+  throw new Problem('media_type_unsupported', { detail: `This route takes ${NDJSON}, not compressed.` })
+}
+
+export const exportDocuments = inWorkspace({
+  name: 'collection.export',
+  summary: 'Read all documents as lines of JSON: filtered and ordered; by id where no order is given',
+  roles: READERS,
+  input: Input({ name: CollectionName, select: Select, order: Order, filters: Filters }),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document a line, as GET shows it.' })),
+  http: {
+    method: 'GET',
+    path: '/v1/collections/{name}/export',
+    rest: 'filters',
+    reply: 'bytes',
+    bytesType: NDJSON,
+  },
+  run: (scope, { name, select, order, filters = [] }) =>
+    exportLines(scope, name, {
+      filter: readFilters(filters),
+      order: order === undefined ? [] : readOrder(order),
+      selection: readSelection(select, 'query'),
+      count: undefined,
+    }),
+})
+
+type Query = Omit<PageQuery, 'size' | 'after'>
+
+/**
+ * The first page is read before anything is sent, so that what is wrong with the query is told as such.
+ * @throws Problem as a list does
+ */
+async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
+  const pieces = piecesOf((after, size) => pageOf(scope, name, { ...query, after, size }))
+  const first = await pieces.next()
+  return {
+    status: 200,
+    headers: {
+      'content-type': 'application/x-ndjson',
+      'content-disposition': `attachment; filename="${name}.ndjson"`,
+      'cache-control': 'private, no-store',
+    },
+    chunks: (async function* () {
+      if (first.done !== true) yield first.value
+      yield* pieces
+    })(),
+  }
+}
+
+type Read = (after: string | undefined, size: number) => ReturnType<typeof pageOf>
+
+/** Texts of some tens of kilobytes: a slow reader is to be seen taking one. */
+async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
+  let size: number = LIMITS.exportFirstRows
+  let after: string | undefined
+  do {
+    const { data, page } = await fitting(size, (rows) => read(after, rows))
+    let bytes = 0
+    for (const piece of packed(data)) {
+      bytes += piece.byteLength
+      yield piece
+    }
+    after = page.next ?? undefined
+    size = nextSize(data.length, bytes)
+  } while (after !== undefined)
+}
+
+/** Documents may be large: a page of too many bytes is asked for again with fewer of them. */
+async function fitting<T>(size: number, read: (size: number) => Promise<T>): Promise<T> {
+  try {
+    return await read(size)
+  } catch (error) {
+    if (size === 1 || !(error instanceof Problem && error.code === 'output_too_large')) throw error
+    return fitting(Math.ceil(size / 2), read)
+  }
+}
+
+/** As many as came to about a page's bytes, if the next ones are like the last. */
+function nextSize(rows: number, bytes: number): number {
+  const fit = Math.floor((rows * LIMITS.exportPageBytes) / Math.max(bytes, 1))
+  return Math.max(1, Math.min(fit, LIMITS.exportRowsMax))
+}
+
+function* packed(documents: readonly Shown[]): Generator<Buffer> {
+  let text = ''
+  for (const document of documents) {
+    text += `${JSON.stringify(document)}\n`
+    if (text.length < LIMITS.exportPieceChars) continue
+    yield Buffer.from(text)
+    text = ''
+  }
+  if (text !== '') yield Buffer.from(text)
+}

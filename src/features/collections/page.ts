@@ -1,0 +1,157 @@
+/** Reads one page of a query: total order, sealed cursor, and the extra row that shows if there is a next page. */
+
+import { createHash } from 'node:crypto'
+import { decryptFor, encryptFor } from '../../access/capabilities.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { CountedPage } from '../../core/page.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { type Shown, toDocument } from './document.ts'
+import { type Filter, isIndex, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
+import { project, type Selection } from './query/order-and-selection.ts'
+import { withCollection } from './resolve-store.ts'
+import type { Declaration } from './schemas/declaration-cache.ts'
+import type { Count, Query, Stored } from './store.ts'
+import { applyDeclaration } from './typed-query.ts'
+
+export interface PageQuery {
+  readonly filter: Filter
+  /** Perhaps none; `id` is added. */
+  readonly order: readonly OrderKey[]
+  readonly selection: Selection | undefined
+  readonly size: number
+  readonly after: string | undefined
+  readonly count: Count | undefined
+}
+
+/** @throws Problem where the cursor does not fit, or a store refuses the query */
+export async function pageOf(
+  scope: WorkspaceScope,
+  name: string,
+  asked: PageQuery,
+): Promise<CountedPage<Shown>> {
+  const { filter, selection, size, count } = asked
+  const order = totalOrder(asked.order)
+  const digest = digestOf(name, filter, order)
+  const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
+  const query = {
+    ...{ filter, order, limit: size + 1 },
+    ...(after !== undefined && { after }),
+    ...(selection !== undefined && { selected: [...selection.keys()] }),
+    ...(count !== undefined && { count }),
+  }
+  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }) =>
+    store.list(scope, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
+      throw explained(error, query, collection.declared)
+    }),
+  )
+  const shown = rows.slice(0, size)
+  const last = shown.at(-1)
+  const more = rows.length > size && last !== undefined
+  return {
+    data: shown.map((stored) => project(toDocument(stored), selection)),
+    page: {
+      size,
+      next: more ? writeCursor(scope, digest, valuesOf(last, order)) : null,
+      has_more: more,
+      ...(total !== undefined && { total }),
+    },
+  }
+}
+
+/** A scan that took too long: which fields an index would help that is not there yet. */
+function explained(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
+  if (!(error instanceof Problem && error.code === 'query_timeout')) return error
+  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
+  const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
+  const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
+  const named = fields.map((name) => pathText([name])).join(', ')
+  const hint =
+    fields.length === 0
+      ? 'Narrow it: the fields that it uses have an index, or cannot have one.'
+      : `Narrow it, or declare the collection with an index on ${named} (POST /v1/schemas).`
+  return new Problem('query_timeout', { hint, cause: error.cause })
+}
+
+/** Fields that no declaration has. */
+const NEVER_INDEXED = /^(id$|_)/
+
+/** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
+function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
+  const order = asked.filter(({ path }, index) => asked.findIndex((key) => same(key.path, path)) === index)
+  const at = order.findIndex(({ path }) => same(path, ['id']))
+  if (at >= 0) return order.slice(0, at + 1)
+  return [...order, { path: ['id'], descending: asked.at(-1)?.descending ?? false, nullsFirst: false }]
+}
+
+const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index) => name === b[index])
+
+const PURPOSE = 'cursor'
+const PREFIX = 'c1_'
+
+/** The digest of the query that a cursor belongs to. */
+function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify([collection, filter, order]))
+    .digest('base64url')
+    .slice(0, 22)
+}
+
+/** @throws Problem `cursor_too_large` where the values it holds would not fit into a URL */
+function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
+  const text =
+    PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
+  if (text.length > LIMITS.cursorCharsMax) {
+    const detail = 'The values that the page is ordered by are too long to continue from.'
+    throw new Problem('cursor_too_large', { detail })
+  }
+  return text
+}
+
+/** @throws Problem `cursor_invalid` where it does not open here, `cursor_mismatch` where it is another query's */
+function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
+  const [made, values] = opened(scope, text)
+  if (made !== digest) throw new Problem('cursor_mismatch')
+  return values
+}
+
+function opened(scope: WorkspaceScope, text: string): [string, Json[]] {
+  const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url')
+  // base64url forgives what it does not know; only the very text that was given out is taken back.
+  if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
+    throw new Problem('cursor_invalid')
+  try {
+    return JSON.parse(decryptFor(scope, PURPOSE, bytes).toString())
+  } catch (cause) {
+    throw new Problem('cursor_invalid', { cause })
+  }
+}
+
+/** The order's values in a document; null where it has none. */
+function valuesOf(stored: Stored, order: readonly OrderKey[]): Json[] {
+  return order.map(({ path }) => valueAt(stored, path))
+}
+
+const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
+  id: (stored) => stored.id,
+  _created_at: (stored) => stored.created_at,
+  _updated_at: (stored) => stored.updated_at,
+  _version: (stored) => stored.version,
+}
+
+/** The value at a path; null where there is none. */
+function valueAt(stored: Stored, path: Path): Json {
+  const [name] = path
+  const ours = path.length === 1 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
+  if (ours !== undefined) return ours(stored)
+  let value: unknown = stored.fields
+  for (const step of path) value = memberOf(value, step)
+  return (value ?? null) as Json
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined
+  if (Array.isArray(value) && !isIndex(name)) return undefined
+  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
+}

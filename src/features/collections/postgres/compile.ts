@@ -1,0 +1,300 @@
+/** Compiles filter, order and keyset to SQL over columns that the store names. Every value is bound. */
+
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import {
+  type Comparison,
+  type Filter,
+  isIndex,
+  type Literal,
+  type Members,
+  mismatch,
+  type OrderKey,
+  type Path,
+  type Pattern,
+  type Scalar,
+  type ScalarType,
+  type Step,
+  type Test,
+  toType,
+} from '../query/filter.ts'
+import { behindPrefix, prefixOf } from '../query/operands.ts'
+import type { Format } from '../schemas/canonical-text.ts'
+
+/** `jsonb` is compared as JSON is, type by type; the others as the column is. */
+type ColumnType = 'jsonb' | ScalarType
+
+/**
+ * Where a path's value stands. A jsonb expression may be JSON null, which counts as missing everywhere but in
+ * `exists`: that asks for a value at all, of `sql` or of `orIn`, where a column of its own has no room for null.
+ */
+export interface Column {
+  readonly sql: Sql
+  readonly type: ColumnType
+  readonly orIn?: Sql
+  /** The column of the value itself, if this one holds its canonical text, which not every value has. */
+  readonly written?: Column
+  /** It is made of each row anew, so that no index is in its order; as everything of type jsonb is. */
+  readonly computed?: boolean
+}
+/** @param as the format of which the canonical text is meant, and not the value */
+export type Columns = (path: Path, as?: Format) => Column
+
+/**
+ * The filter as a condition.
+ * @throws Problem `filter_type_mismatch` where a literal is not of the column's type
+ */
+export function compileFilter(filter: Filter, columns: Columns): Sql {
+  switch (filter.kind) {
+    case 'all':
+      return joined(filter.of, columns, sql` and `, sql`true`)
+    case 'any':
+      return joined(filter.of, columns, sql` or `, sql`false`)
+    case 'null': {
+      const value = orNull(writtenAt(columns(filter.path, filter.as)))
+      return filter.not ? sql`${value} is not null` : sql`${value} is null`
+    }
+    case 'exists': {
+      const there = exists(columns(filter.path))
+      return filter.not ? sql`not ${there}` : there
+    }
+    case 'test': {
+      const column = columns(filter.path, filter.as)
+      const test = compileTest(column, filter.test, filter.path)
+      if (!filter.not) return test
+      const opposite = oppositeOf(column, filter.test)
+      if (opposite !== undefined) return compileTest(column, opposite, filter.path)
+      return sql`(${orNull(writtenAt(column))} is not null and (${test}) is not true)`
+    }
+  }
+}
+
+const writtenAt = (column: Column): Column => column.written ?? column
+
+/** Of a typed value that is there, one of the two is true, and it has an index. */
+function oppositeOf({ type, written }: Column, test: Test): Test | undefined {
+  return type !== 'jsonb' && written === undefined && 'value' in test && test.op !== 'at'
+    ? { ...test, op: OPPOSITES[test.op] }
+    : undefined
+}
+
+const OPPOSITES: Readonly<Record<Comparison, Comparison>> = { gt: 'lte', gte: 'lt', lt: 'gte', lte: 'gt' }
+
+const exists = ({ sql: value, orIn }: Column): Sql =>
+  orIn === undefined ? sql`(${value} is not null)` : sql`(${value} is not null or ${orIn} is not null)`
+
+/** With one null for both. A test needs it not: JSON null passes none. */
+const orNull = ({ sql: value, type }: Column): Sql =>
+  type === 'jsonb' ? sql`nullif(${value}, 'null'::jsonb)` : value
+
+function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
+  const parts = of.map((filter) => compileFilter(filter, columns))
+  const [first, ...rest] = parts
+  if (first === undefined) return none
+  return sql`(${rest.reduce((all, part) => sql`${all}${by}${part}`, first)})`
+}
+
+function compileTest(column: Column, test: Test, path: Path): Sql {
+  switch (test.op) {
+    case 'in':
+      return equal(column, test.values, path)
+    case 'like':
+      return like(column, test.pattern, test.fold, path)
+    case 'at':
+      return below(inside(column, path, 'json_path_eq'), test.steps, test.value)
+    case 'array':
+      return compareArray(inside(column, path, test.how), test.how, test.values)
+    case 'object':
+      return compareObject(inside(column, path, test.how), test.how, test.members)
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return compared(column, test.op, test.value, path)
+  }
+}
+
+/** The column as an expression that may hold an array or an object. */
+function inside({ sql: value, type }: Column, path: Path, operator: string): Sql {
+  if (type === 'jsonb') return value
+  throw mismatch(path, type, operator)
+}
+
+/** One array as the only value: the statement's text does not grow with the list. */
+function equal({ sql: value, type }: Column, values: readonly Literal[], path: Path): Sql {
+  if (type === 'jsonb') return among(value, values.flat())
+  const all = values.map((literal) => toType(literal, type, path))
+  // No fraction equals a bigint, and among doubles its column would have no index.
+  const bound = type === 'bigint' && all.length > 1 ? all.filter(Number.isSafeInteger) : all
+  const [only] = bound
+  if (only !== undefined && bound.length === 1) return sql`${value} = ${cast(only, type)}`
+  const elements = sql`select form from jsonb_array_elements_text(${JSON.stringify(bound)}::jsonb) forms(form)`
+  return sql`${value} = any(array(${elements})${CASTS[type]}[])`
+}
+
+function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
+  if (type !== 'jsonb') return sql`${value} ${SIGNS[op]} ${cast(toType(literal, type, path), type)}`
+  const number = literal.find((form) => typeof form === 'number')
+  if (number !== undefined)
+    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(number)}::jsonb)`
+  const text = literal.find((form) => typeof form === 'string')
+  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
+  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${text}::text)`
+}
+
+const SIGNS: Readonly<Record<Comparison, Sql>> = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }
+
+function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, path: Path): Sql {
+  const text = pattern.map(likePart).join('')
+  const matches = (of: Sql) =>
+    fold ? sql`lower(${of}) like lower(${text}::text)` : sql`${of} like ${text}::text`
+  // A column of code-point order folds ASCII alone; letters are folded as the database does elsewhere.
+  if (type === 'text' && fold) return matches(sql`(${value} collate "default")`)
+  if (type === 'text') return sql`(${range(value, prefixOf(pattern))}${matches(value)})`
+  if (type !== 'jsonb') throw mismatch(path, 'text', `a ${type}`)
+  return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
+}
+
+/** `like` is not leakproof, so under row-level security an index serves the range that its first letters mean. */
+function range(value: Sql, prefix: string | undefined): Sql {
+  if (prefix === undefined) return sql``
+  const beyond = behindPrefix(prefix)
+  const upper = beyond === undefined ? sql`` : sql`${value} < ${beyond}::text and `
+  return sql`${value} >= ${prefix}::text and ${upper}`
+}
+
+function likePart(part: Pattern[number]): string {
+  if (part === 'any') return '%'
+  if (part === 'one') return '_'
+  return part.text.replaceAll(/[\\%_]/g, '\\$&')
+}
+
+/** Never null: to ask whether it is, would keep the planner from its index. */
+const isId = ({ type }: Column) => type === 'uuid'
+
+/** `order by` of all keys; nulls where the key says. */
+export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {
+  const keys = order.map(({ path, as, descending, nullsFirst }) => {
+    const direction = descending ? sql`desc` : sql`asc`
+    const column = columns(path, as)
+    // By itself it has an index, and that is in the order of `nulls last` one way only.
+    if (order.length === 1 && isId(column)) return sql`${column.sql} ${direction}`
+    return sql`${orNull(column)} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+  })
+  return keys.reduce((all, key) => sql`${all}, ${key}`)
+}
+
+/**
+ * Rows behind the tuple, as conditions of which a row meets one at most: equal in the first keys and behind in the
+ * next. Each is a range of an index over the keys; all of them joined by `or` would be none.
+ */
+export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql[] {
+  const [key, ...rest] = order
+  const [value = null, ...values] = after
+  if (key === undefined) return []
+  const column = columns(key.path, key.as)
+  const missing = value === null || key.nullsFirst || isId(column) ? [] : [sql`${orNull(column)} is null`]
+  const pair = pairBehind(order, after, columns)
+  if (pair !== undefined) return [pair, ...missing]
+  const tied =
+    value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
+  const ties = compileAfter(rest, values, columns).map((behindRest) => sql`(${tied} and ${behindRest})`)
+  return [...ties, ...behind(column, key, value), ...missing]
+}
+
+/** The last key but one and `id`, which is never null, as one comparison where they have one direction. */
+function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql | undefined {
+  const [key, id, ...more] = order
+  const [value = null, last = null] = after
+  if (key === undefined || id === undefined || more.length > 0 || value === null) return undefined
+  const [column, idColumn] = [columns(key.path, key.as), columns(id.path)]
+  if (idColumn.type !== 'uuid' || key.descending !== id.descending) return undefined
+  const sign = key.descending ? sql`<` : sql`>`
+  const bound = sql`(${bind(column, value, key.path)}, ${bind(idColumn, last, id.path)})`
+  return sql`(${orNull(column)}, ${idColumn.sql}) ${sign} ${bound}`
+}
+
+function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
+  const at = orNull(column)
+  if (value === null) return nullsFirst ? [sql`${at} is not null`] : []
+  const bound = bind(column, value, path)
+  return [descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`]
+}
+
+function bind({ type }: Column, value: Json, path: Path): Sql {
+  return type === 'jsonb' ? sql`${JSON.stringify(value)}::jsonb` : cast(toType([value], type, path), type)
+}
+
+/** A fraction beside a bigint column is compared as one: `2 < 2.5`. */
+function cast(value: Scalar, type: ScalarType): Sql {
+  if (type === 'bigint' && !Number.isSafeInteger(value)) return sql`${value}::double precision`
+  if (type === 'timestamptz') return sql`${new Date(String(value)).toISOString()}::timestamptz`
+  return sql`${value}${CASTS[type]}`
+}
+
+const CASTS: Readonly<Record<ScalarType, Sql>> = {
+  text: sql`::text`,
+  bigint: sql`::bigint`,
+  'double precision': sql`::double precision`,
+  boolean: sql`::boolean`,
+  timestamptz: sql`::timestamptz`,
+  uuid: sql`::uuid`,
+}
+
+/** The value at a path inside a jsonb expression. */
+export function within(base: Sql, path: readonly string[]): Sql {
+  return path.reduce(member, base)
+}
+
+/** `#>` takes a number as key or index, as it comes; `->` with a text takes it as a key alone. */
+const member = (base: Sql, name: string): Sql =>
+  isIndex(name) ? sql`(${base} #> array[${name}::text])` : sql`(${base} -> ${name}::text)`
+
+/** Equal to one of the forms. */
+function among(value: Sql, forms: readonly Json[]): Sql {
+  const [only] = forms
+  if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
+  // Named apart from the element of an array around it, which would hide it.
+  return sql`${value} = any(array(select form from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) forms(form)))`
+}
+
+/** Containment of jsonb has exceptions for scalars, so the type is asked as well. */
+function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
+  const all = JSON.stringify(literals.flat())
+  const test = {
+    cs: () => containsEach(value, literals),
+    cd: () => sql`${value} <@ ${all}::jsonb`,
+    ov: () => sql`exists (select from jsonb_array_elements(${all}::jsonb) each(e) where ${holds(value)})`,
+  }[how]
+  return sql`(jsonb_typeof(${value}) = 'array' and ${test()})`
+}
+
+const holds = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
+
+/** The statement's text does not grow with the list: where a literal has several forms, each is a list of them. */
+function containsEach(value: Sql, literals: readonly Literal[]): Sql {
+  if (literals.every((literal) => literal.length === 1))
+    return sql`${value} @> ${JSON.stringify(literals.flat())}::jsonb`
+  const forms = sql`jsonb_array_elements(each.forms) form(e)`
+  return sql`not exists (select from jsonb_array_elements(${JSON.stringify(literals)}::jsonb) each(forms)
+    where not exists (select from ${forms} where ${holds(value)}))`
+}
+
+function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
+  const sign = how === 'cs' ? sql`@>` : sql`<@`
+  return sql`(jsonb_typeof(${value}) = 'object' and ${value} ${sign} ${JSON.stringify(members)}::jsonb)`
+}
+
+/**
+ * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
+ * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
+ */
+function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
+  const [step, ...rest] = steps
+  if (step === undefined) return among(value, literal)
+  if (typeof step === 'object' && 'member' in step)
+    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+  const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
+  const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
+  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
+}

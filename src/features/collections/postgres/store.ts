@@ -1,0 +1,331 @@
+/** The PostgreSQL document store: each change, and several at once, is one transaction in one round trip. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
+import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import type { Change, Collection, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
+import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { type Table, type TableRow, tableOf, toStored } from './table.ts'
+import {
+  blindCreateStatement,
+  changeStatement,
+  createStatement,
+  type StatementPurpose,
+} from './write-statements.ts'
+
+type Rows = readonly Readonly<Record<string, unknown>>[]
+
+/** A statement for some of the writes, and what its rows say of each of them. */
+interface Step {
+  readonly writes: readonly Write[]
+  readonly statement: Sql
+  readonly outcomes: (rows: Rows) => (Outcome | undefined)[]
+}
+
+export const postgresStore: Store = {
+  kind: 'postgresql',
+
+  read: async (scope, places) => {
+    const statements = places.map(({ collection, id }) => {
+      const table = tableOf(collection)
+      return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
+    })
+    const found = await (places.length === 1
+      ? scope.batchShared('reading', ...statements)
+      : scope.batch(...statements))
+    const missed = places.filter((_, index) => found[index]?.[0] === undefined)
+    await checkDeclarations(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
+    return places.map(({ collection }, index) => {
+      const row = found[index]?.[0]
+      return row && toStored(tableOf(collection), row as unknown as TableRow)
+    })
+  },
+
+  list: async (scope, collection, query) => {
+    const table = tableOf(collection)
+    const { rows, ...counted } = await listRows<TableRow>(
+      scope,
+      table,
+      query,
+      collection.declared !== undefined,
+    )
+    if (rows.length === 0) await checkDeclarations(scope, [collection])
+    return { ...counted, rows: rows.map((row) => toStored(table, row)) }
+  },
+
+  write: async (scope, writes, marks = []) => {
+    const outcomes = await tryAll(scope, writes, marks)
+    const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
+    await checkDeclarations(
+      scope,
+      missed.map(({ collection }) => collection),
+    )
+    return outcomes
+  },
+
+  add: async (scope, collection, creates) => {
+    try {
+      const purpose = purposeOf(collection, true)
+      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
+      return { made: made.length }
+    } catch (error) {
+      const outcome = takenOf(error, collection)
+      if (outcome === undefined) throw error
+      return outcome
+    }
+  },
+}
+
+/** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
+async function tryAll(
+  scope: WorkspaceScope,
+  writes: readonly Write[],
+  marks: readonly Sql[],
+): Promise<(Outcome | undefined)[]> {
+  const steps = await stepsOf(scope, writes)
+  const locks = locksOf(scope, writes)
+  try {
+    const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
+    const all = await (writes.length === 1
+      ? scope.batchShared('writing', ...statements)
+      : scope.batch(...statements))
+    const found = all.slice(locks.length)
+    const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
+    return await withExisting(scope, writes, outcomes)
+  } catch (error) {
+    const failed = failedStatement(error)
+    if (failed !== undefined && failed < locks.length) throw error
+    const at = (failed ?? locks.length) - locks.length
+    const outcome = outcomeOfError(error, steps[at], writes.length === 1)
+    const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
+    // If several writes share one statement, the error does not tell which one failed.
+    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
+    if (outcome === undefined)
+      throw error instanceof Problem && named ? error.with({ op_index: before }) : error
+    return writes.map((_, index) => (index === before ? outcome : undefined))
+  }
+}
+
+/**
+ * Locks several documents before any is changed, always in the same order: a second writer of the same ones waits, and
+ * neither waits for the other.
+ */
+function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
+  const wanted = new Map<string, { collection: Write['collection']; ids: Set<string> }>()
+  for (const { collection, change } of writes) {
+    if (change.verb === 'create') continue
+    const known = wanted.get(collection.name) ?? { collection, ids: new Set() }
+    wanted.set(collection.name, { collection, ids: known.ids.add(change.id) })
+  }
+  const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
+  // To lock is to be allowed to update, which an anon key may not be that deletes.
+  if (count < 2 || actor.role === 'anon') return []
+  return [...wanted.entries()]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { collection, ids }]) => {
+      const { name, own } = tableOf(collection)
+      return sql`select from ${name} where ${own} and id = any(${textArray([...ids])}::uuid[]) order by id for update`
+    })
+}
+
+function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
+  const refused = changeRefused(error)
+  if (refused !== undefined) return outcomeOf(refused.current)
+  const { collection, change } = step?.writes[0] ?? {}
+  // Of several writes it stays an error: the outcome of the others is unknown.
+  if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
+    return { version: 1, stored: unseen(change) }
+  return collection && takenOf(error, collection)
+}
+
+function takenOf(error: unknown, { declared }: Write['collection']) {
+  const constraint = violated(error)
+  const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
+  return index && { taken: index.fields }
+}
+
+/**
+ * Neighbours that create in the same collection are one statement, unless one of them alone could be refused. Statements are
+ * put together in turns with other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
+ */
+async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
+  const runs: Write[][] = []
+  for (const write of writes) {
+    const run = runs.at(-1)
+    if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
+    else runs.push([write])
+  }
+  const turns = new CpuBudget()
+  const steps: Step[] = []
+  for (const run of runs) {
+    steps.push(turns.run(() => stepOf(scope, run, writes.length > 1)))
+    const rest = turns.yield()
+    if (rest !== undefined) await rest
+  }
+  return steps
+}
+
+/** True if the caller may not read the documents that it writes. Each such change is a statement of its own, from which nothing comes back. */
+const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
+  actor.role === 'anon' && !collection.anon.read
+
+const alike = (a: Write | undefined, b: Write) =>
+  a?.change.verb === 'create' &&
+  b.change.verb === 'create' &&
+  a.collection === b.collection &&
+  a.collection.declared?.indexes.some(({ unique }) => unique) !== true
+
+function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
+  const [first] = writes
+  if (first === undefined) throw new TypeError('a step has a write')
+  const { collection, change } = first
+  const table = tableOf(collection)
+  const purpose = purposeOf(collection, oneOfMany)
+  if (change.verb !== 'create') {
+    const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
+    return { writes, statement: changeStatement(table, purpose, change), outcomes }
+  }
+  if (isBlind(scope, first)) {
+    const statement = blindCreateStatement(table, purpose, change)
+    return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
+  }
+  const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
+  const outcomes = (rows: Rows) => {
+    const byId = new Map(rows.map((row) => [row['id'], row]))
+    return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
+  }
+  return { writes, statement: createStatement(table, purpose, creates), outcomes }
+}
+
+const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): StatementPurpose => ({
+  ...{ collection: name, oneOfMany },
+  anonReads: anon.read,
+})
+
+/** The document as it was sent: who may not read is shown nothing else. */
+function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
+  const now = new Date().toISOString()
+  return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
+}
+
+/** Reads back the documents that an earlier attempt of the same request created. */
+async function withExisting(
+  scope: WorkspaceScope,
+  writes: readonly Write[],
+  outcomes: (Outcome | undefined)[],
+): Promise<Outcome[]> {
+  const places = writes.flatMap(({ collection, change }, index): DocumentLocation[] =>
+    outcomes[index] === undefined ? [{ collection, id: change.id }] : [],
+  )
+  const found = places.length === 0 ? [] : await postgresStore.read(scope, places)
+  return outcomes.map((outcome) => {
+    if (outcome !== undefined) return outcome
+    const stored = found.shift()
+    if (stored === undefined) throw new Problem('overloaded', { detail: 'The document is being deleted.' })
+    return { version: stored.version, stored }
+  })
+}
+
+function rowOutcome(collection: Write['collection'], row: Rows[number] | undefined): Outcome {
+  const id = row?.['id']
+  if (typeof id !== 'string' || row === undefined) return outcomeOf(row?.['current'] as Current)
+  const version = Number(row['version'])
+  if (!('extra' in row)) return { version }
+  return { version, stored: toStored(tableOf(collection), row as unknown as TableRow) }
+}
+
+type Current = { readonly version: number; readonly bytes: number } | null | undefined
+
+function outcomeOf(current: Current): Outcome {
+  if (current === null || current === undefined) return { missing: true }
+  return { current: current.version, bytes: current.bytes }
+}
+
+/** @param alone whether the table holds this collection and no other */
+async function listRows<Row>(
+  scope: WorkspaceScope,
+  table: Table,
+  { filter, order, after, limit, count }: Query,
+  alone: boolean,
+): Promise<{ rows: Row[]; total?: number }> {
+  const { name, own, resolve: columns } = table
+  const where = sql`${own} and ${compileFilter(filter, columns)}`
+  const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
+  if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
+  // What the planner knows of a table that many share would tell each of the others.
+  const guess = count === 'estimated' && alone
+  const counts = guess
+    ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
+    : [counted(name, where)]
+  const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
+  return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
+}
+
+/**
+ * The limit is a value like others: so the planner looks at all of them each time, which a rare one is worth.
+ * Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged.
+ */
+function pageStatement(
+  { name, row, columns, compared, resolve }: Table,
+  where: Sql,
+  { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
+): Sql {
+  const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
+  const range = (condition: Sql, shown = row) =>
+    sql`select ${shown} from ${name} where ${where} and ${condition} ${end}`
+  const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
+  const [first = sql`false`, ...others] = ranges
+  if (others.length === 0) return range(first)
+  // Where keys have no column there is no such index, and outside the table not even the key.
+  if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
+    return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
+  const shown = commas([row, ...compared])
+  const all = others.reduce(
+    (union, other) => sql`${union} union all (${range(other, shown)})`,
+    sql`(${range(first, shown)})`,
+  )
+  return sql`select * from (${all}) as found ${end}`
+}
+
+const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true
+
+/** @param most where there are more, one more than that is counted and no further */
+function counted(name: Sql, where: Sql, most?: number): Sql {
+  if (most === undefined) return sql`select count(*) as n from ${name} where ${where}`
+  return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) found`
+}
+
+const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select from ${name} where ${where}`
+
+/** Few are counted; of many the planner's guess stands, where it is not less than what was counted. */
+function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
+  if (plan === undefined || all <= LIMITS.countedMax) return all
+  const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
+  return Math.max(all, Plan['Plan Rows'])
+}
+
+/** The cached declaration of a collection is out of date. */
+export class StaleDeclarationError extends Error {}
+
+/**
+ * Asks if one of them is declared that was taken for undeclared, or closed to anon keys that was taken for open. A table
+ * that is gone says so by itself, and so does the trigger of what is written; but what is read where nothing can be would
+ * be an empty success.
+ * @throws DeclaredMeanwhile
+ */
+async function checkDeclarations(scope: WorkspaceScope, collections: readonly Collection[]): Promise<void> {
+  const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
+  const mayBeClosed =
+    scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)
+  if (names.length === 0 && !mayBeClosed) return
+  const found = await scope.rows(sql`
+    select from schemas where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb))
+    union all select where ${mayBeClosed}::boolean and tenon.anon_workspace() is null limit 1`)
+  if (found.length > 0) throw new StaleDeclarationError()
+}

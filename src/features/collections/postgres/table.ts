@@ -1,0 +1,223 @@
+/** Describes the table of a collection: each declared collection has its own, the others share one. */
+
+import { LRUCache } from 'lru-cache'
+import { LIMITS } from '../../../core/limits.ts'
+import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { Path } from '../query/filter.ts'
+import type { Format } from '../schemas/canonical-text.ts'
+import type { TableColumn as DeclaredColumn } from '../schemas/columns.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import type { Collection, Stored } from '../store.ts'
+import { type Column, type Columns, within } from './compile.ts'
+
+type Fields = Record<string, unknown>
+
+export interface TableColumn extends DeclaredColumn {
+  readonly sql: Sql
+}
+
+/** Pieces of statements on one table. All of them are the same text each time, so they are prepared once. */
+export interface Table {
+  readonly name: Sql
+  /** Which rows are the collection's. */
+  readonly own: Sql
+  /** The columns of its primary key. */
+  readonly key: Sql
+  /** Columns that a new row gets besides its fields, and their values. */
+  readonly stamp: { readonly names: Sql; readonly values: Sql }
+  readonly columns: readonly TableColumn[]
+  /** The same by the property that each is of. */
+  readonly columnOf: ReadonlyMap<string, TableColumn>
+  /** Columns that are generated from those, to compare by. No row is read with them. */
+  readonly compared: readonly Sql[]
+  /** The jsonb column of the fields that have no column. */
+  readonly rest: Sql
+  /** The select list of a row. */
+  readonly row: Sql
+  /** All fields of what was read so, as one jsonb. */
+  readonly document: Sql
+  readonly resolve: Columns
+}
+
+const OURS: Readonly<Record<string, Column>> = {
+  id: { sql: sql`id`, type: 'uuid' },
+  _created_at: { sql: sql`created_at`, type: 'timestamptz' },
+  _updated_at: { sql: sql`updated_at`, type: 'timestamptz' },
+  _version: { sql: sql`version`, type: 'bigint' },
+}
+
+const NO_STAMP = { names: sql``, values: sql`` }
+const TABLES = new WeakMap<Declaration, Table>()
+/** By name alone: they are the same in every workspace. */
+const UNDECLARED = new LRUCache<string, Table>({
+  max: LIMITS.undeclaredTablesKnownMax,
+  memoMethod: undeclared,
+})
+
+/** The same one each time, while it is remembered: statements on it are put together once. */
+export function tableOf({ name, declared }: Pick<Collection, 'name' | 'declared'>): Table {
+  if (declared === undefined) return UNDECLARED.memo(name)
+  const known = TABLES.get(declared)
+  if (known !== undefined) return known
+  const table = ofDeclaration(declared)
+  TABLES.set(declared, table)
+  return table
+}
+
+function undeclared(name: string): Table {
+  return {
+    name: sql`tenon.documents`,
+    own: sql`collection = ${name}`,
+    key: sql`tenant_id, workspace_id, collection, id`,
+    stamp: { names: sql`collection, `, values: sql`${name}, ` },
+    ...SHARED,
+  }
+}
+
+const SHARED = {
+  columns: [],
+  columnOf: new Map<string, TableColumn>(),
+  compared: [],
+  rest: sql`data`,
+  row: sql`id, data as extra, version, created_at, updated_at`,
+  document: sql`extra`,
+  resolve: resolver([], [], sql`data`, true),
+}
+
+function ofDeclaration(declared: Declaration): Table {
+  const all = declared.columns.map((column) => ({ ...column, sql: Sql.identifier(column.column) }))
+  const columns = all.filter(({ canonical }) => canonical === undefined)
+  const compared = all.filter(({ canonical }) => canonical !== undefined)
+  const rest = sql`extra`
+  return {
+    name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
+    own: sql`true`,
+    key: sql`id`,
+    stamp: NO_STAMP,
+    columns,
+    columnOf: new Map(columns.map((column) => [column.property, column])),
+    compared: compared.map((column) => column.sql),
+    rest,
+    row: commas([
+      sql`id`,
+      ...columns.map((column) => column.sql),
+      sql`extra, version, created_at, updated_at`,
+    ]),
+    document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
+    resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
+  }
+}
+
+/** PostgreSQL takes a hundred arguments. */
+const MEMBERS_AT_ONCE = 50
+
+/** The columns as jsonb, without those that are null. What is null inside a value stays, so a column of jsonb goes alone. */
+function membersOf(columns: readonly TableColumn[]): Sql[] {
+  const members = ({ property, sql: column }: TableColumn) => sql`${property}::text, ${column}`
+  const flat = columns.filter(({ type }) => type !== 'jsonb')
+  const pieces: Sql[] = []
+  for (let at = 0; at < flat.length; at += MEMBERS_AT_ONCE) {
+    const some = commas(flat.slice(at, at + MEMBERS_AT_ONCE).map(members))
+    pieces.push(sql`jsonb_strip_nulls(jsonb_build_object(${some}))`)
+  }
+  for (const column of columns.filter(({ type }) => type === 'jsonb'))
+    pieces.push(
+      sql`case when ${column.sql} is null then '{}' else jsonb_build_object(${members(column)}) end`,
+    )
+  return pieces
+}
+
+/**
+ * Where a path's value stands. Without enforcement a value may be of another type than its column: then it is among
+ * the rest, so both are asked, at the price of the column's index.
+ */
+function resolver(
+  columns: readonly TableColumn[],
+  compared: readonly TableColumn[],
+  rest: Sql,
+  enforced: boolean,
+): Columns {
+  const declared = new Map(columns.map((column) => [column.property, declaredAt(column, rest, enforced)]))
+  const written = (path: Path): Column => {
+    const [name, ...below] = path
+    const ours = below.length === 0 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
+    if (ours !== undefined) return ours
+    const column = declared.get(name)
+    if (column === undefined) return { sql: within(rest, path), type: 'jsonb' }
+    return below.length === 0 || column.type !== 'jsonb'
+      ? typedOrBelow(column, rest, path)
+      : { sql: within(column.sql, below), type: 'jsonb' }
+  }
+  return (path, as) => {
+    if (as === undefined) return written(path)
+    const column = compared.find(
+      ({ property, canonical }) => property === path[0] && canonical?.format === as,
+    )
+    if (column === undefined) return canonically(written(path), as)
+    // Where it is enforced, every text is of the format.
+    return { sql: column.sql, type: 'text', ...(!enforced && { written: written(path) }) }
+  }
+}
+
+function declaredAt({ property, sql: column, type }: TableColumn, rest: Sql, enforced: boolean): Column {
+  const other = within(rest, [property])
+  if (enforced && type !== 'jsonb') return { sql: column, type, orIn: other }
+  return { sql: sql`coalesce(${other}, to_jsonb(${column}))`, type: 'jsonb' }
+}
+
+/** The canonical text computed per row, for fields that have no column to compare by. */
+function canonically(written: Column, format: Format): Column {
+  const { sql: value, type } = written
+  const text =
+    type === 'text' ? value : sql`case jsonb_typeof(${value}) when 'string' then ${value} #>> '{}' end`
+  return {
+    sql: sql`(tenon.canonical(${format}, ${text}) collate "C")`,
+    type: 'text',
+    computed: true,
+    written,
+  }
+}
+
+/** Below a typed value there is nothing; what does not fit its column is among the rest. */
+const typedOrBelow = (column: Column, rest: Sql, path: Path): Column =>
+  path.length === 1 ? column : { sql: within(rest, path), type: 'jsonb' }
+
+const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> = {
+  text: (value) => typeof value === 'string',
+  bigint: Number.isSafeInteger,
+  'double precision': (value) => typeof value === 'number',
+  boolean: (value) => typeof value === 'boolean',
+  jsonb: (value) => value !== null,
+}
+
+/** `typed`: by column, null where there is none. `rest`: the others, and what its column cannot hold, null included. */
+export function split(table: Table, fields: Fields): { typed: Fields; rest: Fields } {
+  if (table.columns.length === 0) return { typed: {}, rest: fields }
+  const typed: Fields = {}
+  const rest: [string, unknown][] = []
+  for (const entry of Object.entries(fields)) {
+    const [name, value] = entry
+    const column = table.columnOf.get(name)
+    const fits = column !== undefined && FITS[column.type](value)
+    if (column !== undefined) typed[column.column] = fits ? value : null
+    if (!fits) rest.push(entry)
+  }
+  return { typed, rest: Object.fromEntries(rest) }
+}
+
+/** A row as `Table.row` names it. */
+export interface TableRow extends Omit<Stored, 'fields'> {
+  readonly extra: Fields
+  readonly [column: string]: unknown
+}
+
+export function toStored(table: Table, row: TableRow): Stored {
+  const { id, version, created_at, updated_at, extra } = row
+  if (table.columns.length === 0) return { id, fields: extra, version, created_at, updated_at }
+  const entries: [string, unknown][] = []
+  for (const { property, column } of table.columns)
+    if (row[column] !== null) entries.push([property, row[column]])
+  for (const entry of Object.entries(extra)) entries.push(entry)
+  const fields = Object.fromEntries(entries)
+  return { id, fields, version, created_at, updated_at }
+}

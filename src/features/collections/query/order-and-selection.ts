@@ -1,0 +1,144 @@
+/** Parses the order of a list and the selection of its fields, and projects documents to that selection. */
+
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { OrderKey, Path } from './filter.ts'
+import { commaParts, type PathPiece, readPath, refusal, type Source, splitPath, toPath } from './syntax.ts'
+
+const DIRECTIONS = ['asc', 'desc']
+const NULLS = ['nullsfirst', 'nullslast']
+const URL: Source = { code: 'order_invalid', in: 'query', name: 'order' }
+const BODY: Source = { code: 'order_invalid', in: 'body', name: 'sort' }
+
+/** Ascending where nothing is said; nulls last, or first when descending. */
+export function readOrder(text: string): OrderKey[] {
+  return readKeys(commaParts(text), URL)
+}
+
+/**
+ * An object in the order of its members; a list where that order is not the one they were written in, as with names
+ * that are whole numbers, or where nulls stand elsewhere.
+ */
+export function readSort(sort: Readonly<Record<string, 1 | -1>> | readonly string[]): OrderKey[] {
+  if (Array.isArray(sort)) return readKeys(sort, BODY)
+  const keys = Object.entries(sort)
+  checkCount(keys, BODY)
+  return keys.map(([key, direction]) => orderKey(readPath(key, BODY), direction === -1))
+}
+
+function readKeys(parts: readonly string[], source: Source): OrderKey[] {
+  checkCount(parts, source)
+  return parts.map((part) => readKey(part, source))
+}
+
+function checkCount(keys: readonly unknown[], source: Source): void {
+  if (keys.length > LIMITS.orderKeysMax)
+    throw refusal(source, `An order has at most ${LIMITS.orderKeysMax} keys.`)
+}
+
+function readKey(text: string, source: Source): OrderKey {
+  const pieces = splitPath(text, source)
+  const nulls = takeWord(pieces, NULLS)
+  const direction = takeWord(pieces, DIRECTIONS)
+  const last = pieces.at(-1)
+  if (pieces.length > 1 && last !== undefined && isWord(last)) refuseAlmost(last.text, source)
+  return orderKey(toPath(pieces, source), direction === 'desc', nulls)
+}
+
+/** Nulls stand where PostgreSQL puts them: as if they were larger than everything. */
+function orderKey(path: Path, descending: boolean, nulls?: string): OrderKey {
+  return { path, descending, nullsFirst: nulls === undefined ? descending : nulls === 'nullsfirst' }
+}
+
+const isWord = ({ quoted, by }: PathPiece) => !quoted && by === '.'
+
+function takeWord(pieces: PathPiece[], words: readonly string[]): string | undefined {
+  const last = pieces.at(-1)
+  if (pieces.length < 2 || last === undefined || !isWord(last) || !words.includes(last.text)) return undefined
+  pieces.pop()
+  return last.text
+}
+
+/** Rejects `age.descc`, which is a typing error rather than a field below age. */
+function refuseAlmost(name: string, source: Source): void {
+  const word = [...DIRECTIONS, ...NULLS, 'ascending', 'descending'].find(
+    (known) => name.toLowerCase() === known || nearest(name, [known]) !== undefined,
+  )
+  if (word === undefined) return
+  const hint = `Write asc, desc, nullsfirst or nullslast; a field of that name in quotes: a."${name.slice(0, 50)}".`
+  throw refusal(source, `${name.slice(0, 50)} is not a direction.`, hint)
+}
+
+/** A tree of names; an empty one stands for all that is below. */
+export type Selection = ReadonlyMap<string, Selection>
+type Growing = Map<string, Growing>
+
+/**
+ * `a,b.c`, or a list of such paths.
+ * @returns undefined where everything is shown: nothing was asked for, or `*`
+ */
+export function readSelection(
+  asked: string | readonly string[] | undefined,
+  place: Source['in'],
+): Selection | undefined {
+  if (asked === undefined) return undefined
+  const source: Source = { code: 'select_invalid', in: place, name: 'select' }
+  const parts = typeof asked === 'string' ? commaParts(asked) : asked
+  if (parts.length > LIMITS.selectFieldsMax)
+    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are selected.`)
+  if (parts.includes('*')) return undefined
+  const tree: Growing = new Map()
+  for (const part of parts) grow(tree, readPath(part, source))
+  return tree
+}
+
+/** `a,b`: names of fields that are taken away. */
+export function readUnset(text: string | undefined): string[] {
+  if (text === undefined) return []
+  const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
+  const parts = commaParts(text)
+  if (parts.length > LIMITS.selectFieldsMax)
+    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are taken away.`)
+  return parts.map((part) => {
+    const [name, ...below] = readPath(part, source)
+    if (below.length === 0 && name !== 'id' && !name.startsWith('_')) return name
+    throw refusal(source, 'It takes fields of the document itself, not of what is inside them.')
+  })
+}
+
+/** `a` beside `a.b` shows all of a, whichever comes first. */
+function grow(tree: Growing, [name, ...rest]: readonly string[]): void {
+  if (name === undefined) {
+    tree.clear()
+    return
+  }
+  const known = tree.get(name)
+  if (known?.size === 0) return
+  const below = known ?? new Map()
+  tree.set(name, below)
+  grow(below, rest)
+}
+
+type Members = Record<string, unknown>
+
+/** The selected part, in the shape of the whole. What is not there, or is not an object, is left out. */
+export function project<T extends { id: string }>(
+  document: T,
+  selection: Selection | undefined,
+): { id: string } & Members {
+  if (selection === undefined) return document as { id: string } & Members
+  return { id: document.id, ...cut(document, selection) }
+}
+
+function cut(value: object, selection: Selection): Members {
+  // A field may be called __proto__: it is one like any other here.
+  const shown: Members = Object.create(null)
+  for (const [name, below] of selection) {
+    if (!Object.hasOwn(value, name)) continue
+    const member = (value as Members)[name]
+    if (below.size === 0) shown[name] = member
+    else if (typeof member === 'object' && member !== null && !Array.isArray(member))
+      shown[name] = cut(member, below)
+  }
+  return shown
+}

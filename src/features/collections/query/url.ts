@@ -1,0 +1,274 @@
+/** Parses the filters of a URL: `field=operator.value` pairs, and groups such as `or=(a.eq.1,not.and(b.gt.2))`. */
+
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
+import {
+  type Container,
+  pastBlanks,
+  readBraces,
+  readContainer,
+  readParentheses,
+  readPathTest,
+  readPattern,
+} from './operands.ts'
+import { isOperator, OPERATOR_NAMES, type Operand, readOperator, unknownOperator } from './operators.ts'
+import {
+  BETWEEN_NAMES,
+  Budget,
+  type PathPiece,
+  type Piece,
+  pieceAt,
+  pieceOf,
+  quotedAt,
+  readLiteral,
+  refusal,
+  type Source,
+  splitPath,
+  toPath,
+} from './syntax.ts'
+
+const GROUP = /^(not\.)?(or|and)$/
+
+/** Keys that are, or may become, parameters: a field of such a name is written in quotes. */
+const RESERVED = /^(not|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
+
+/** All pairs hold; the same field may come more than once. */
+export function readFilters(pairs: readonly (readonly [string, string])[]): Filter {
+  const budget = new Budget()
+  return { kind: 'all', of: pairs.map((pair) => readPair(pair, budget)) }
+}
+
+function readPair([key, text]: readonly [string, string], budget: Budget): Filter {
+  const source: Source = { code: 'filter_invalid', in: 'query', name: key }
+  const [, not, kind] = GROUP.exec(key) ?? []
+  if (kind !== undefined) {
+    const group = readGroup(kind, text, source, budget)
+    return not === undefined ? group : negated(group)
+  }
+  if (RESERVED.test(key)) {
+    const hint = `A field of that name is written in quotes: "${key}"=eq.…`
+    throw refusal({ ...source, code: 'unknown_parameter' }, `${key} is not a parameter of this route.`, hint)
+  }
+  return readExpression(toKey(splitPath(key, source), `${key}=`, source), text, source, budget)
+}
+
+/** A field, and how it was written. */
+interface Key {
+  readonly path: Path
+  /** Its last name stands behind `->>`: what has an order is compared as text. */
+  readonly asText: boolean
+  /** The text before the operator, for hints. */
+  readonly before: string
+}
+
+function toKey(pieces: readonly PathPiece[], before: string, source: Source): Key {
+  return { path: toPath(pieces, source), asText: pieces.at(-1)?.by === '->>', before: before.slice(0, 100) }
+}
+
+const EXPRESSION = /^(not\.)?([a-z_]+)(?:\(([a-z]*)\))?\.(.*)$/su
+
+/** The value reaches to the end of the text, commas and all. */
+function readExpression(key: Key, text: string, source: Source, budget: Budget): Filter {
+  const [, not, name, quantifier, value = ''] = EXPRESSION.exec(text) ?? []
+  if (name === undefined) throw noOperator(key, text, source)
+  const operand = new TextOperand(value, pieceOf(value), key, source)
+  const filter = readOperator(key.path, { name, quantifier }, operand, budget)
+  return not === undefined ? filter : negated(filter)
+}
+
+function noOperator({ before }: Key, text: string, source: Source): Error {
+  const detail = `The filter ${before.slice(0, 50)}${text.slice(0, 50)} has no operator.`
+  return refusal({ ...source, code: 'filter_operator_missing' }, detail, `${before}eq.${text.slice(0, 100)}`)
+}
+
+class TextOperand implements Operand {
+  readonly source: Source
+  readonly isNull = false
+  readonly #text: string
+  readonly #piece: Piece
+  readonly #key: Key
+
+  constructor(text: string, piece: Piece, key: Key, source: Source) {
+    this.#text = text
+    this.#piece = piece
+    this.#key = key
+    this.source = source
+  }
+
+  literal(): Literal {
+    return readLiteral(this.#piece, this.source)
+  }
+
+  comparable(): Literal {
+    const literal = this.literal()
+    return this.#key.asText ? [this.#piece.text] : literal
+  }
+
+  list(): Literal[] {
+    return readParentheses(this.#text, this.source)
+  }
+
+  pattern(): Pattern {
+    return readPattern(this.#piece.text, this.source)
+  }
+
+  pathTest(): Test {
+    return readPathTest(this.#text, this.source)
+  }
+
+  container(): Container {
+    return readContainer(this.#text, this.source)
+  }
+
+  word(): string {
+    return this.#text.toLowerCase()
+  }
+
+  each(): Operand[] {
+    return readBraces(this.#text, this.source).map(
+      (piece) => new TextOperand(piece.text, piece, this.#key, this.source),
+    )
+  }
+
+  written(operator: string): string {
+    return `${this.#key.before}${operator}.…`
+  }
+}
+
+/**
+ * @param kind what the members are joined by
+ * @throws Problem with the place in the text where it cannot be read on
+ */
+function readGroup(kind: string, text: string, source: Source, budget: Budget): Filter {
+  const reader = new GroupReader(text, source, budget)
+  return reader.whole(kind)
+}
+
+const GROUP_START = /(not\.)?(or|and)(?=\()/y
+const OPERATOR = /(?:not\.)?([a-z_]+)(?:\([a-z]*\))?\./y
+const NAME_ENDS = /->|[.,()]/g
+const VALUE_ENDS = /[,)]/g
+
+class GroupReader {
+  readonly #text: string
+  readonly #source: Source
+  readonly #budget: Budget
+  #at = 0
+
+  constructor(text: string, source: Source, budget: Budget) {
+    this.#text = text
+    this.#source = source
+    this.#budget = budget
+  }
+
+  whole(kind: string): Filter {
+    const filter = this.#group(kind, 1)
+    if (this.#at < this.#text.length) throw this.#stuck('the end')
+    return filter
+  }
+
+  #group(kind: string, depth: number): Filter {
+    this.#budget.open(depth, this.#source)
+    this.#take('(')
+    const of = [this.#term(depth)]
+    while (this.#text[this.#at] === ',') {
+      this.#take(',')
+      of.push(this.#term(depth))
+    }
+    this.#take(')')
+    return { kind: kind === 'or' ? 'any' : 'all', of }
+  }
+
+  /** One sign of the grammar, and the blanks behind it. */
+  #take(sign: string): void {
+    if (this.#text[this.#at] !== sign) throw this.#stuck(sign === ')' ? 'a comma or )' : sign)
+    this.#at = pastBlanks(this.#text, this.#at + 1)
+  }
+
+  #term(depth: number): Filter {
+    const [head, not, kind] = this.#match(GROUP_START) ?? []
+    if (head === undefined || kind === undefined) return this.#filter()
+    this.#at += head.length
+    const group = this.#group(kind, depth + 1)
+    return not === undefined ? group : negated(group)
+  }
+
+  #filter(): Filter {
+    const from = this.#at
+    const pieces = this.#path()
+    if (pieces.length === 0) throw this.#noPath()
+    const key = toKey(pieces, this.#text.slice(from, this.#at), this.#source)
+    const [head, operator] = this.#match(OPERATOR) ?? []
+    if (head === undefined || operator === undefined) throw this.#noOperator(key, pieces)
+    const end = this.#valueEnd(operator, this.#at + head.length)
+    const text = this.#text.slice(this.#at, end)
+    this.#at = end
+    return readExpression(key, text, this.#source, this.#budget)
+  }
+
+  /** Up to the leftmost name that is an operator or `not`; such a name of a field is written in quotes. */
+  #path(): PathPiece[] {
+    const pieces: PathPiece[] = []
+    for (let by = ''; ; ) {
+      const { end, ...piece } = pieceAt(this.#text, this.#at, NAME_ENDS, this.#source)
+      if (by !== '->' && by !== '->>' && !piece.quoted && isOperatorOrNot(piece.text)) return pieces
+      pieces.push({ ...piece, by })
+      BETWEEN_NAMES.lastIndex = end
+      by = BETWEEN_NAMES.exec(this.#text)?.[0] ?? ''
+      this.#at = end + by.length
+      if (by === '') return pieces
+    }
+  }
+
+  /** In a group a value ends at a comma or parenthesis, unless it is quoted or in brackets of its own. */
+  #valueEnd(operator: string, from: number): number {
+    const first = this.#text[from]
+    if (first === '"') return quotedAt(this.#text, from, this.#source).end
+    const closing = first === undefined ? undefined : CLOSED_BY[first]
+    const inBrackets = closing !== undefined && (first === '{' || BRACKETED.includes(operator))
+    const end = inBrackets ? this.#closed(first ?? '', closing, from) : undefined
+    return end ?? pieceAt(this.#text, from, VALUE_ENDS, this.#source).end
+  }
+
+  /** Behind the bracket that closes the one at `from`; those in quotes do not count. */
+  #closed(opening: string, closing: string, from: number): number | undefined {
+    let depth = 0
+    for (let at = from; at < this.#text.length; at++) {
+      const char = this.#text[at]
+      if (char === '"') at = quotedAt(this.#text, at, this.#source).end - 1
+      else if (char === opening) depth += 1
+      else if (char === closing) depth -= 1
+      if (depth === 0) return at + 1
+    }
+    return undefined
+  }
+
+  #match(pattern: RegExp): RegExpExecArray | null {
+    pattern.lastIndex = this.#at
+    return pattern.exec(this.#text)
+  }
+
+  #noPath(): Error {
+    const detail = `At ${this.#at} there should be a field. not, and the name of an operator, are none without quotes.`
+    return refusal(this.#source, detail, '"eq".eq.1 is the field eq; not stands behind a field: a.not.eq.1')
+  }
+
+  #noOperator(key: Key, pieces: readonly PathPiece[]): Error {
+    const meant = pieces.slice(1).find(({ text, by }) => by === '.' && nearest(text, OPERATOR_NAMES))
+    if (meant === undefined) return noOperator({ ...key, before: '' }, key.before, this.#source)
+    const before = key.before.slice(0, key.before.indexOf(`.${meant.text}`))
+    const written = (operator: string) => `${before}.${operator}.…`
+    return unknownOperator(meant.text, { source: this.#source, written })
+  }
+
+  #stuck(wanted: string): Error {
+    const hint = `${this.#source.name}=(a.eq.1,b.in.(2,3)); values with commas or parentheses in quotes`
+    return refusal(this.#source, `At ${this.#at} there should be ${wanted}.`, hint)
+  }
+}
+
+const CLOSED_BY: Readonly<Record<string, string>> = { '{': '}', '(': ')', '[': ']' }
+/** Operators whose values have brackets of their own. */
+const BRACKETED = ['in', 'json_path_eq', 'cs', 'cd', 'ov']
+
+const isOperatorOrNot = (name: string): boolean => name === 'not' || isOperator(name)

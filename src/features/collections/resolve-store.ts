@@ -1,0 +1,104 @@
+/** Resolves a collection to its store and declaration, and authorizes the caller. */
+
+import { ANON_MEMO, anonSettings, closedCollection } from '../../access/anon-settings.ts'
+import { documentsOf } from '../../access/capabilities.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { invalidate } from '../../access/scope-cache.ts'
+import { Problem } from '../../core/problem.ts'
+import { refusal } from '../../infra/postgres/errors.ts'
+import { mongoStore } from './mongo/store.ts'
+import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
+import { type AnonAccess, anonAccess, declarationOf, memoKey } from './schemas/declaration-cache.ts'
+import type { Collection, Store } from './store.ts'
+
+/** A right in a collection, which anon keys must be granted. */
+export type Right = keyof AnonAccess
+
+export interface CollectionLocation {
+  readonly store: Store
+  readonly collection: Collection
+}
+
+/** Work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
+export function withCollection<T>(
+  scope: WorkspaceScope,
+  name: string,
+  rights: readonly Right[],
+  work: (where: CollectionLocation) => Promise<T>,
+): Promise<T> {
+  return withCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
+}
+
+/**
+ * Work in several collections. What a node remembers of a declaration may be some seconds old: if the database rejects
+ * the work because of that, the declarations are read again and the work is repeated. Nothing was done before.
+ * @param wanted the rights that the caller needs, by the collection's name
+ * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
+ */
+export async function withCollections<T>(
+  scope: WorkspaceScope,
+  wanted: ReadonlyMap<string, readonly Right[]>,
+  work: (at: (name: string) => CollectionLocation) => Promise<T>,
+): Promise<T> {
+  let cause: unknown
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    try {
+      return await work(await locationsOf(scope, wanted))
+    } catch (error) {
+      const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
+      if (!isOutOfDate) throw error
+      cause = error
+      for (const name of wanted.keys()) invalidate(scope, scope.ref, memoKey(name))
+      invalidate(scope, scope.ref, ANON_MEMO)
+    }
+  }
+  throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
+}
+
+/** A change of a declaration takes longer than a write, so a write misses few of them in a row. */
+const ATTEMPTS_MAX = 10
+
+const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
+
+async function locationsOf(
+  scope: WorkspaceScope,
+  wanted: ReadonlyMap<string, readonly Right[]>,
+): Promise<(name: string) => CollectionLocation> {
+  const places = new Map<string, CollectionLocation>()
+  for (const [name, rights] of wanted) {
+    const place = await locationOf(scope, name)
+    permit(scope, place.collection, rights)
+    places.set(name, place)
+  }
+  return (name) => {
+    const place = places.get(name)
+    if (place === undefined) throw new TypeError(`nobody asked for ${name}`)
+    return place
+  }
+}
+
+async function locationOf(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
+  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
+  const anon = anonAccess(declared, settings)
+  const documents = documentsOf(scope)
+  const elsewhere = declared?.store !== 'relational' && documents !== undefined
+  return {
+    store: elsewhere ? mongoStore(lets(anon) ? documents.writable : documents) : postgresStore,
+    collection: { name, anon, ...(declared !== undefined && { declared }) },
+  }
+}
+
+/** True if anon keys may write at all; each change is authorized before. */
+const lets = (anon: AnonAccess) => anon.create || anon.update || anon.delete
+
+/** The policies say the same; here it gets a reason. */
+function permit(scope: WorkspaceScope, { name, declared, anon }: Collection, rights: readonly Right[]): void {
+  if (scope.actor.role !== 'anon') return
+  const right = rights.find((one) => !anon[one])
+  if (right === undefined) return
+  throw closedCollection(scope, {
+    name,
+    right,
+    isDefault: right === 'read' && declared?.anon.read === undefined,
+  })
+}

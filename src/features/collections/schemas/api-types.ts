@@ -1,0 +1,209 @@
+/** The API types of a declaration, and its indexes and unique constraints. */
+
+import Type, { type Static } from 'typebox'
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { Id, Time } from '../../../access/operation-builders.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
+
+const FieldNames = Type.Array(Type.String(), {
+  minItems: 1,
+  maxItems: LIMITS.indexFieldsMax,
+  uniqueItems: true,
+})
+
+/** The indexes that a declaration may request. */
+const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
+  maxItems: LIMITS.indexesMax,
+  description:
+    'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
+})
+const UniqueAsked = Type.Array(FieldNames, {
+  maxItems: LIMITS.indexesMax,
+  description:
+    'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',
+})
+
+/** As a declaration shows it. */
+export const IndexShown = Type.Object({
+  name: Type.String(),
+  fields: Type.Array(Type.String()),
+  unique: Type.Boolean(),
+  state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
+  reason: Type.Optional(Type.String({ description: 'Why it could not be made.' })),
+})
+
+export interface Index extends Static<typeof IndexShown> {
+  readonly columns: readonly string[]
+}
+
+export interface RequestedIndexes {
+  readonly indexes: readonly { readonly fields: readonly string[] }[]
+  readonly unique: readonly (readonly string[])[]
+}
+
+/** Requested indexes in one form: unique ones last, no duplicates. */
+export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
+  const wanted = [
+    ...indexes.map(({ fields }) => ({ fields, unique: false })),
+    ...unique.map((fields) => ({ fields, unique: true })),
+  ]
+  return [...new Map(wanted.map((one) => [JSON.stringify(one), one])).values()]
+}
+interface Wanted {
+  readonly fields: readonly string[]
+  readonly unique: boolean
+}
+
+/** The indexes of a declaration in the form in which they are requested. */
+export const askedOf = (indexes: readonly Index[]): RequestedIndexes => ({
+  indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
+  unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
+})
+
+/**
+ * Refuses what could not hold.
+ * @throws Problem `validation_failed` for fields without a typed column; `not_supported` where documents are in MongoDB
+ */
+export function checkWanted(wanted: readonly Wanted[], about: About): void {
+  if (wanted.length === 0) return
+  if (about.mode !== 'enforce')
+    throw refused(
+      '',
+      'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
+    )
+  if (wanted.length > LIMITS.indexesMax)
+    throw refused('', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
+  for (const { fields, unique } of wanted) {
+    const unknown = fields.find((field) => !about.scalars.has(field))
+    if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, about))
+  }
+  if (about.inMongo)
+    throw new Problem('not_supported', {
+      detail:
+        `Documents of this store are in MongoDB, in one collection for all tenants: it takes 64 indexes in all, and
+        a tenant's own would not be checked by anybody. Declare the store relational.`.replaceAll(
+          /\s+/g,
+          ' ',
+        ),
+    })
+}
+
+interface About {
+  readonly mode: string
+  readonly scalars: ReadonlyMap<string, Scalar>
+  /** True if the documents are outside PostgreSQL. */
+  readonly inMongo: boolean
+}
+
+function notScalar(field: string, { scalars }: About): string {
+  const near = nearest(field, [...scalars.keys()])
+  const shown = JSON.stringify(field.slice(0, 100))
+  return `${shown} is not declared as string, integer, number or boolean${near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`}`
+}
+
+function refused(name: string, detail: string): Problem {
+  const error: InputError = { in: 'body', name: name || 'indexes', pointer: `/${name || 'indexes'}`, detail }
+  return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
+}
+
+/** The indexes of a table before a change. */
+export interface IndexesBefore {
+  readonly indexes: readonly Index[]
+  /** The highest number that an index of it ever had. */
+  readonly last: number
+  /** Builds failed indexes again. */
+  readonly retried: boolean
+}
+
+/** An index of the same fields and columns stays as it is. */
+export function indexesOf(
+  wanted: readonly Wanted[],
+  columns: readonly TableColumn[],
+  before: IndexesBefore = { indexes: [], last: 0, retried: false },
+): Index[] {
+  let { last } = before
+  return wanted.map((one) => {
+    const names = one.fields.map((field) => columnOf(field, columns))
+    const same = (index: Index) =>
+      index.unique === one.unique &&
+      index.columns.join() === names.join() &&
+      !(before.retried && index.state === 'failed')
+    const kept = before.indexes.find(same)
+    if (kept !== undefined) return kept
+    last += 1
+    return { name: `i${last}`, ...one, fields: [...one.fields], columns: names, state: 'ready' }
+  })
+}
+
+/** The one that the field is compared by. */
+function columnOf(field: string, columns: readonly TableColumn[]): string {
+  const column = columns.findLast(({ property }) => property === field)
+  if (column === undefined) throw new TypeError(`${field} has no column`)
+  return column.column
+}
+
+export const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
+export const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
+  description:
+    'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
+})
+const Access = Type.Object(
+  {
+    anon: Type.Optional(
+      Type.Object(
+        {
+          read: Type.Optional(Type.Boolean()),
+          create: Type.Optional(Type.Boolean()),
+          update: Type.Optional(Type.Boolean()),
+          delete: Type.Optional(Type.Boolean()),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'What anon keys may do. By default they change nothing, and read if the setting `anon.collections` of the workspace says so.',
+  },
+)
+export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
+})
+
+/** Members that may be left out when a collection is declared, and all that may change later. */
+export const Changeable = {
+  mode: Type.Optional(Mode),
+  access: Type.Optional(Access),
+  indexes: Type.Optional(IndexesAsked),
+  unique: Type.Optional(UniqueAsked),
+}
+
+export const Schema = Type.Object({
+  id: Id('sch'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  collection: CollectionName,
+  store: Store,
+  schema: JsonSchema,
+  mode: Mode,
+  access: Access,
+  indexes: Type.Array(IndexShown),
+  revision: Type.Integer({ description: 'Grows by one with every change.' }),
+  created_at: Time,
+  updated_at: Time,
+})
+export type Schema = Static<typeof Schema>
+
+/** Of an index, columns are our own affair. */
+export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
+  (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
+    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes,
+  revision, created_at, updated_at`
+
+export const refOf = ({ tenant_id, workspace_id }: Pick<Schema, 'tenant_id' | 'workspace_id'>) =>
+  ({ tenantId: tenant_id, workspaceId: workspace_id }) as WorkspaceRef

@@ -1,0 +1,97 @@
+/** Builds the row of a declaration from a request, and checks everything that needs no documents. */
+
+import type { AdminScope } from '../../../access/scope.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { checkFields } from '../document.ts'
+import { validateInThread } from '../validate-document.ts'
+import {
+  checkWanted,
+  type Index,
+  type IndexesBefore,
+  indexesOf,
+  type RequestedIndexes,
+  wantedOf,
+} from './api-types.ts'
+import {
+  type ColumnsBefore,
+  columnsOf,
+  defaultsOf,
+  propertiesWithDefault,
+  scalarsOf,
+  type TableColumn,
+  withDefaults,
+} from './columns.ts'
+import type { AnonAccess } from './declaration-cache.ts'
+import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
+import { isPending, validateDocument } from './validate.ts'
+
+export interface DeclarationRequest extends RequestedIndexes {
+  readonly store: 'relational' | 'document'
+  readonly schema: unknown
+  readonly mode: 'off' | 'warn' | 'enforce'
+  readonly access: { readonly anon?: Partial<AnonAccess> }
+  /** True if documents of the store `document` are outside PostgreSQL. */
+  readonly hasDocumentStore: boolean
+}
+
+export interface Before {
+  readonly columns: ColumnsBefore
+  readonly indexes: IndexesBefore
+}
+
+export interface BuiltDeclaration {
+  readonly schema: SchemaObject
+  readonly prepared: Prepared
+  readonly columns: readonly TableColumn[]
+  readonly indexes: readonly Index[]
+}
+
+/** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
+export async function buildDeclaration(
+  scope: AdminScope,
+  request: DeclarationRequest,
+  before?: Before,
+): Promise<BuiltDeclaration> {
+  const schema = checkSchema(request.schema)
+  const prepared = prepare(schema)
+  await checkDefaults(scope, schema)
+  checkAccess(request.access)
+  const wanted = wantedOf(request)
+  const inMongo = request.hasDocumentStore && request.store === 'document'
+  checkWanted(wanted, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
+  const indexed = wanted.flatMap(({ fields }) => fields)
+  const columns = columnsOf(schema, request.store, indexed, before?.columns)
+  return { schema, prepared, columns, indexes: indexesOf(wanted, columns, before?.indexes) }
+}
+
+/** A default that its own property refuses would make every document that relies on it invalid. */
+async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
+  const $defs = schema['$defs'] ?? {}
+  const errors: InputError[] = []
+  const turns = new CpuBudget()
+  for (const [pointer, property] of propertiesWithDefault(schema)) {
+    const judged = prepare({ properties: { value: property }, $defs })
+    const found = turns.run(() => validateDocument(judged, { value: property['default'] }))
+    const [fault] = isPending(found) ? await validateInThread(scope, found, turns) : found
+    await turns.yield()
+    if (fault === undefined) continue
+    const detail = `does not fit its property: ${fault.detail}`
+    errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })
+  }
+  if (errors.length > 0) {
+    const detail = errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+    throw new Problem('schema_invalid', { detail, errors: errors.slice(0, 20) })
+  }
+  checkFields(withDefaults(defaultsOf(schema), {}))
+}
+
+/** An update gives the whole document back, and says whether there is one. */
+function checkAccess({ anon }: DeclarationRequest['access']): void {
+  if (anon?.read !== false || !(anon.update || anon.delete)) return
+  const detail = 'anon keys that may update or delete must be able to read'
+  throw new Problem('validation_failed', {
+    detail: `access: ${detail}`,
+    errors: [{ in: 'body', name: 'access', pointer: '/access/anon/read', detail }],
+  })
+}

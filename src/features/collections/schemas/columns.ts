@@ -1,0 +1,163 @@
+/** Derives typed columns, formats to compare by, and defaults from the declared properties. */
+
+import Type from 'typebox'
+import { isObject, token } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type Format, isFormat } from './canonical-text.ts'
+import type { SchemaObject } from './schema-language.ts'
+
+export const CollectionName = Type.String({
+  pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
+  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
+})
+
+export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
+/** `jsonb` takes a value of any type, and stands in no index. */
+type ColumnType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'jsonb'
+
+export interface TableColumn {
+  readonly property: string
+  /** `c1`, `c2`, …: no text of a user is ever an identifier. */
+  readonly column: string
+  readonly type: ColumnType
+  /** It holds what the texts of another column are compared as, and is generated from that. */
+  readonly canonical?: { readonly format: Format; readonly of: string }
+}
+
+/**
+ * Texts of every format stay texts: a point in time with an offset must read back as it was written. Those that are
+ * compared as something else have a second column for that.
+ */
+const TYPES: Readonly<Record<Scalar, ColumnType>> = {
+  string: 'text',
+  integer: 'bigint',
+  number: 'double precision',
+  boolean: 'boolean',
+}
+
+const propertiesOf = (schema: SchemaObject) => (schema['properties'] ?? {}) as SchemaObject
+
+/** The declared scalar properties: name → type. A property that may also be null has the other type. */
+export function scalarsOf(schema: SchemaObject): Map<string, Scalar> {
+  const scalars = Object.entries(propertiesOf(schema)).flatMap(([name, property]) => {
+    const type = scalarOf(property)
+    return type === undefined ? [] : [[name, type] as const]
+  })
+  return new Map(scalars)
+}
+
+function scalarOf(property: unknown): Scalar | undefined {
+  const { type } = Object(property) as { type?: unknown }
+  const [only, ...more] = [type].flat().filter((name) => name !== 'null')
+  return typeof only === 'string' && more.length === 0 && Object.hasOwn(TYPES, only)
+    ? (only as Scalar)
+    : undefined
+}
+
+/** The declared texts that are compared as what their format says: name → format. */
+export function formatsOf(schema: SchemaObject): Map<string, Format> {
+  const formats = [...scalarsOf(schema)].flatMap(([name, scalar]) => {
+    const { format } = Object(propertiesOf(schema)[name]) as { format?: unknown }
+    return scalar === 'string' && isFormat(format) ? [[name, format] as const] : []
+  })
+  return new Map(formats)
+}
+
+/** The columns of a table before a change; empty if it is new. */
+export interface ColumnsBefore {
+  readonly columns: readonly TableColumn[]
+  /** The highest number that a column of it ever had. */
+  readonly last: number
+}
+
+/**
+ * A relational collection has a column for every declared property, a document collection for those of its indexes.
+ * A column whose property and type stay is the same one.
+ * @param indexed the fields of its indexes
+ */
+export function columnsOf(
+  schema: SchemaObject,
+  store: 'relational' | 'document',
+  indexed: readonly string[],
+  before: ColumnsBefore = { columns: [], last: 0 },
+): TableColumn[] {
+  const wanted = wantedOf(schema, indexed, store === 'relational' ? Object.keys(propertiesOf(schema)) : [])
+  const columns = before.columns.filter((column) => wanted.delete(keyOf(column)))
+  let { last } = before
+  for (const { property, type, format } of wanted.values()) {
+    last += 1
+    const of = columns.find((column) => column.property === property)?.column ?? ''
+    columns.push({ property, column: `c${last}`, type, ...(format && { canonical: { format, of } }) })
+  }
+  return columns
+}
+
+interface Wanted extends Pick<TableColumn, 'property' | 'type'> {
+  readonly format?: Format
+}
+
+/** As many as a table takes, by what makes one another column; texts before what is generated from them. */
+function wantedOf(
+  schema: SchemaObject,
+  indexed: readonly string[],
+  declared: readonly string[],
+): Map<string, Wanted> {
+  const [scalars, formats] = [scalarsOf(schema), formatsOf(schema)]
+  const both = (names: readonly string[]): Wanted[] => [
+    ...names.map((property) => ({ property, type: typeOf(scalars.get(property)) })),
+    ...names.flatMap((property) => {
+      const format = formats.get(property)
+      return format === undefined ? [] : [{ property, type: 'text', format } as const]
+    }),
+  ]
+  const wanted = [...both([...new Set(indexed)]), ...both(declared.filter((name) => !indexed.includes(name)))]
+  return new Map(wanted.slice(0, LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
+}
+
+const keyOf = ({ property, type, format, canonical }: Wanted & Pick<TableColumn, 'canonical'>) =>
+  JSON.stringify([property, type, format ?? canonical?.format])
+
+const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined ? 'jsonb' : TYPES[scalar])
+
+/** By property: its own default, and those of the members below it. */
+export type Defaults = ReadonlyMap<string, { readonly own?: unknown; readonly below: Defaults }>
+
+/** References and alternatives are not followed: a default stands at the property that it is for. */
+export function defaultsOf(schema: SchemaObject): Defaults {
+  const found = Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
+    const said = Object(property) as SchemaObject
+    const below = defaultsOf(said)
+    const own = Object.hasOwn(said, 'default') ? { own: said['default'] } : {}
+    return 'own' in own || below.size > 0 ? [[name, { ...own, below }] as const] : []
+  })
+  return new Map(found)
+}
+
+/**
+ * The fields with what is missing of them. Members of an object that is there get theirs too.
+ * @returns the same object where nothing is missing
+ */
+export function withDefaults(
+  defaults: Defaults,
+  fields: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const added = [...defaults].flatMap(([name, { own, below }]): [string, unknown][] => {
+    const there = Object.hasOwn(fields, name)
+    if (!there && own === undefined) return []
+    const value = there ? fields[name] : structuredClone(own)
+    const filled = isObject(value) ? withDefaults(below, value) : value
+    return there && filled === value ? [] : [[name, filled]]
+  })
+  // Entries become own members whatever their name, `__proto__` too.
+  return added.length === 0 ? fields : Object.fromEntries([...Object.entries(fields), ...added])
+}
+
+/** Every property with a default of its own, with its pointer in the schema. */
+export function propertiesWithDefault(schema: SchemaObject, pointer = ''): [string, SchemaObject][] {
+  return Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
+    const said = Object(property) as SchemaObject
+    const at = `${pointer}/properties/${token(name)}`
+    const own: [string, SchemaObject][] = Object.hasOwn(said, 'default') ? [[at, said]] : []
+    return [...own, ...propertiesWithDefault(said, at)]
+  })
+}

@@ -1,0 +1,79 @@
+/** Reads the declaration of a collection and caches it for a few seconds. */
+
+import type { AnonSettings } from '../../../access/anon-settings.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { memo } from '../../../access/scope-cache.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import type { Index } from './api-types.ts'
+import type { Format } from './canonical-text.ts'
+import { type Defaults, defaultsOf, formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
+import { type Prepared, prepare, type SchemaObject } from './schema-language.ts'
+
+export interface Declaration {
+  readonly id: string
+  /** The name of its table. It changes with the declaration, so a stale name finds no table. */
+  readonly relation: string
+  readonly store: 'relational' | 'document'
+  readonly mode: 'off' | 'warn' | 'enforce'
+  readonly columns: readonly TableColumn[]
+  readonly indexes: readonly Index[]
+  /** The rights of anon keys, as far as the declaration sets them. */
+  readonly anon: Partial<AnonAccess>
+  readonly schema: Prepared
+  /** Declared scalar properties: what filters on them are compared as. */
+  readonly scalars: ReadonlyMap<string, Scalar>
+  /** Those of them that are texts and compared as what their format says. */
+  readonly formats: ReadonlyMap<string, Format>
+  /** The values of absent members: `withDefaults`. */
+  readonly defaults: Defaults
+}
+
+export interface AnonAccess {
+  readonly read: boolean
+  readonly create: boolean
+  readonly update: boolean
+  readonly delete: boolean
+}
+
+/** The rights of anon keys in a collection, declared or not. */
+export function anonAccess(
+  declared: Pick<Declaration, 'anon'> | undefined,
+  { collections }: Pick<AnonSettings, 'collections'>,
+): AnonAccess {
+  return { read: collections === 'read', create: false, update: false, delete: false, ...declared?.anon }
+}
+
+export const memoKey = (collection: string) => `schema/${collection}`
+
+/** The row of a declaration, as `DECLARATION` selects it. */
+export interface DeclarationRow
+  extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
+  readonly schema: SchemaObject
+  readonly access: { readonly anon?: Partial<AnonAccess> }
+}
+export const DECLARATION = sql`id, relation, store, mode, columns, indexes, access, schema`
+
+export function toDeclaration(row: DeclarationRow): Declaration {
+  const { id, relation, store, mode, columns, indexes, access, schema } = row
+  return {
+    ...{ id, relation, store, mode, columns, indexes },
+    anon: access.anon ?? {},
+    schema: prepare(schema),
+    scalars: scalarsOf(schema),
+    formats: formatsOf(schema),
+    defaults: defaultsOf(schema),
+  }
+}
+
+/** @returns undefined if the collection is not declared */
+export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
+  return memo(scope, memoKey(collection), async () => {
+    const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
+      select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)
+    if (row === undefined) return { value: undefined, bytes: 0 }
+    return { value: toDeclaration(row), bytes: Number(row.bytes) * HEAP_FACTOR }
+  })
+}
+
+/** A parsed schema takes several times the room of its text. */
+const HEAP_FACTOR = 8

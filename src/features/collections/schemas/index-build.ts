@@ -1,0 +1,176 @@
+/** Builds indexes of a collection with documents: a job, and a durable workflow with a step for each index. */
+
+import { tenantWorkflowsOf } from '../../../access/capabilities.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/work.ts'
+import type { Builder } from '../../../infra/postgres/index-builder.ts'
+import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { Job } from '../../tenants/jobs.ts'
+import { COLUMNS, type Index, type Schema } from './api-types.ts'
+
+/** An operation that is yet to be started. */
+export interface IndexBuild {
+  readonly input: IndexBuildInput
+  readonly uuid: string
+}
+
+export const buildingOf = (schema: Schema) => schema.indexes.filter(({ state }) => state === 'building')
+
+/** The record of the operation, written with the change that needs it. */
+export async function recordBuilding(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  schema: Schema,
+): Promise<IndexBuild> {
+  const { tenantId, workspaceId } = ref
+  const uuid = scope.uuid()
+  const indexes = buildingOf(schema).map(({ name }) => name)
+  const input = { operation_id: scope.newId('op'), schema_id: schema.id, target: ref, indexes }
+  await scope.batch(sql`
+    insert into operations (id, tenant_id, type, target, workflow_id, state)
+    values (${input.operation_id}, ${tenantId}, 'index.build', ${schema.id},
+      ${`${tenantId}:${workspaceId}:${schema.id}:${uuid}`}, 'queued')`)
+  return { input, uuid }
+}
+
+/** Starts the workflow; the same one again changes nothing. Waits for its end at most `waitS`. */
+export async function startBuilding(
+  scope: AdminScope,
+  { input, uuid }: IndexBuild,
+  waitS: number,
+): Promise<void> {
+  const work = tenantWorkflowsOf(scope, input.target)
+  const workflow = await work.start({
+    ...{ type: 'indexBuild', queue: QUEUES.provisioning, subject: input.schema_id, uuid, input },
+    summary: `Build ${input.indexes.join(', ')} of ${input.schema_id}`,
+  })
+  if (waitS > 0) await work.ended(workflow, waitS * 1_000)
+}
+
+/** Starts once more what is on record, for a node that was gone between the record and the start. */
+export async function resumeBuilding(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  schemaId: string,
+  indexes: readonly string[],
+): Promise<string | undefined> {
+  const row = await scope.row<{ id: string; workflow_id: string }>(sql`
+    select id, workflow_id from operations
+    where target = ${schemaId} and type = 'index.build' and state in ('queued', 'running') order by id desc limit 1`)
+  if (row === undefined) return undefined
+  const uuid = row.workflow_id.split(':').at(-1) ?? ''
+  const input = { operation_id: row.id, schema_id: schemaId, target: ref, indexes }
+  await startBuilding(scope, { input, uuid }, 0)
+  return row.id
+}
+
+/** The operation, while it has work to do; else the declaration. */
+export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
+  const [[operation] = [], [schema] = []] = await scope.batch(
+    sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
+      from operations where id = ${input.operation_id}`,
+    sql`select ${COLUMNS} from schemas where id = ${input.schema_id}`,
+  )
+  if (operation === undefined || schema === undefined) throw notFound('schema')
+  return operation['state'] === 'succeeded' ? (schema as unknown as Schema) : (operation as unknown as Job)
+}
+
+export interface IndexBuildContext {
+  readonly admin: AdminScope
+  /** The same workspace with the rights of a service key: it sees which documents are in the way. */
+  readonly inside: WorkspaceScope
+  readonly builder: Builder | undefined
+}
+
+/**
+ * Builds one index and records it; idempotent.
+ * @throws Problem `unique_violation` with some of the documents that have the same; as {@link Builder.build} does
+ */
+export async function buildIndex(
+  { admin, inside, builder }: IndexBuildContext,
+  input: IndexBuildInput,
+  name: string,
+): Promise<void> {
+  await recordStep(admin, input, name, { state: 'running' })
+  if (builder === undefined) throw withoutBuilder()
+  const built = await builder.build(inside.ref, { schemaId: input.schema_id, name })
+  if (!built) throw await duplicates(inside, input.schema_id, name)
+  await recordStep(admin, input, name, { state: 'succeeded' })
+}
+
+/** Records that an index could not be built, and clears away what there is of it. */
+export async function indexFailed(
+  { admin, inside, builder }: IndexBuildContext,
+  input: IndexBuildInput,
+  name: string,
+  failure: WorkFailure,
+): Promise<void> {
+  await builder?.clear(inside.ref, { schemaId: input.schema_id, name })
+  await recordStep(admin, input, name, { state: 'failed', failure })
+}
+
+interface Step {
+  readonly state: 'running' | 'succeeded' | 'failed'
+  readonly failure?: WorkFailure
+}
+
+/** Step and index together; the last step ends the operation, which has failed where any step has. */
+async function recordStep(
+  scope: AdminScope,
+  input: IndexBuildInput,
+  name: string,
+  step: Step,
+): Promise<void> {
+  const { state, failure } = step
+  const last = state !== 'running' && name === input.indexes.at(-1)
+  const shown = JSON.stringify([{ name, state, ...(failure && { detail: failure.detail }) }])
+  const error = failure === undefined ? null : JSON.stringify(failure)
+  const index = JSON.stringify(
+    failure === undefined ? { state: 'ready' } : { state: 'failed', reason: failure.detail },
+  )
+  await scope.batch(
+    sql`update operations set
+        state = case when not ${last}::boolean then 'running'
+          when ${error}::text is not null or error is not null then 'failed' else 'succeeded' end,
+        error = coalesce(${error}::jsonb, error),
+        finished_at = case when ${last}::boolean then now() end,
+        steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${name}), '[]')
+          || ${shown}::jsonb
+      where id = ${input.operation_id} and state in ('queued', 'running')`,
+    sql`update schemas set indexes = (
+        select jsonb_agg(case when i->>'name' = ${name} then i || ${index}::jsonb else i end order by n)
+        from jsonb_array_elements(indexes) with ordinality as e (i, n))
+      where id = ${input.schema_id} and ${state !== 'running'}::boolean
+        and indexes @> jsonb_build_array(jsonb_build_object('name', ${name}::text))`,
+  )
+}
+
+const withoutBuilder = () =>
+  new Problem('not_supported', {
+    detail:
+      'This installation builds no indexes of collections with documents: its worker has no DATABASE_BUILDER_URL.',
+  })
+
+/** Ids of some documents that have the same of a unique index's fields, in groups. */
+async function duplicates(scope: WorkspaceScope, schemaId: string, name: string): Promise<Problem> {
+  const row = await scope.row<{ relation: string; index: Index }>(sql`
+    select relation, i as index from schemas, jsonb_array_elements(indexes) i
+    where id = ${schemaId} and i->>'name' = ${name}`)
+  if (row === undefined) return notFound('index')
+  const columns = row.index.columns.map((column) => Sql.identifier(column))
+  const there = columns.reduce((all, column) => sql`${all} and ${column} is not null`, sql`true`)
+  const groups = await scope.rows<{ ids: string[] }>(sql`
+    select (array_agg(id::text order by id))[1:5] as ids from tenon_data.${Sql.identifier(row.relation)}
+    where ${there} group by ${commas(columns)} having count(*) > 1 order by min(id::text) limit 5`)
+  const fields = row.index.fields.join(', ')
+  return new Problem('unique_violation', {
+    detail:
+      `Documents have the same ${fields}: ${groups.map(({ ids }) => ids.join(' and ')).join('; ')}.`.slice(
+        0,
+        1_000,
+      ),
+    members: { fields: row.index.fields, duplicates: groups.map(({ ids }) => ids) },
+  })
+}

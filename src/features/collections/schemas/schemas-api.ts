@@ -1,0 +1,214 @@
+/** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
+
+import Type from 'typebox'
+import { hasDocumentStore, hasDocuments } from '../../../access/capabilities.ts'
+import { Input, onStructure, Ref, Wait } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { invalidate } from '../../../access/scope-cache.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { ADMINS } from '../../../core/policy.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { refusal, violated } from '../../../infra/postgres/errors.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { Job } from '../../tenants/jobs.ts'
+import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
+import { CollectionName } from '../document.ts'
+import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
+import { buildDeclaration } from './build-declaration.ts'
+import { changeSchema } from './change-schema.ts'
+import { memoKey } from './declaration-cache.ts'
+import { outcomeOf, startBuilding } from './index-build.ts'
+
+export const createSchema = onStructure({
+  name: 'schema.create',
+  summary: 'Declare a collection',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    collection: CollectionName,
+    store: Store,
+    schema: JsonSchema,
+    ...Changeable,
+  }),
+  output: Schema,
+  http: {
+    method: 'POST',
+    path: '/v1/schemas',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/schemas/${id}`,
+  },
+  run: async (scope, input) => {
+    const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
+    const { schema, columns, indexes } = await buildDeclaration(scope, {
+      ...{ store: input.store, schema: input.schema, mode, access },
+      ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
+    })
+    await refuseOccupied(scope, input)
+    const id = scope.newId('sch')
+    const [[row] = []] = await scope
+      .batch(
+        sql`
+        insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
+        select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
+          ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
+          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
+        from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
+          and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
+        returning ${COLUMNS}`,
+        sql`select tenon.create_collection_table(tenant_id, workspace_id, id) from schemas where id = ${id}`,
+      )
+      .catch((error: unknown) => {
+        throw refused(error, input.collection)
+      })
+    const made = row as Schema | undefined
+    if (made === undefined) throw await whyNot(scope, input.workspace_id)
+    invalidate(scope, refOf(made), memoKey(made.collection))
+    return made
+  },
+})
+
+function refused(error: unknown, collection: string): unknown {
+  if (violated(error) !== undefined)
+    return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
+  return refusal(error) === 'has_documents' ? occupied(collection) : error
+}
+
+const occupied = (collection: string) =>
+  new Problem('state_conflict', {
+    detail: `The collection ${collection} has documents that were written before it was declared.`,
+    hint: 'Declare another name, or delete the documents first.',
+  })
+
+/** `create_collection_table` looks into PostgreSQL alone; documents that are elsewhere are looked up there. */
+async function refuseOccupied(
+  scope: AdminScope,
+  asked: { workspace_id: string; collection: string },
+): Promise<void> {
+  const row = await scope.row<WorkspaceRef>(sql`
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${asked.workspace_id}`)
+  if (row !== undefined && (await hasDocuments(scope, row, asked.collection)))
+    throw occupied(asked.collection)
+}
+
+async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const inactive = await findInactiveReason(scope, workspaceId)
+  if (inactive !== undefined) return inactive
+  const limit = LIMITS.schemasPerWorkspaceMax
+  const detail = `The workspace has ${limit} declared collections, which is all it may have.`
+  return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
+}
+
+export const getSchema = onStructure({
+  name: 'schema.get',
+  summary: 'Read the declaration of a collection',
+  roles: ADMINS,
+  input: Input({ id: Ref('schema') }),
+  output: Schema,
+  http: { method: 'GET', path: '/v1/schemas/{id}' },
+  run: async (scope, { id }) => {
+    const schema = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
+    if (schema === undefined) throw notFound('schema')
+    return schema
+  },
+})
+
+export const listSchemas = onStructure({
+  name: 'schema.list',
+  summary: 'List declared collections',
+  roles: ADMINS,
+  input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
+  output: PageOf(Schema),
+  http: { method: 'GET', path: '/v1/schemas' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const workspaceId = input.workspace_id ?? null
+    return pageFrom(
+      input,
+      await scope.rows<Schema>(sql`
+        select ${COLUMNS} from schemas
+        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
+        order by id limit ${limit}`),
+    )
+  },
+})
+
+export const deleteSchema = onStructure({
+  name: 'schema.delete',
+  summary: 'Withdraw the declaration of an empty collection',
+  roles: ADMINS,
+  input: Input({ id: Ref('schema') }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/schemas/{id}' },
+  run: async (scope, { id }) => {
+    const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
+    if (there === undefined) throw notFound('schema')
+    if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
+    const gone = await scope
+      .row<{ dropped: boolean }>(sql`
+        select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
+      .catch((error: unknown) => {
+        throw refusal(error) === 'has_documents' ? full() : error
+      })
+    if (gone?.dropped !== true) throw notFound('schema')
+    invalidate(scope, refOf(there), memoKey(there.collection))
+    return { id, deleted: true as const }
+  },
+})
+
+const full = () =>
+  new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
+
+export const updateSchema = onStructure({
+  name: 'schema.update',
+  summary: 'Change the declaration of a collection; what is not named stays',
+  roles: ADMINS,
+  input: Input({
+    id: Ref('schema'),
+    collection: Type.Optional(CollectionName),
+    store: Type.Optional(Store),
+    workspace_id: Type.Optional(Ref('workspace')),
+    schema: Type.Optional(JsonSchema),
+    ...Changeable,
+    revision: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'The revision that is changed; another one is a conflict.' }),
+    ),
+    wait: Wait,
+  }),
+  output: Type.Union([Schema, Job]),
+  http: {
+    method: 'PUT',
+    path: '/v1/schemas/{id}',
+    body: '*',
+    headers: { wait: 'prefer' },
+    status: (output) => ('type' in output ? 202 : 200),
+    also: [202],
+    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : undefined),
+  },
+  run: async (scope, { id, revision, wait = 0, collection, store, workspace_id, ...change }) => {
+    await refuseToMove(scope, id, { collection, store, workspace_id })
+    const { schema, building } = await changeSchema(scope, id, change, revision)
+    if (building === undefined) return schema
+    await startBuilding(scope, building, wait)
+    return outcomeOf(scope, building)
+  },
+})
+
+type Immutable = { [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
+
+/** They may be named, so that a file that declares a collection also changes it. */
+async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Promise<void> {
+  const row = await scope.row<Required<Immutable>>(
+    sql`select collection, store, workspace_id from schemas where id = ${id}`,
+  )
+  for (const name of ['collection', 'store', 'workspace_id'] as const) {
+    if (row === undefined || named[name] === undefined || named[name] === row[name]) continue
+    const detail = `is ${row[name]} for good`
+    throw new Problem('validation_failed', {
+      detail: `${name}: ${detail}`,
+      errors: [{ in: 'body', name, pointer: `/${name}`, detail }],
+    })
+  }
+}

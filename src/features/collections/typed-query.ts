@@ -1,0 +1,175 @@
+/** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
+
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { Problem, type ProblemCode } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import {
+  type Filter,
+  type Literal,
+  type Path,
+  pathsOf,
+  pathText,
+  plusHint,
+  type Test,
+} from './query/filter.ts'
+import { canonicalLiteral, canonicalOf, type Format } from './schemas/canonical-text.ts'
+import type { Scalar } from './schemas/columns.ts'
+import type { Declaration } from './schemas/declaration-cache.ts'
+import type { Query } from './store.ts'
+
+/** The query as the store is to run it. @throws Problem where it does not fit the declaration */
+export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
+  if (declared === undefined) return query
+  const closed = closedNames(declared)
+  if (closed !== undefined) checkNames(query, closed)
+  if (declared.mode === 'enforce') checkOrder(query.order, declared.scalars)
+  return { ...query, filter: typed(query.filter, declared), ...ordered(query, declared) }
+}
+
+/** @throws Problem `select_invalid` where the schema is closed and has no such field */
+export function checkSelected(selected: readonly string[], declared: Declaration | undefined): void {
+  const closed = declared && closedNames(declared)
+  if (closed !== undefined)
+    checkNames({ filter: { kind: 'all', of: [] }, order: [], limit: 0, selected }, closed)
+}
+
+const OURS = ['id', '_created_at', '_updated_at', '_version']
+
+/**
+ * The names that documents may have at the top; undefined where they may have others. Where the schema is not
+ * enforced, documents may have any names, and the names that a pattern matches are unbounded.
+ */
+function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
+  if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
+  if (schema['additionalProperties'] !== false || schema['patternProperties'] !== undefined) return undefined
+  return [...Object.keys(Object(schema['properties'])), ...OURS]
+}
+
+function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
+  const asked: readonly (readonly [ProblemCode, readonly string[]])[] = [
+    ['filter_invalid', pathsOf(filter).map(([name]) => name)],
+    ['order_invalid', order.map(({ path: [name] }) => name)],
+    ['select_invalid', selected],
+  ]
+  for (const [code, names] of asked) {
+    const unknown = names.find((name) => !known.includes(name))
+    if (unknown !== undefined) throw undeclared(code, unknown, known)
+  }
+}
+
+function undeclared(code: ProblemCode, name: string, known: readonly string[]): Problem {
+  const near = nearest(name, known)
+  const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
+  const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
+  const place = code.split('_')[0] ?? ''
+  const errors = [
+    { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
+  ] as const
+  return new Problem(code, { detail, hint, errors })
+}
+
+/** Below a scalar there is nothing to order by: what stands there was to be a direction. */
+function checkOrder(order: Query['order'], scalars: Declaration['scalars']): void {
+  const slip = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
+  if (slip === undefined) return
+  const [name, ...below] = slip.path
+  const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(slip.path)} to order by.`
+  const hint = `After ${name} stand asc or desc, and nullsfirst or nullslast, not ${below.join('.').slice(0, 50)}.`
+  throw new Problem('order_invalid', {
+    detail,
+    hint,
+    errors: [{ in: 'query', name: 'order', pointer: '', detail }],
+  })
+}
+
+const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
+  below.length === 0 ? formats.get(name) : undefined
+
+/** Texts of a format stand in the order of what they mean, and so does where the last page ended. */
+function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'order' | 'after'> {
+  const formats = order.map(({ path }) => formatAt(path, declared))
+  const keys = order.map((key, index) => {
+    const as = formats[index]
+    return as === undefined ? key : { ...key, as }
+  })
+  if (after === undefined) return { order: keys }
+  return { order: keys, after: after.map((value, index) => locationOf(value, formats[index])) }
+}
+
+function locationOf(value: Json, format: Format | undefined): Json {
+  if (format === undefined) return value
+  return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
+}
+
+/** Literals on declared scalar properties become the one of their forms that has the type. */
+function typed(filter: Filter, declared: Declaration): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
+  if (filter.kind === 'exists') return filter
+  const format = formatAt(filter.path, declared)
+  if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
+  const { path, test } = filter
+  const scalar = path.length === 1 ? declared.scalars.get(path[0]) : undefined
+  if (scalar === undefined) return filter
+  if (test.op === 'like' || format === undefined)
+    return { ...filter, test: typedTest(test, scalar, pathText(path)) }
+  return { ...filter, test: typedTest(test, format, pathText(path)), as: format }
+}
+
+type Type = Scalar | Format
+
+function typedTest(test: Test, type: Type, field: string): Test {
+  const typedLiteral = (literal: Literal) => literalOf(literal, type, field)
+  switch (test.op) {
+    case 'in':
+      return { ...test, values: test.values.map(typedLiteral) }
+    case 'like':
+      if (type !== 'string') throw mismatch(field, type, 'like and ilike compare texts')
+      return test
+    case 'at':
+      throw mismatch(field, type, 'json_path_eq looks inside objects and arrays')
+    case 'array':
+    case 'object':
+      throw mismatch(field, type, `${test.how} compares arrays and objects`)
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      if (type === 'boolean') throw mismatch(field, type, 'it has no order')
+      return { ...test, value: typedLiteral(test.value) }
+  }
+}
+
+/** @throws Problem `filter_type_mismatch` where none of its forms is of the type */
+function literalOf(literal: Literal, type: Type, field: string): Literal {
+  for (const form of literal) {
+    const value = FORMS[type](form)
+    if (value !== undefined) return [value]
+  }
+  const [got] = literal.slice(-1)
+  const hint =
+    type === 'date-time' ? (plusHint(String(got)) ?? `${field}=gte.2026-01-31T12:00:00Z`) : undefined
+  throw mismatch(field, type, `got ${JSON.stringify(got)?.slice(0, 100)}`, hint)
+}
+
+const inFormat = (format: Format) => (form: Json) =>
+  typeof form === 'string' ? canonicalLiteral(format, form) : undefined
+
+/** The value of a type that a form of a literal is, if it is one. */
+const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
+  string: (form) => (typeof form === 'string' ? form : undefined),
+  integer: (form) => (Number.isInteger(form) ? form : undefined),
+  number: (form) => (typeof form === 'number' ? form : undefined),
+  boolean: (form) => (typeof form === 'boolean' ? form : undefined),
+  'date-time': inFormat('date-time'),
+  date: inFormat('date'),
+  uuid: inFormat('uuid'),
+}
+
+function mismatch(field: string, type: Type, got: string, hint?: string): Problem {
+  const detail = `The field ${field} is declared as ${type}; ${got}.`
+  return new Problem('filter_type_mismatch', {
+    detail,
+    ...(hint !== undefined && { hint }),
+    errors: [{ in: 'query', name: field, pointer: '', detail }],
+  })
+}

@@ -1,0 +1,226 @@
+/** Writes documents: plans all changes, writes all or none, and plans again if another writer came first. */
+
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { refusal } from '../../infra/postgres/errors.ts'
+import type { Sql } from '../../infra/postgres/sql.ts'
+import {
+  type DocumentCommand,
+  isBlindWrite,
+  located,
+  planAll,
+  planIndependent,
+  planSequential,
+  RIGHTS,
+  type ValidatedChange,
+  type WriteTask,
+} from './plan.ts'
+import type { Filter, Test } from './query/filter.ts'
+import { type Right, withCollections } from './resolve-store.ts'
+import type { Index } from './schemas/api-types.ts'
+import { type Format, sortKey } from './schemas/canonical-text.ts'
+import {
+  type Collection,
+  type Outcome,
+  problemOf,
+  type Store,
+  type Stored,
+  versionMismatch,
+} from './store.ts'
+
+/** A command, and the collection that it is for. */
+export interface WriteRequest {
+  readonly collection: string
+  readonly command: DocumentCommand
+}
+
+/** Options of a write. */
+interface WriteOptions {
+  /** Those of the request, where it asks for more than this. */
+  readonly turns?: CpuBudget
+  /** Further statements of the transaction. */
+  readonly marks?: readonly Sql[]
+}
+
+/** The result of a command. */
+export interface WriteResult {
+  readonly id: string
+  readonly created: boolean
+  /** That the document has now, or had when it was deleted. */
+  readonly version: number
+  /** The document, where one thing was asked and it is still there. */
+  readonly stored?: Stored
+}
+
+/**
+ * Does all that is asked, or nothing of it, in one round trip where nothing has to be read first.
+ * @throws Problem of the first wish that cannot be done; where several were asked, `op_index` says which
+ */
+export function writeAll(
+  scope: WorkspaceScope,
+  requests: readonly WriteRequest[],
+  { turns = new CpuBudget(), marks = [] }: WriteOptions = {},
+): Promise<WriteResult[]> {
+  // The same ids at every attempt, and in every attempt of an activity.
+  const ids = requests.map(({ command }) =>
+    command.op === 'create' || command.op === 'upsert' ? scope.uuid() : '',
+  )
+  const rights = new Map<string, readonly Right[]>()
+  for (const { collection, command } of requests)
+    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[command.op]])
+  return withCollections(scope, rights, async (at) => {
+    const tasks = requests.map(({ collection, command }, index) => ({
+      ...at(collection),
+      command,
+      id: ids[index] ?? '',
+    }))
+    for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
+      const done = await attemptAll(scope, tasks, { turns, marks })
+      if (done !== undefined) return done
+    }
+    throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
+  })
+}
+
+/** One change of one document. */
+export async function write(
+  scope: WorkspaceScope,
+  collection: string,
+  command: DocumentCommand,
+  options?: WriteOptions,
+): Promise<WriteResult> {
+  const [done] = await writeAll(scope, [{ collection, command }], options)
+  if (done === undefined) throw new TypeError('one command has one outcome')
+  return done
+}
+
+/** @returns undefined if another writer came first and all is to be planned again */
+async function attemptAll(
+  scope: WorkspaceScope,
+  tasks: readonly WriteTask[],
+  { turns, marks }: Required<WriteOptions>,
+): Promise<WriteResult[] | undefined> {
+  const plan = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
+    ? planIndependent
+    : planSequential(await currentOf(scope, tasks))
+  const planned = await planAll(scope, tasks, plan, turns)
+  const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
+  const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
+  if (outcomes === undefined) return undefined
+  const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
+  const refused = outcomes[failed]
+  if (refused === undefined) return planned.map((plan, index) => doneOf(plan, outcomes[index]))
+  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).command)) return undefined
+  throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
+}
+
+/** Two batches held what the other one wanted: one of them was let go and is planned again. */
+function undefinedOnDeadlock(error: unknown): undefined {
+  if (refusal(error) !== 'deadlock') throw error
+}
+
+/** True if the command may succeed when it is planned again on the current document. */
+function isTransient(refused: Outcome, command: DocumentCommand): boolean {
+  if ('taken' in refused)
+    return command.op === 'upsert' && refused.taken.every((field) => command.on.includes(field))
+  return !tooLarge(refused)
+}
+
+const tooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
+
+function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
+  const task = tasks[index]
+  if (task === undefined) throw new TypeError('no such task')
+  return task
+}
+
+/** One transaction is one store's. */
+function storeOf(tasks: readonly WriteTask[]): Store {
+  const { store } = taskAt(tasks, 0)
+  if (tasks.every((task) => task.store.kind === store.kind)) return store
+  throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
+}
+
+function doneOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
+  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
+  const { version, stored } = outcome
+  const done = { id: change.id, created: change.verb === 'create', version }
+  if (stored === undefined) return done
+  return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
+}
+
+/** Reads the current document of each task; undefined for a new one. */
+async function currentOf(
+  scope: WorkspaceScope,
+  tasks: readonly WriteTask[],
+): Promise<(Stored | undefined)[]> {
+  const places = tasks.map(({ collection, command }) =>
+    'id' in command ? { collection, id: command.id } : undefined,
+  )
+  const wanted = places.filter((place) => place !== undefined)
+  const read = wanted.length === 0 ? [] : await storeOf(tasks).read(scope, wanted)
+  return Promise.all(
+    tasks.map(async (task, index) =>
+      places[index] === undefined
+        ? found(scope, task).catch((error: unknown) => {
+            throw located(error, index, tasks)
+          })
+        : read.shift(),
+    ),
+  )
+}
+
+/** The document that an upsert is about, if there is one. */
+async function found(
+  scope: WorkspaceScope,
+  { store, collection, command }: WriteTask,
+): Promise<Stored | undefined> {
+  if (command.op !== 'upsert') return undefined
+  const of = keyOf(collection, command.on, command.data).map(
+    ([name, value]): Filter => ({
+      kind: 'test',
+      path: [name],
+      ...matching(value, collection.declared?.formats.get(name)),
+      not: false,
+    }),
+  )
+  const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
+  const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
+  return rows[0]
+}
+
+/** A text of a format is the same however it is written. */
+function matching(value: Json, format: Format | undefined): { test: Test; as?: Format } {
+  const wanted = sortKey(format, value) as Json
+  return { test: { op: 'in', values: [[wanted]] }, ...(format !== undefined && { as: format }) }
+}
+
+/** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
+function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
+  const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
+    unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
+  if (declared?.indexes.some(same) !== true) {
+    const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
+    throw new Problem('upsert_not_unique', { detail })
+  }
+  return on.map((field) => {
+    const value = Object.hasOwn(data, field) ? (data as Record<string, Json>)[field] : undefined
+    if (value !== undefined && value !== null) return [field, value]
+    throw new Problem('validation_failed', { detail: `An upsert needs a value in ${field}.` })
+  })
+}
+
+/** A version that the caller named is gone: the one that is there now is told, not the one that was seen. */
+async function reasonOf(
+  scope: WorkspaceScope,
+  { store, collection }: WriteTask,
+  planned: ValidatedChange | undefined,
+  refused: Outcome,
+): Promise<unknown> {
+  if (!('current' in refused) || tooLarge(refused)) return problemOf(refused)
+  const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
+  return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)
+}

@@ -1,0 +1,96 @@
+/** The operations on data, and those of them that flows may `call:`, with what the compiler is told of each. */
+
+import type { AnyOperation } from '../core/operation.ts'
+import { queryAnalytics } from './analytics/analytics-api.ts'
+import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listCollections,
+  listDocuments,
+  patchDocument,
+  queryDocuments,
+  updateDocument,
+} from './collections/documents-api.ts'
+import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
+import { publishEvent, subscribeEvents } from './events/events-api.ts'
+import { invokeFunction } from './functions/functions.ts'
+import { deleteObject, getObject, headObject, listObjects, putObject } from './objects/objects.ts'
+
+/** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
+const CALLABLE: readonly AnyOperation[] = [
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+  deleteDocument,
+  putObject,
+  getObject,
+  deleteObject,
+  publishEvent,
+  invokeFunction,
+]
+
+/** Short, and harmless where they are made twice: they read, or make what a seeded id names (decision 4). */
+const LOCAL: readonly AnyOperation[] = [
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  publishEvent,
+]
+
+/** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
+const STORING: readonly AnyOperation[] = [createDocument, updateDocument, putObject]
+
+export const storesArguments = (operation: AnyOperation): boolean => STORING.includes(operation)
+
+export function findCallable(name: string): AnyOperation | undefined {
+  return CALLABLE.find((operation) => operation.name === name)
+}
+
+interface CatalogueFunction {
+  readonly description: string
+  readonly required: readonly string[]
+  readonly optional: readonly string[]
+  readonly local?: true
+  readonly stores?: true
+}
+
+/** The arguments of each function, so that the compiler reports a wrong one. */
+export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
+  CALLABLE.map((operation) => {
+    const { name, summary, input } = operation
+    const required: readonly string[] = input.required ?? []
+    const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
+    const local = LOCAL.includes(operation) ? { local: true as const } : {}
+    const stores = storesArguments(operation) ? { stores: true as const } : {}
+    return [name, { description: summary, required, optional, ...local, ...stores }]
+  }),
+)
+
+export const DATA_OPERATIONS: readonly AnyOperation[] = [
+  queryAnalytics,
+  listCollections,
+  createDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+  patchDocument,
+  deleteDocument,
+  importDocuments,
+  exportDocuments,
+  batchDocuments,
+  batchAnywhere,
+  putObject,
+  headObject,
+  getObject,
+  deleteObject,
+  listObjects,
+  publishEvent,
+  subscribeEvents,
+  invokeFunction,
+]

@@ -1,0 +1,142 @@
+/** Publishes events to the tenant's stream, and subscribes to it and to the workspace's document changes. */
+
+import { LRUCache } from 'lru-cache'
+import Type from 'typebox'
+import { anonSettings, closedCollection, requireEvents } from '../../access/anon-settings.ts'
+import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { checkJson } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { READERS, WRITERS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
+import { consumeQuota } from '../quotas/quotas-api.ts'
+import { type Admits, cloudEvent, eventsIn, isOfChanges } from './events.ts'
+
+const WORD = '[A-Za-z0-9_-]+'
+const Topic = Type.String({
+  maxLength: 200,
+  pattern: `^${WORD}(\\.${WORD})*$`,
+  description: 'Words with dots between.',
+})
+const TopicPattern = Type.String({
+  maxLength: 200,
+  pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
+  description:
+    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents.',
+})
+/** Published by the platform alone. */
+const RESERVED = /^(platform|collections)(\.|$)/
+
+export const publishEvent = inWorkspace({
+  name: 'event.publish',
+  summary: 'Publish an event to the tenant',
+  roles: WRITERS,
+  input: Input({ topic: Topic, data: Type.Unknown() }),
+  output: Type.Object({ id: Type.String(), topic: Type.String(), time: Time }),
+  http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
+  // A retried activity publishes again under the same id: subscribers tell by it (at least once).
+  run: async (scope, { topic, data }) => {
+    if (RESERVED.test(topic)) {
+      const detail = `Topics below ${topic.split('.')[0]} are the platform's own.`
+      throw new Problem('validation_failed', {
+        detail,
+        errors: [{ in: 'body', name: 'topic', pointer: '/topic', detail }],
+      })
+    }
+    checkJson('data', data ?? null, LIMITS.eventBytesMax)
+    await consumeQuota(scope, 'events_per_day')
+    const [id, time] = [scope.newId('evt'), new Date().toISOString()]
+    const events = eventsIn(scope)
+    const { hops } = scope.actor
+    await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
+    return { id, topic, time }
+  },
+})
+
+export const subscribeEvents = inWorkspace({
+  name: 'event.subscribe',
+  summary:
+    'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
+  roles: READERS,
+  // They carry the documents.
+  alsoNeeds: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
+  input: Input({
+    topic: TopicPattern,
+    workspace: Type.Optional(
+      Type.Literal('self', {
+        description:
+          'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys hear.',
+      }),
+    ),
+    last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,10}$' })),
+  }),
+  output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
+  http: {
+    method: 'GET',
+    path: '/v1/events/subscribe',
+    headers: { last_event_id: 'last-event-id' },
+    reply: 'feed',
+    keyInQuery: true,
+  },
+  run: async (scope, { topic, workspace, last_event_id: after }) => {
+    const admission = async () => {
+      await requireEvents(scope)
+      return subscriptionFilter(scope, topic)
+    }
+    const admits = await admission()
+    const feed = await eventsIn(scope).subscribe({
+      topic,
+      ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
+      ...(after !== undefined && { after }),
+      ...(admits !== undefined && { admits }),
+    })
+    return { ...feed, recheck: async () => void (await admission()) }
+  },
+})
+
+/**
+ * What of a topic's events the caller may hear; undefined where it is everything.
+ * @throws Problem `forbidden` where the topic is of one collection that the caller may not read
+ */
+async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
+  if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
+  const name = collectionOf(topic)
+  if (name !== undefined) {
+    const { reads, isDefault } = await readingOf(scope, name)
+    if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
+  }
+  return anonFilter(scope)
+}
+
+/** `todos` of `collections.todos.*`; undefined where the topic is of all. */
+function collectionOf(topic: string): string | undefined {
+  const name = topic.split('.')[1]
+  return name === '*' ? undefined : name
+}
+
+/** True in `reads` if anon keys may read a collection; in `isDefault` if the workspace's setting decides that. */
+async function readingOf(scope: WorkspaceScope, collection: string) {
+  const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
+  return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }
+}
+
+/**
+ * An anon key hears a change where it could read the collection when it was made, which stands with the change, and
+ * may read it now, which is asked once in a while.
+ */
+function anonFilter(scope: WorkspaceScope): Admits {
+  // Without `max`, which would allocate room for all of them in each feed.
+  const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
+  const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
+  const ask = async (collection: string) => {
+    const { reads } = await readingOf(scope, collection)
+    known.set(collection, reads)
+    return reads
+  }
+  return ({ topic, anonReads: then }) => {
+    const collection = collectionOf(topic)
+    if (then !== true || collection === undefined) return false
+    return known.get(collection) ?? ask(collection)
+  }
+}

@@ -1,0 +1,286 @@
+/** Outbox relay: appends document changes to the streams in order, at least once, in one process at a time. */
+
+import { Redis, type Result } from 'ioredis'
+import { LRUCache } from 'lru-cache'
+import { seededIds, typeId } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import type { Log } from '../../infra/log.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { LeaderTask, type Lease } from '../../infra/postgres/leader-task.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import type { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { Backoff } from '../../infra/retry.ts'
+import { addition, changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
+import { cloudEvent, sourceOf } from './events.ts'
+
+const DUTY = {
+  reason: 'relay',
+  lock: 7_302_517,
+  waits: 'changes of documents wait in the outbox',
+} as const
+
+export class Relay {
+  readonly #turn: LeaderTask
+  readonly #appender: Appender
+
+  constructor(database: Database, valkeyUrl: string, log: Log) {
+    this.#turn = new LeaderTask(database, DUTY, log)
+    this.#appender = new Appender(valkeyUrl, (error) =>
+      log.debug({ err: error }, 'valkey connection of the relay failed'),
+    )
+  }
+
+  /** Runs until it is closed. A row is deleted only after the stream has stored it. */
+  start(): void {
+    this.#turn.start((held) => this.#passOn(new Outbox(held.system), held))
+  }
+
+  /** Waits for the batch under way. */
+  async close(): Promise<void> {
+    await this.#turn.close()
+    this.#appender.close()
+  }
+
+  /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
+  async #passOn(outbox: Outbox, held: Lease): Promise<void> {
+    const backoff = new Backoff(LIMITS.relayPollMs)
+    let passedOn: readonly Taken[] = []
+    while (!held.isOver) {
+      const taken = await outbox.next(passedOn)
+      passedOn = []
+      if (taken.length > 0) {
+        await this.#appender.append(taken)
+        passedOn = taken
+        held.resetBackoff()
+        backoff.reset()
+      }
+      if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(backoff.next())
+    }
+    if (passedOn.length > 0) await outbox.forget(passedOn)
+  }
+}
+
+/** XADD for each of many: ARGV has, again and again, how many words it is told besides the key, and these. */
+const ADD_ALL = `
+local at = 1
+while at <= #ARGV do
+  local words = tonumber(ARGV[at])
+  redis.call('XADD', KEYS[1], unpack(ARGV, at + 1, at + words))
+  at = at + words + 1
+end`
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    addAll(key: string, ...words: (string | number)[]): Result<null, Context>
+  }
+}
+
+const TIMEOUT_MS = 5_000
+/** While as much goes into a stream as it may hold. */
+const WEIGHINGS = 16
+const STREAMS_KNOWN = 10_000
+
+export class Appender {
+  readonly #url: string
+  readonly #onError: (error: Error) => void
+  #redis: Redis | undefined
+  /** Bytes that went into a stream since it was last weighed. */
+  readonly #unweighed = new LRUCache<StreamKey, number>({ max: STREAMS_KNOWN })
+
+  constructor(url: string, onError: (error: Error) => void) {
+    this.#url = url
+    this.#onError = onError
+  }
+
+  /**
+   * Resolves when the server has stored all messages. If it fails, some streams may have theirs.
+   * @throws Problem `dependency_unavailable`
+   */
+  async append(messages: readonly StreamMessage[]): Promise<void> {
+    try {
+      this.#redis ??= await this.#connect()
+      const redis = this.#redis
+      const parts = [...Map.groupBy(messages, ({ key }) => key)]
+      await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
+      await Promise.all(
+        parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => lighten(redis, key)),
+      )
+    } catch (cause) {
+      this.close()
+      throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
+    }
+  }
+
+  close(): void {
+    this.#redis?.disconnect()
+    this.#redis = undefined
+  }
+
+  /** True if the stream's memory should be measured, which is too expensive after every change. */
+  #isDue(key: StreamKey, part: readonly StreamMessage[]): boolean {
+    const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
+    this.#unweighed.delete(key)
+    if (bytes >= LIMITS.changesBytesMax / WEIGHINGS) return true
+    this.#unweighed.set(key, bytes)
+    return false
+  }
+
+  /**
+   * A new connection after each failure, which must have answered before it is sent anything: a server that hangs
+   * would otherwise wake up with the same megabytes once for every attempt.
+   */
+  async #connect(): Promise<Redis> {
+    const redis = new Redis(this.#url, {
+      lazyConnect: true,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => null,
+      connectTimeout: TIMEOUT_MS,
+      commandTimeout: TIMEOUT_MS,
+      scripts: { addAll: { lua: ADD_ALL, numberOfKeys: 1 } },
+    })
+    redis.on('error', this.#onError)
+    try {
+      await redis.connect()
+      await redis.ping()
+      return redis
+    } catch (error) {
+      redis.disconnect()
+      throw error
+    }
+  }
+}
+
+/** All in order, or none if the server has no memory. One script costs half as much as single commands. */
+async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMessage[]): Promise<void> {
+  const words = part.flatMap(({ message }) => {
+    const [, ...told] = addition(key, message, LIMITS.changesKeptPerWorkspace)
+    return [told.length, ...told]
+  })
+  await redis.addAll(key, ...words)
+}
+
+/** Drops the oldest entries of a stream that takes more memory than one workspace may use. */
+async function lighten(redis: Redis, key: StreamKey): Promise<void> {
+  const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
+  const share = LIMITS.changesBytesMax / (bytes ?? 1)
+  if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
+}
+
+/** A message for one stream. */
+export interface StreamMessage {
+  readonly key: StreamKey
+  readonly message: Message
+}
+
+/** A message with its key in the outbox. */
+export interface Taken extends StreamMessage {
+  readonly tenantId: TenantId
+  readonly seq: number
+}
+
+interface Row {
+  readonly seq: number
+  readonly tenant_id: WorkspaceRef['tenantId']
+  readonly workspace_id: WorkspaceRef['workspaceId']
+  readonly collection: string
+  readonly verb: 'created' | 'updated' | 'deleted'
+  readonly document_id: string
+  readonly version: number
+  /** As text, which goes on as it is; null where the document is gone. */
+  readonly document: string | null
+  readonly at: string
+  readonly event_id: string
+  readonly anon_reads: boolean
+  readonly more_behind: string | null
+  readonly hops: number
+}
+
+export class Outbox {
+  readonly #system: SystemScope
+  /** The last tenant of the batch before, if more tenants have changes than one batch serves. */
+  #after = ''
+
+  /** @param system of a session, which holds the lock */
+  constructor(system: SystemScope) {
+    this.#system = system
+  }
+
+  /** The next changes, once those before them are passed on. Empty where there is none. */
+  async next(passedOn: readonly Taken[]): Promise<Taken[]> {
+    const after = this.#after
+    const oldest = inTurns(after)
+    const statements = passedOn.length === 0 ? [oldest] : [forget(passedOn), oldest]
+    const rows = ((await this.#system.batch(...statements)).at(-1) ?? []) as unknown as Row[]
+    this.#after = rows[0]?.more_behind ?? ''
+    // Behind the last tenant comes the first one.
+    return rows.length === 0 && after !== '' ? this.next([]) : rows.map(toTaken)
+  }
+
+  async forget(passedOn: readonly Taken[]): Promise<void> {
+    await this.#system.rows(forget(passedOn))
+  }
+}
+
+/** Exactly these: what was written earlier and committed later may have a lower number. */
+const forget = (passedOn: readonly Taken[]): Sql => {
+  const places = JSON.stringify(passedOn.map(({ tenantId, seq }) => ({ tenant: tenantId, n: seq })))
+  return sql`delete from outbox using jsonb_to_recordset(${places}::jsonb) as r (tenant text, n bigint)
+    where tenant_id = r.tenant and seq = r.n`
+}
+
+/**
+ * The oldest changes of each tenant in turn: the first of all, the second of all, and so on, as many as fit. A tenant's
+ * own stay in order. Tenants are looked up one after the other in the index, those behind `after`.
+ */
+const inTurns = (after: string): Sql => sql`
+  with recursive tenants as (
+    (select tenant_id, 1 as n from outbox where tenant_id > ${after} order by tenant_id limit 1)
+    union all
+    select next.tenant_id, n + 1 from tenants t cross join lateral (
+      select tenant_id from outbox where tenant_id > t.tenant_id order by tenant_id limit 1) next
+    where n < ${LIMITS.relayTenantsMax}
+  ), ranked as (
+    select o.*, row_number() over (partition by o.tenant_id order by o.seq) as turn
+    from tenants cross join lateral (select * from outbox o where o.tenant_id = tenants.tenant_id
+      order by o.tenant_id, o.seq limit (select ceil(${LIMITS.relayChangesMax}::numeric / count(*)) from tenants)) o
+  ), placed as (
+    select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
+    from ranked
+  )
+  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads, hops,
+    (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
+  from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
+
+function toTaken(row: Row): Taken {
+  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, hops } = row
+  const topic = `collections.${collection}.${verb}`
+  const source = sourceOf(workspace_id)
+  const event = cloudEvent({
+    id: eventId(row),
+    source,
+    topic,
+    time: at,
+    data: { id: document_id, version },
+    hops,
+  })
+  const text = document === null ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
+  const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
+  return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
+}
+
+/** Puts a document's text into that of its event, whose last member is `data`: large ones are not parsed to be written again. */
+function withDocument(event: string, document: string): string {
+  const text = SPELT_OUT.test(document) ? JSON.stringify(JSON.parse(document)) : document
+  return `${event.slice(0, -2)},"document":${text}}}`
+}
+
+/** PostgreSQL writes 1e300 as 301 digits; JSON.stringify none of more than 21. */
+const SPELT_OUT = /[0-9]{22}/
+
+/** The row's own id with its time in front, as ids of events have it. */
+function eventId({ at, event_id }: Row): string {
+  const random = Buffer.from(event_id.replaceAll('-', ''), 'hex')
+  return typeId('evt', seededIds(Date.parse(at), () => random).uuid())
+}

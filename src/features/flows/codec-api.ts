@@ -1,0 +1,79 @@
+/** The codec server of the Temporal UI (its protocol: `payloads` in, `payloads` out, at `/decode` and `/encode`). */
+
+import Type from 'typebox'
+import { payloadsOf } from '../../access/capabilities.ts'
+import { AnyName, Input, onStructure, Ref } from '../../access/operation-builders.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { TENANT_ADMINS } from '../../core/policy.ts'
+import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
+import { resolveTenant } from '../tenants/jobs.ts'
+
+/**
+ * True for base64 of the standard or the URL alphabet, padded or not (RFC 4648 §4 and §5; proto3 JSON takes all four).
+ * No pattern says so: one with groups runs out of stack on a few megabytes.
+ */
+function isBase64(text: unknown): boolean {
+  if (typeof text !== 'string') return false
+  if (/[+/]/.test(text) && /[-_]/.test(text)) return false
+  return text.endsWith('=') ? text.length % 4 === 0 : text.length % 4 !== 1
+}
+
+const Base64 = Type.Refine(
+  Type.String({ pattern: '^[A-Za-z0-9+/_-]*={0,2}$' }),
+  isBase64,
+  () => 'must be base64: whole groups of one alphabet, right padding',
+)
+
+const Metadata = Type.Record(AnyName, Base64, { propertyNames: { maxLength: 200 } })
+
+const Payloads = Type.Array(
+  Type.Object(
+    {
+      metadata: Type.Optional(Metadata),
+      data: Type.Optional(Base64),
+    },
+    { description: 'A payload of the Temporal API as JSON: bytes in base64.' },
+  ),
+  { maxItems: LIMITS.payloads.decodedAtOnceMax },
+)
+
+const Output = Type.Object({ payloads: Payloads })
+
+export const decodePayloads = onStructure({
+  name: 'codec.decode',
+  summary: 'Show payloads of Temporal in the clear; an admin, those of the own tenant alone',
+  roles: TENANT_ADMINS,
+  reads: true,
+  reveals: ({ payloads }) => tenantsOf(payloads),
+  input: Input({
+    payloads: Payloads,
+    preserveStorageRefs: Type.Optional(
+      Type.Boolean({
+        description:
+          'Sent by the Temporal UI. It is about payloads that Temporal itself has put elsewhere: there are none.',
+      }),
+    ),
+  }),
+  output: Output,
+  http: {
+    method: 'POST',
+    path: '/v1/codec/decode',
+    query: ['preserveStorageRefs'],
+    body: '*',
+    bodyBytesMax: LIMITS.batchBytesMax,
+  },
+  run: async (scope, { payloads }) => ({ payloads: await payloadsOf(scope).decode(payloads) }),
+})
+
+export const encodePayloads = onStructure({
+  name: 'codec.encode',
+  summary: 'Encrypt payloads for Temporal with the key of a tenant',
+  roles: TENANT_ADMINS,
+  reads: true,
+  input: Input({ payloads: Payloads, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: Output,
+  http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  run: async (scope, { payloads, tenant_id }) => ({
+    payloads: await payloadsOf(scope).encode(resolveTenant(scope, tenant_id), payloads),
+  }),
+})

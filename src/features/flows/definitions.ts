@@ -1,0 +1,245 @@
+/** Flow definitions: stores drafts in YAML even if they do not compile, and returns their diagnostics. */
+
+import Type, { type Static, type TObject, type TSchema } from 'typebox'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
+import { Id, Input, inWorkspace, Ref, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { OperationSpec } from '../../core/operation.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { CATALOGUE } from '../data-operations.ts'
+import { inThread, type Tasks } from '../threads/run-in-thread.ts'
+import { FlowFacts } from './flow-summary.ts'
+import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
+
+export const FLOWS = '/v1/flows/workspaces/{ws}'
+export const Ws = Ref('workspace')
+
+/** @throws Problem `not_found` if there is no such row */
+export function existing<T>(noun: string, row: T | undefined): T {
+  if (row === undefined) throw notFound(noun)
+  return row
+}
+
+/** An operation on the flows of a workspace: for its admins, and a preview. */
+export const flowOperation = <I extends TObject, O extends TSchema>(
+  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
+) => inWorkspace({ roles: ADMINS, stability: 'preview', ...spec })
+
+export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
+const FlowName = Type.String({
+  pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
+  description: 'Unique in the workspace.',
+})
+
+export const Fault = Type.Object({
+  code: Type.String(),
+  message: Type.String(),
+  line: Type.Integer(),
+  column: Type.Integer(),
+  pointer: Type.String(),
+  hint: Type.Optional(Type.String()),
+  docs: Type.Optional(Type.String({ description: 'Path of the page about the code.' })),
+  excerpt: Type.Optional(Type.String()),
+})
+
+export const Flow = Type.Object({
+  id: Id('flow'),
+  name: Type.String(),
+  state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
+  latest_version: Type.Integer({ description: '0 where none is published.' }),
+  source: Type.String(),
+  valid: Type.Boolean(),
+  faults: Type.Array(Fault),
+  created_at: Time,
+  updated_at: Time,
+})
+export type Flow = Static<typeof Flow>
+
+export const Warnings = Type.Array(Fault, { description: 'What is hardly meant, and stops nothing.' })
+
+/** The answer to writing a definition. */
+const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
+
+type FlowRow = Omit<Flow, 'state' | 'valid'>
+
+const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
+
+/** Compiles against the platform's catalogue on this thread: for processes that serve one person. */
+export const compileFlow = (source: string) =>
+  compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
+
+/**
+ * Works on a definition in a worker thread, against the platform's catalogue.
+ * @throws Problem `flow_too_costly` if it takes more than `flowCpuMs`; `overloaded`
+ */
+export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'simulate'>(
+  scope: WorkspaceScope,
+  task: N,
+  input: Omit<Parameters<Tasks[N]>[0], 'catalogue'>,
+): Promise<ReturnType<Tasks[N]>> {
+  const flow = { ...input, catalogue: CATALOGUE } as Parameters<Tasks[N]>[0]
+  const ran = await inThread(scope, task, flow, LIMITS.flowCpuMs)
+  if ('value' in ran) return ran.value
+  const seconds = LIMITS.flowCpuMs / 1_000
+  throw new Problem('flow_too_costly', {
+    detail: `It took more than ${seconds} s of CPU time, or too much memory.`,
+  })
+}
+
+const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
+
+function toFlow(row: FlowRow): Flow {
+  const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
+  return { ...row, state, valid: row.faults.length === 0 }
+}
+
+/** `{flow}` in paths is an id or a name. */
+export async function findFlow(scope: WorkspaceScope, flow: string): Promise<FlowRow> {
+  return existing(
+    'flow',
+    await scope.row<FlowRow>(sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`),
+  )
+}
+
+export const listFlows = flowOperation({
+  name: 'flow.list',
+  summary: 'List flow definitions',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(Flow),
+  http: { method: 'GET', path: `${FLOWS}/definitions` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<FlowRow>(
+      sql`select ${COLUMNS} from flows where id > ${after} order by id limit ${limit}`,
+    )
+    return pageFrom(input, rows.map(toFlow))
+  },
+})
+
+export const createFlow = flowOperation({
+  name: 'flow.create',
+  summary: 'Create a flow definition (a draft)',
+  input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
+  output: Written,
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/definitions`,
+    body: '*',
+    texts: { 'application/yaml': 'source' },
+    status: () => 201,
+  },
+  run: async (scope, { name, source }) => {
+    const { faults, warnings, name: own } = await checkFlow(scope, source)
+    const named = name ?? own
+    if (named === undefined) throw flowInvalid(faults)
+    const row = await scope
+      .row<FlowRow>(
+        sql`insert into flows (id, name, source, faults)
+          values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`,
+      )
+      .catch((error: unknown) => {
+        if (violated(error) !== 'flows_tenant_id_workspace_id_name_key') throw error
+        throw new Problem('conflict', { detail: `There is a flow named ${named} already.` })
+      })
+    if (row === undefined) throw new Problem('internal')
+    return { ...toFlow(row), warnings: [...warnings] }
+  },
+})
+
+export const getFlow = flowOperation({
+  name: 'flow.get',
+  summary: 'Read a flow definition',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: Flow,
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}` },
+  run: async (scope, { flow }) => toFlow(await findFlow(scope, flow)),
+})
+
+export const updateFlow = flowOperation({
+  name: 'flow.update',
+  summary: 'Replace the draft; published versions stay as they are',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
+  output: Written,
+  http: {
+    method: 'PUT',
+    path: `${FLOWS}/definitions/{flow}`,
+    body: '*',
+    texts: { 'application/yaml': 'source' },
+  },
+  run: async (scope, { flow, source }) => {
+    const { faults, warnings } = await checkFlow(scope, source)
+    const row = existing(
+      'flow',
+      await scope.row<FlowRow>(sql`
+      update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
+      where id = ${flow} or name = ${flow} returning ${COLUMNS}`),
+    )
+    return { ...toFlow(row), warnings: [...warnings] }
+  },
+})
+
+export const deleteFlow = flowOperation({
+  name: 'flow.delete',
+  summary: 'Delete a flow with its versions and ended executions',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
+  run: async (scope, { flow }) => {
+    const { id } = await findFlow(scope, flow)
+    const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
+    const stillOpen = new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
+    const remove = () =>
+      scope
+        .batch(
+          // Locked first, two deletions wait here: later, each would hold rows that the other one waits for.
+          sql`select id from flows where id = ${id} for update`,
+          sql`delete from executions where flow_id = ${id} and not ${open}`,
+          deleteTriggers(id, open),
+          sql`delete from flows where id = ${id} and not ${open} returning id`,
+        )
+        .catch((error: unknown) => {
+          // One was started in between: it holds on to its version.
+          throw violated(error) === undefined ? error : stillOpen
+        })
+    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, [], remove)
+    if (locked === undefined) throw notFound('flow')
+    if (gone === undefined) throw stillOpen
+    return { id, deleted: true as const }
+  },
+})
+
+export const validateFlow = flowOperation({
+  name: 'flow.validate',
+  summary: 'Check a flow; all faults at once, each with line, column and pointer',
+  reads: true,
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({
+    valid: Type.Boolean(),
+    faults: Type.Array(Fault),
+    warnings: Warnings,
+    facts: Type.Optional(FlowFacts),
+  }),
+  http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
+  run: async (scope, { source }) => {
+    const { faults, warnings, facts } = await checkFlow(scope, source)
+    return {
+      valid: faults.length === 0,
+      faults: [...faults],
+      warnings: [...warnings],
+      ...(facts !== undefined && { facts }),
+    }
+  },
+})
+
+export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
+  const [first] = faults
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+  const detail =
+    first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
+  return new Problem('flow_invalid', { detail, members: { faults } })
+}

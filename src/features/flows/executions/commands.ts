@@ -1,0 +1,270 @@
+/** Commands to an open execution: signal, approve, retry or skip a step, cancel, pause, resume, patch data. */
+
+import Type from 'typebox'
+import { workflowsOf } from '../../../access/capabilities.ts'
+import { Input, Ref } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { checkJson } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { leaveQueue } from './concurrency.ts'
+import { Execution, readExecution } from './executions.ts'
+import { decidedIn, flowsRunBy } from './history.ts'
+
+export const Target = { ws: Ws, id: Ref('execution') }
+const Step = Type.Optional(
+  Type.String({
+    maxLength: 2_000,
+    description:
+      'The step: a task by its name, or one entry by `pointer#iteration`. May be left out where one waits.',
+  }),
+)
+
+interface Open {
+  readonly id: string
+  readonly workflow_id: string
+  readonly ended_at: string | null
+}
+
+/** @throws Problem `not_found`, or `state_conflict` where it has ended */
+async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
+  const row = existing(
+    'execution',
+    await scope.row<Open>(sql`select id, workflow_id, ended_at from executions where id = ${id}`),
+  )
+  if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
+  return row
+}
+
+/** An operation that sends a command to an open execution and returns the execution. */
+const command = (name: string, summary: string, verb: string) => ({
+  name,
+  summary,
+  output: Execution,
+  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${verb}`, body: '*' as const },
+})
+
+const largeCommand = (name: string, summary: string, verb: string) => {
+  const { http, ...rest } = command(name, summary, verb)
+  return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
+}
+
+export const signalExecution = flowOperation({
+  name: 'execution.signal',
+  summary: 'Send a CloudEvent to an execution that listens, or will',
+  input: Input({
+    ...Target,
+    event: Type.Object(
+      {
+        type: Type.String({ minLength: 1, maxLength: 200 }),
+        source: Type.Optional(Type.String({ minLength: 1, maxLength: 2_000 })),
+        id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      },
+      { description: 'CloudEvents 1.0. One that comes twice, by `source` and `id`, is heard once.' },
+    ),
+  }),
+  output: Type.Object({ id: Type.String({ description: 'Of the event.' }) }),
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/executions/{id}/signal`,
+    body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+    status: () => 202,
+  },
+  run: async (scope, { id, event }) => {
+    checkJson('event', event, LIMITS.runInputBytesMax)
+    const { workflow_id } = await findOpen(scope, id)
+    const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
+    await workflowsOf(scope).signal(workflow_id, { name: 'event', value: named })
+    return { id: named.id }
+  },
+})
+
+export const approveExecution = flowOperation({
+  ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
+  input: Input({
+    ...Target,
+    step: Step,
+    approved: Type.Boolean(),
+    comment: Type.Optional(Type.String({ maxLength: 2_000 })),
+    form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
+  }),
+  run: async (scope, { id, step, ws: _ws, ...decision }) => {
+    checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
+    const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
+    const execution = await findOpen(scope, id)
+    const entry = await findStep(scope, id, 'approve', step)
+    await rejectUnconfirmed(scope, id, entry)
+    const decided = { step: entry, decision: value } satisfies RunDecision
+    return sendUpdate(scope, execution, { name: 'decide', value: decided })
+  },
+})
+
+/**
+ * Refuses a decision by an account that was reset since the approval was asked for: the password may be another's.
+ * @param entry `pointer#iteration`
+ * @throws Problem `state_conflict`
+ */
+async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
+  const { subject } = scope.actor
+  const [pointer = '', iteration] = entry.split('#')
+  const suspended = await scope.row(sql`
+    select e.id from executions e left join execution_steps s
+      on s.execution_id = e.id and s.pointer = ${pointer} and s.iteration::text = ${iteration ?? ''} and s.status = 'running'
+    where e.id = ${id} and is_unconfirmed(${subject}, coalesce(s.started_at, e.started_at), e.started_by)`)
+  if (suspended === undefined) return
+  const detail = `Your account was reset after this was asked for. A role above yours that has not started the execution confirms first that the account is yours: POST /v1/accounts/${subject}/confirm.`
+  throw new Problem('state_conflict', { detail })
+}
+
+export const retryStep = flowOperation({
+  ...largeCommand('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
+  input: Input({ ...Target, step: Step }),
+  run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
+})
+
+export const skipStep = flowOperation({
+  ...largeCommand(
+    'execution.skip_step',
+    'Go on after a step that is held, with an output given',
+    'skip-step',
+  ),
+  input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
+  run: async (scope, { id, step, output = null }) => {
+    checkJson('output', output, LIMITS.runInputBytesMax)
+    await rejectApprovedSubflows(scope, id)
+    return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
+  },
+})
+
+export const cancelExecution = flowOperation({
+  name: 'execution.cancel',
+  summary: 'Cancel an execution; what it has completed and can undo is undone first',
+  input: Input(Target),
+  output: Execution,
+  http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
+  run: async (scope, { id }) => {
+    const { workflow_id } = await findOpen(scope, id)
+    if (!(await leaveQueue(scope, id))) await workflowsOf(scope).cancel(workflow_id)
+    return readExecution(scope, id)
+  },
+})
+
+/**
+ * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
+ * @throws Problem `state_conflict`
+ */
+async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promise<void> {
+  const flows = await flowsRunBy(scope, id)
+  const decided = await decidedIn(scope, [...flows.keys()])
+  const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
+  if (step === undefined) return
+  const detail = `People have decided in the flow that \`${step}\` ran, on the data as they are: cancel the execution, and rerun it from that step.`
+  throw new Problem('state_conflict', { detail })
+}
+
+async function releaseStep(
+  scope: WorkspaceScope,
+  id: string,
+  step: string | undefined,
+  what: RunRelease['release'],
+): Promise<Execution> {
+  const execution = await findOpen(scope, id)
+  const value = { step: await findStep(scope, id, undefined, step), release: what } satisfies RunRelease
+  return sendUpdate(scope, execution, { name: 'release', value })
+}
+
+/** @throws Problem `state_conflict` with the reason if the workflow rejects it */
+async function sendUpdate(
+  scope: WorkspaceScope,
+  { id, workflow_id }: Open,
+  update: { name: string; value: unknown },
+): Promise<Execution> {
+  const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
+  if (answer === undefined) {
+    await findOpen(scope, id)
+    throw new Problem('state_conflict', { detail: 'The execution has not begun.' })
+  }
+  if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
+  return readExecution(scope, id)
+}
+
+/** Resolves a step to `pointer#iteration`: given as such, the one open step of that name, or the only one that waits. */
+async function findStep(
+  scope: WorkspaceScope,
+  id: string,
+  kind: string | undefined,
+  step: string | undefined,
+): Promise<string> {
+  if (step?.includes('#')) return step
+  const named = step === undefined ? sql`true` : sql`name = ${step}`
+  const waits = kind === undefined ? sql`error is not null` : sql`kind = ${kind}`
+  const rows = await scope.rows<{ pointer: string; iteration: number }>(sql`
+    select pointer, iteration from execution_steps
+    where execution_id = ${id} and status = 'running' and ${named} and ${waits} order by seq limit 2`)
+  const [only, another] = rows
+  if (only === undefined)
+    throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })
+  if (another === undefined) return `${only.pointer}#${only.iteration}`
+  throw new Problem('state_conflict', { detail: 'Several steps wait: name one by `pointer#iteration`.' })
+}
+
+export const pauseExecution = flowOperation({
+  ...command(
+    'execution.pause',
+    'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
+    'pause',
+  ),
+  input: Input({
+    ...Target,
+    reason: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: LIMITS.suspension.reasonCharsMax,
+        pattern: '^[^\\u0000-\\u001f]*$',
+      }),
+    ),
+  }),
+  run: (scope, { id, reason = null }) => setPaused(scope, id, { paused: true, reason }),
+})
+
+export const resumeExecution = flowOperation({
+  ...command('execution.resume', 'Let an execution that is paused go on', 'resume'),
+  input: Input(Target),
+  run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
+})
+
+async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Promise<Execution> {
+  return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
+}
+
+export const patchExecution = flowOperation({
+  ...command(
+    'execution.patch_data',
+    'Mend the data of an execution that is paused, or of which a step is held',
+    'patch-data',
+  ),
+  input: Input({
+    ...Target,
+    context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
+    step: Step,
+    input: Type.Optional(
+      Type.Unknown({ description: 'The input of a step that is held, for when it is tried again.' }),
+    ),
+  }),
+  run: async (scope, { id, context, step, input }) => {
+    if (context === undefined && input === undefined)
+      throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })
+    for (const [name, value] of Object.entries({ context, input }))
+      if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
+    const execution = await findOpen(scope, id)
+    await rejectApprovedSubflows(scope, id)
+    const held = input === undefined ? {} : { step: await findStep(scope, id, undefined, step), input }
+    const by = scope.actor.subject
+    const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
+    return sendUpdate(scope, execution, { name: 'patch', value })
+  },
+})

@@ -1,0 +1,108 @@
+/** Concurrency slots: statements that acquire, release and promote them, and the queue of a key. */
+
+import { type Static, Type } from 'typebox'
+import { concurrencyKey } from '../../../../flows-dsl/compile/concurrency.ts'
+import { FlowError } from '../../../../flows-dsl/errors.ts'
+import type { Concurrency } from '../../../../flows-dsl/ir.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { FlowRunInput, PlaceTurn } from '../../../core/run.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { resumeAdmitted } from './start-workflow.ts'
+
+/** The position of an execution in the queue of its key. */
+export const Queue = Type.Object(
+  {
+    position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
+    key: Type.String({ description: 'Empty where the flow has none.' }),
+    limit: Type.Integer(),
+    running: Type.Integer({ description: 'Executions that have a place.' }),
+  },
+  {
+    description: 'Of an execution that waits for a place (`concurrency` of its flow), to begin or to go on.',
+  },
+)
+export type Queue = Static<typeof Queue>
+
+/** The outcome of acquiring a slot, and the executions to cancel for it. */
+export interface SlotResult {
+  readonly state: 'admitted' | 'queued'
+  readonly unwanted: readonly string[]
+}
+
+/**
+ * A statement that gives an open execution a slot or queues it. Its row is written in the same transaction.
+ * @param isChild true if another execution waits for it: then it is never queued, since its parent may hold the last slot
+ * @returns a row as {@link SlotResult}; none if the execution has started or ended
+ * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`
+ */
+export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
+  const { ir: _ir, input, ...rest } = run
+  const onLimit = isChild ? 'always' : concurrency.onLimit
+  return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
+      e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
+      ${JSON.stringify(rest)}::jsonb) p
+    where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
+}
+
+function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
+  try {
+    return concurrencyKey(concurrency, input, Date.now())
+  } catch (error) {
+    if (!(error instanceof FlowError)) throw error
+    throw new Problem('validation_failed', { detail: `input: ${error.message}`, cause: error })
+  }
+}
+
+/** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
+export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+
+/** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
+export const promoteNext = (flowId: string, key: string): Sql =>
+  sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
+
+/** A statement that records that the execution knows of the slot it got back in that turn. */
+export const ackSlot = (id: string, turn: number): Sql => sql`
+  update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
+
+/** A statement that reads the queue position of an execution; no row if it is not queued. */
+export const queuePosition = (id: string): Sql => sql`
+  select a.key, a.max as limit,
+    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state in ('queued', 'returning')
+      and tenon.place_rank(q.state, q.seq) <= tenon.place_rank(a.state, a.seq)) as position,
+    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state = 'admitted') as running
+  from admissions a where a.execution_id = ${id} and a.state in ('queued', 'returning')`
+
+/**
+ * Ends a queued execution, which has not started.
+ * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
+ */
+export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
+  return row?.left === true
+}
+
+/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by its turn. */
+export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
+  const next = await scope.rows<{ id: string }>(
+    sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
+  )
+  await resumeAdmitted(scope, next)
+}
+
+/**
+ * Queues for a slot after {@link yieldSlot}. Idempotent by its turn.
+ * @returns true if the execution holds a slot, or if there is no record of its slot: then nothing limits it
+ */
+export async function reacquireSlot(
+  scope: WorkspaceScope,
+  { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
+): Promise<boolean> {
+  const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
+    select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
+    from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+  await resumeAdmitted(scope, row?.others ?? [])
+  return row?.has_it ?? true
+}

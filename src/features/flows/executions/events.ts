@@ -1,0 +1,186 @@
+/** Streams the events of an execution, past and live, as CloudEvents until it ends. */
+
+import Type from 'typebox'
+import { lifecycleType } from '../../../../flows-dsl/lifecycle-events.ts'
+import { Input, Ref } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { type Feed, type FeedSink, frame } from '../../../core/bytes.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { RunEventUpdate } from '../../../core/run.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
+import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { subscribeExecution } from './watcher.ts'
+
+export const watchExecution = flowOperation({
+  name: 'execution.watch',
+  summary: 'Watch an execution as server-sent events (CloudEvents 1.0): what has happened, then what happens',
+  input: Input({
+    ws: Ws,
+    id: Ref('execution'),
+    last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,9}$' })),
+  }),
+  output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
+  http: {
+    method: 'GET',
+    path: `${FLOWS}/executions/{id}/events`,
+    headers: { last_event_id: 'last-event-id' },
+    reply: 'feed',
+  },
+  run: (scope, { id, last_event_id: after = '0' }) => watch(scope, id, Number(after)),
+})
+
+interface Found {
+  readonly status: string
+  readonly events: number
+  readonly suspended: boolean
+  readonly ended: boolean
+}
+
+/** @throws Problem `not_found` where the workspace has no such execution */
+async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
+  const found = existing(
+    'execution',
+    await scope.row<Found>(sql`
+    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+  )
+  const { status, ...seen } = found
+  return {
+    open: (sink) => {
+      const { watched, stop } = subscribeExecution(scope, id)
+      if (seen.events >= watched.sight.events) watched.see({ ...seen, gone: false })
+      const viewing = new Viewing(scope, watched, sink, Math.min(after, seen.events))
+      const now = seen.suspended && !seen.ended ? 'suspended' : status
+      sink.send(
+        `retry: 3000\n${frame({ event: 'ready', data: { execution: id, status: now, cursor: after } })}`,
+      )
+      // A number that no event has yet is of no stream of this execution.
+      if (after > seen.events) sink.send(gap(seen.events))
+      void viewing.send().catch((error: unknown) => {
+        scope.logError(error, 'execution stream failed')
+        sink.end('unavailable')
+      })
+      return () => {
+        viewing.isOver = true
+        stop()
+      }
+    },
+  }
+}
+
+const gap = (after: number) => frame({ event: 'gap', data: { after } })
+
+/** One stream of events to one client. */
+class Viewing {
+  isOver = false
+  readonly #scope: WorkspaceScope
+  readonly #watched: Watched
+  readonly #sink: FeedSink
+  #last: number
+  #toldSuspended: boolean
+
+  constructor(scope: WorkspaceScope, watched: Watched, sink: FeedSink, after: number) {
+    this.#scope = scope
+    this.#watched = watched
+    this.#sink = sink
+    this.#last = after
+    this.#toldSuspended = watched.sight.suspended
+  }
+
+  /** Sends past and new events, a page at a time and no faster than the client reads. Ends with the execution. */
+  async send(): Promise<void> {
+    while (!this.isOver) {
+      // Asked for before anything is read: news that comes meanwhile is not missed.
+      const news = this.#watched.news()
+      await this.#catchUp()
+      if (this.isOver) return
+      const { ended, gone, events, suspended } = this.#watched.sight
+      if (gone || (ended && this.#last >= events)) return this.#sink.end('ended')
+      if (suspended !== this.#toldSuspended) this.#tell(suspended)
+      await news
+    }
+  }
+
+  async #catchUp(): Promise<void> {
+    while (this.#last < this.#watched.sight.events && !this.isOver) {
+      const after = this.#last
+      const entries = await this.#watched.page(after, () => readEvents(this.#scope, this.#watched.id, after))
+      const first = entries[0]?.seq ?? this.#watched.sight.events + 1
+      if (first > after + 1) {
+        this.#sink.send(gap(after))
+        this.#last = first - 1
+      }
+      for (const entry of entries) {
+        if (this.isOver) return
+        this.#sink.send(entry.frame)
+        this.#last = entry.seq
+        await this.#sink.taken()
+      }
+    }
+  }
+
+  /** The run itself knows nothing of it, so this has no number: it is told when it changes, and `ready` says how it is. */
+  #tell(suspended: boolean): void {
+    this.#toldSuspended = suspended
+    const what = suspended ? 'suspended' : 'resumed'
+    const at = new Date().toISOString()
+    const data = eventOf(this.#watched, { seq: `${this.#last}.${what}`, at, what })
+    this.#sink.send(frame({ data }))
+  }
+}
+
+type Watched = ReturnType<typeof subscribeExecution>['watched']
+
+interface Happening {
+  /** Its number; of what has none, a text that no other event of the execution has. */
+  readonly seq: number | string
+  readonly at: string
+  readonly what: RunEventUpdate['what']
+  readonly detail?: object | null
+  /** Of the step, where it is one of a step. */
+  readonly step?: object | null
+}
+
+/** An event as it is sent: written once, however many watch. */
+interface Entry {
+  readonly seq: number
+  readonly frame: string
+}
+
+/**
+ * The next events after one, the oldest first. The constant fields of a step are in its own row, which is looked up for
+ * each: a join may be planned while the tables are small, and would go through all steps for each event.
+ */
+async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
+  const rows = await scope.rows<Happening & { seq: number }>(sql`
+    select e.seq, e.at, e.what, e.detail, (
+      select jsonb_build_object('task', s.pointer, 'iteration', s.iteration, 'seq', s.seq, 'name', s.name,
+        'kind', s.kind, 'summary', s.summary)
+      from execution_steps s where s.execution_id = e.execution_id and s.seq = e.step) as step
+    from execution_events e
+    where e.execution_id = ${id} and e.seq > ${after} order by e.seq limit ${LIMITS.executionEventsReadAtOnce}`)
+  const of = { ref: scope.ref, id }
+  return rows.map((row) => ({ seq: row.seq, frame: frame({ id: String(row.seq), data: eventOf(of, row) }) }))
+}
+
+/** Events with a verb of their own in OWS; all others are a change of status. */
+const VERBS = {
+  run: new Set<string>(['started', 'suspended', 'resumed', 'completed', 'faulted', 'cancelled']),
+  step: new Set<string>(['started', 'retried', 'completed', 'faulted', 'cancelled']),
+}
+/** Events after which the status is `running`. */
+const RUNNING = new Set<string>(['started', 'retried', 'resumed'])
+
+function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {
+  const { seq, at, what, detail, step } = happening
+  const subject = step ? 'step' : 'run'
+  const verb = step && what === 'held' ? 'suspended' : VERBS[subject].has(what) ? what : 'status-changed'
+  return cloudEvent({
+    id: String(seq),
+    source: `${sourceOf(of.ref.workspaceId)}/executions/${of.id}`,
+    topic: lifecycleType(step ? 'task' : 'workflow', verb),
+    time: at,
+    data: { execution: of.id, status: RUNNING.has(what) ? 'running' : what, ...step, ...detail },
+  })
+}

@@ -1,0 +1,258 @@
+/** Executions: starts, reads and lists them from the recorded projection, without asking Temporal. */
+
+import Type, { type Static } from 'typebox'
+import { workflowsOf } from '../../../access/capabilities.ts'
+import { Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import { TRIGGER_KINDS } from '../../../core/run.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { FLOWS, findFlow, flowOperation, Ws } from '../definitions.ts'
+import { AliasName } from '../versions.ts'
+import { Queue, queuePosition } from './concurrency.ts'
+import { startFlow } from './start-execution.ts'
+import { subscribeExecution } from './watcher.ts'
+
+const Step = Type.Object({
+  seq: Type.Integer(),
+  name: Type.String(),
+  kind: Type.String(),
+  pointer: Type.String(),
+  iteration: Type.Integer(),
+  summary: Type.String(),
+  status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
+  attempt: Type.Integer({ description: 'How often it has begun.' }),
+  error: Type.Unknown(),
+  reused: Type.Boolean({ description: 'Answered by the execution that this one repeats.' }),
+  started_at: Type.String(),
+  ended_at: Type.Union([Type.String(), Type.Null()]),
+})
+
+/** A caller's own key of an execution. */
+const CorrelationKey = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  pattern: '^[^\\u0000-\\u001f]*$',
+  description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
+})
+
+const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
+
+export const Execution = Type.Object({
+  id: Id('run'),
+  workflow_id: Type.String(),
+  flow_id: Type.String(),
+  version: Type.Integer(),
+  status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
+  suspended_because: Type.Union(
+    [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
+    {
+      description:
+        'Its workspace is suspended, somebody has paused it, or a step waits for a decision (`onFault: hold`).',
+    },
+  ),
+  pause_reason: Type.Union([Type.String(), Type.Null()]),
+  input: Type.Unknown(),
+  output: Type.Unknown(),
+  error: Type.Unknown(),
+  started_by: Type.String(),
+  trigger: Type.Object({
+    kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
+    id: Type.Union([Type.String(), Type.Null()]),
+  }),
+  correlation_key: Type.Union([Type.String(), Type.Null()]),
+  rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
+  started_at: Time,
+  ended_at: OptionalTime,
+  queue: Type.Optional(Queue),
+  steps: Type.Optional(Type.Array(Step)),
+  temporal_url: Type.Optional(Type.String()),
+})
+export type Execution = Static<typeof Execution>
+
+/** As it is shown: of the row, beside what keeps it from going on. */
+export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+
+/** All but what it was given and what it gave, which may be large. */
+const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+  case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
+    when status = 'suspended' then 'held' end as suspended_because,
+  case when paused and ended_at is null then pause_reason end as pause_reason,
+  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  correlation_key, rerun_of, started_at, ended_at`
+
+export const startExecution = flowOperation({
+  name: 'execution.create',
+  summary: 'Start an execution of a published version',
+  input: Input({
+    ws: Ws,
+    flow: Ref('flow, or its name'),
+    input: Type.Optional(Type.Unknown()),
+    version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+    alias: Type.Optional(AliasName),
+    correlation_key: Type.Optional(CorrelationKey),
+    wait: Wait,
+  }),
+  output: Execution,
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/definitions/{flow}/executions`,
+    body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+    headers: { wait: 'prefer' },
+    status: () => 201,
+  },
+  run: async (scope, { flow, input = {}, version, alias, correlation_key: correlationKey, wait = 0 }) => {
+    if (version !== undefined && alias !== undefined)
+      throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
+    const id = scope.newId('run')
+    const by = scope.actor.subject
+    const trigger = { kind: 'manual' as const }
+    const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
+    if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
+    else await start()
+    return readExecution(scope, id)
+  },
+})
+
+export const getExecution = flowOperation({
+  name: 'execution.get',
+  summary: 'Read an execution and its steps',
+  input: Input({ ws: Ws, id: Ref('execution') }),
+  output: Execution,
+  http: { method: 'GET', path: `${FLOWS}/executions/{id}` },
+  run: (scope, { id }) => readExecution(scope, id),
+})
+
+/** Starts an execution and waits for its end: watched before it begins, so that no news of it is missed. */
+async function untilEnded(
+  scope: WorkspaceScope,
+  id: string,
+  start: () => Promise<unknown>,
+  waitMs: number,
+): Promise<void> {
+  const { watched, stop } = subscribeExecution(scope, id)
+  const { promise: over, resolve: done } = Promise.withResolvers<void>()
+  const timer = setTimeout(done, waitMs)
+  const forget = watched.onEnd(done)
+  try {
+    await start()
+    await over
+  } finally {
+    clearTimeout(timer)
+    forget()
+    stop()
+  }
+}
+
+export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
+  const [[row] = [], steps = [], [queue] = []] = await scope.batchShared(
+    'reading',
+    sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
+    sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
+      from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
+    queuePosition(id),
+  )
+  if (row === undefined) throw notFound('execution')
+  const execution = { ...row, steps, ...(queue !== undefined && { queue }) }
+  return linked(scope, execution as unknown as Execution)
+}
+
+/** With a link to the run in the Temporal UI, where one is known. */
+function linked<Known extends { readonly workflow_id: string }>(
+  scope: WorkspaceScope,
+  execution: Known,
+): Known & { temporal_url?: string } {
+  const url = workflowsOf(scope).uiLink(execution.workflow_id)
+  return url === undefined ? execution : { ...execution, temporal_url: url }
+}
+
+/** As it stands in a list: without `input` and `output`, which may be large, and without its steps. */
+const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps'])
+type ListedExecution = Static<typeof ListedExecution>
+
+const FILTERS = {
+  status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
+  version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+  trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
+  trigger_id: Type.Optional(Ref('trigger: a schedule, a webhook')),
+  correlation_key: Type.Optional(CorrelationKey),
+  started_after: Type.Optional({ ...Time, description: 'Those that were asked for then or later.' }),
+  started_before: Type.Optional({ ...Time, description: 'Those that were asked for before.' }),
+  order: Type.Optional(
+    Type.Enum(['asc', 'desc'], { description: 'By `started_at`; newest first where absent.' }),
+  ),
+}
+const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }
+const Filtered = Type.Object(FILTERED)
+type Filters = Static<typeof Filtered>
+
+export const listExecutions = flowOperation({
+  name: 'execution.list',
+  summary: 'List the executions of a workspace, newest first',
+  input: Input({ ...FILTERED, flow: Type.Optional(Ref('flow, or its name')) }),
+  output: PageOf(ListedExecution),
+  http: { method: 'GET', path: `${FLOWS}/executions` },
+  run: (scope, input) => {
+    const { flow } = input
+    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or name = ${flow} limit 1)`
+    return list(scope, input, flow === undefined ? sql`` : ofFlow)
+  },
+})
+
+export const listFlowExecutions = flowOperation({
+  name: 'flow_execution.list',
+  summary: 'List the executions of a flow, newest first',
+  input: Input({ ...FILTERED, flow: Ref('flow, or its name') }),
+  output: PageOf(ListedExecution),
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },
+  run: async (scope, input) => {
+    const { id } = await findFlow(scope, input.flow)
+    return list(scope, input, sql`and flow_id = ${id}`)
+  },
+})
+
+async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
+  const { after, limit } = pageBounds(input)
+  const descending = input.order !== 'asc'
+  const rows = await scope.rows<ListedExecution>(sql`
+    select ${OUTLINE} from executions
+    where true ${ofFlow} ${ofStatus(input.status)} ${equal(sql`version`, input.version)}
+      ${equal(sql`trigger_kind`, input.trigger)} ${equal(sql`trigger_id`, input.trigger_id)}
+      ${equal(sql`correlation_key`, input.correlation_key)} ${since(input.started_after)}
+      ${until(input.started_before)} ${behind(after, descending)}
+    ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
+    limit ${limit}`)
+  const placeOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
+  return pageFrom(
+    input,
+    rows.map((row) => linked(scope, row)),
+    placeOf,
+  )
+}
+
+const equal = (column: Sql, value: string | number | undefined): Sql =>
+  value === undefined ? sql`` : sql`and ${column} = ${value}`
+const since = (time: string | undefined): Sql =>
+  time === undefined ? sql`` : sql`and started_at >= ${time}::timestamptz`
+const until = (time: string | undefined): Sql =>
+  time === undefined ? sql`` : sql`and started_at < ${time}::timestamptz`
+
+/** By the status that is shown: an open run that is held or paused is suspended, whatever it does beneath. */
+function ofStatus(status: Filters['status']): Sql {
+  if (status === undefined) return sql``
+  if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
+  if (status === 'suspended') return sql`and outcome is null and (held or paused or status = 'suspended')`
+  return sql`and outcome is null and status = ${status} and not held and not paused`
+}
+
+/** @throws Problem `cursor_invalid` where it is not of a list of executions */
+function behind(after: string, descending: boolean): Sql {
+  if (after === '') return sql``
+  const [, msecs, id] = /^([0-9]{1,15})-(run_[0-9a-z]{26})$/.exec(after) ?? []
+  if (msecs === undefined) throw new Problem('cursor_invalid')
+  const place = sql`(${new Date(Number(msecs))}::timestamptz, ${id}::text)`
+  return descending ? sql`and (started_at, id) < ${place}` : sql`and (started_at, id) > ${place}`
+}

@@ -1,0 +1,135 @@
+/** Reads the history of an execution, for reruns, simulations and commands: input, answered steps, approvals. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { existing } from '../definitions.ts'
+
+export interface RecordedRun {
+  readonly flow_id: string
+  readonly version: number
+  readonly input: Json
+  readonly error: { readonly instance?: string } | null
+  readonly correlation_key: string | null
+  readonly ended_at: string | null
+}
+
+/** Of a task that asks the outside, or waits for it. */
+const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
+
+export interface RecordedStep {
+  readonly seq: number
+  readonly name: string
+  readonly kind: string
+  readonly pointer: string
+  readonly iteration: number
+  /** Null in records from before reruns. */
+  readonly place: string | null
+  readonly started_at: string
+}
+
+/** A step that has ended. */
+export interface AnsweredStep extends RecordedStep {
+  readonly answer: Json
+  readonly error: { [field: string]: Json } | null
+  /** The answer was too large to be kept, or a secret was in it. */
+  readonly cut: boolean
+  /** Of what an approval, or a flow that is run, was asked about; null where the data were changed by hand. */
+  readonly digest: string | null
+  /** The execution of the flow that it ran. */
+  readonly child: string | null
+}
+
+/** Approvals of an execution and of all executions below it. */
+export interface Decided {
+  /** True if the records of all of them exist, with all decisions. */
+  readonly isKnown: boolean
+  readonly isDecided: boolean
+  /** Subjects. */
+  readonly deciders: readonly string[]
+}
+
+/** @throws Problem `not_found` */
+export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
+  return existing(
+    'execution',
+    await scope.row<RecordedRun>(sql`
+    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`),
+  )
+}
+
+const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`
+
+/** The first step, in the order in which they began, of which that is so. */
+export function recordedStep(
+  scope: WorkspaceScope,
+  id: string,
+  { which, last = false }: { which: Sql; last?: boolean },
+): Promise<RecordedStep | undefined> {
+  return scope.row<RecordedStep>(sql`
+    select ${STEP} from execution_steps where execution_id = ${id} and ${which}
+    order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
+}
+
+/** Steps that have asked the outside, or have undone what others asked of it; in the order in which they began. */
+export async function askingSteps(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
+  const [asking = [], undoing = []] = await scope.batch(
+    sql`select ${STEP} from execution_steps
+      where execution_id = ${id} and ${OUTSIDE} and status <> 'skipped'
+      order by seq limit ${LIMITS.executionStepsShownMax}`,
+    sql`select distinct pointer from execution_steps
+      where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
+  )
+  return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
+}
+
+/** Steps that the outside has answered, in the order in which they began: one more than are asked for tells of more. */
+export async function answeredSteps(
+  scope: WorkspaceScope,
+  id: string,
+  { which = sql`true`, max }: { which?: Sql; max: number },
+): Promise<readonly AnsweredStep[]> {
+  return scope.rows<AnsweredStep>(sql`
+    select ${STEP}, answer, error, cut, digest, child from execution_steps
+    where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
+    order by seq limit ${max + 1}`)
+}
+
+/** Approvals of executions and of all executions below them, by id. */
+export async function decidedIn(
+  scope: WorkspaceScope,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Decided>> {
+  if (ids.length === 0) return new Map()
+  const rows = await scope.rows<Decided & { id: string }>(sql`
+    with recursive below as (
+      select top, top as id from unnest(${textArray(ids)}::text[]) as top
+      union
+      select b.top, s.child from below b join execution_steps s on s.execution_id = b.id
+      where s.child is not null
+    )
+    select b.top as id,
+      bool_and(e.id is not null and not coalesce(s.cut, false)) as "isKnown",
+      coalesce(bool_or(s.seq is not null), false) as "isDecided",
+      coalesce(array_agg(distinct d.decider) filter (where d.decider is not null), '{}') as deciders
+    from below b
+      left join executions e on e.id = b.id
+      left join execution_steps s on s.execution_id = b.id and s.kind = 'approve' and s.status in ('completed', 'faulted')
+      left join lateral jsonb_path_query(s.answer, '$.decisions[*].by') as path (decider) on true
+      left join lateral (select path.decider #>> '{}' as decider) d on true
+    group by b.top`)
+  return new Map(rows.map(({ id, ...decided }) => [id, decided]))
+}
+
+/** The executions of flows that an execution has run to their ends, by the names of its steps. */
+export async function flowsRunBy(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await scope.rows<{ name: string; child: string }>(sql`
+    select name, child from execution_steps
+    where execution_id = ${id} and child is not null and status in ('completed', 'faulted')
+    order by seq limit ${LIMITS.executionStepsShownMax}`)
+  return new Map(rows.map(({ name, child }) => [child, name]))
+}

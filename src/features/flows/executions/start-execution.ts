@@ -1,0 +1,298 @@
+/** Starts executions, whatever triggers them: validates the input, writes the row, acquires a slot, starts the workflow. */
+
+import { createHash } from 'node:crypto'
+import { newBudget } from '../../../../flows-dsl/budget.ts'
+import { FlowError } from '../../../../flows-dsl/errors.ts'
+import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
+import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { typeId, uuidOf } from '../../../core/ids.ts'
+import { checkJson } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../../core/run.ts'
+import { withoutHandles } from '../../../core/secret-handle.ts'
+import { workflowId } from '../../../core/tenant.ts'
+import type { Json } from '../../../core/work.ts'
+import { violated } from '../../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { findFlow } from '../definitions.ts'
+import { acquireSlot, releaseSlot, type SlotResult } from './concurrency.ts'
+import { cancelRun, runInput, SEALED, type SealedSecrets, startWorkflow } from './start-workflow.ts'
+
+/** An execution to be started. */
+export interface ExecutionStart {
+  /** The execution's id; a second start with the same id has no effect. */
+  readonly id: string
+  readonly input: unknown
+  /** The subject that starts it, or on whose behalf it is started. */
+  readonly by: string
+  readonly trigger: RunTrigger
+  /** An alias of the flow that selects the version. */
+  readonly alias?: string | undefined
+  /** A key of the caller's own, such as an order or a customer. */
+  readonly correlationKey?: string | undefined
+  /** The execution that it repeats. */
+  readonly rerunOf?: string | undefined
+  /** Results that it reuses of that one. */
+  readonly reuse?: RunReuse | undefined
+}
+
+/** An execution whose row is written. */
+export interface Admitted {
+  readonly workflowId: string
+  readonly run: FlowRunInput
+  /** False if it is queued for a slot, has started, or has ended. */
+  readonly shouldStart: boolean
+}
+
+/** The error of an execution whose workflow was not started. A second attempt of the same request starts it. */
+const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
+
+/**
+ * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution.
+ * @param flow its id or its name
+ * @returns the id of the workflow
+ * @throws Problem `not_found`, `state_conflict` if nothing is published, `dependency_unavailable` without Temporal
+ */
+export async function startFlow(
+  scope: WorkspaceScope,
+  flow: string,
+  version: number | undefined,
+  start: ExecutionStart,
+): Promise<string> {
+  checkJson('input', start.input, LIMITS.runInputBytesMax)
+  const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
+  const admitted =
+    (await admitExecution(scope, which, start)) ?? (await notFoundReason(scope, flow, version, start.alias))
+  if (admitted.shouldStart) await startOrFail(scope, admitted)
+  return admitted.workflowId
+}
+
+/** The number of the selected version of the flow `f`. */
+function selectVersion(version: number | undefined, { alias, id }: ExecutionStart): Sql {
+  if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
+  return sql`(select tenon.alias_version(a.versions, ${hashOf(id)}) from flow_aliases a
+    where a.flow_id = f.id and a.name = ${alias})`
+}
+
+/** A hash of the id, so that each attempt of a request selects the same version of a weighted alias. */
+function hashOf(id: string): number {
+  return createHash('sha256').update(id).digest().readUIntBE(0, 6)
+}
+
+/** True if there is an execution of that id and its workflow was started. */
+export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row(sql`select id from executions
+    where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
+  return row !== undefined
+}
+
+/** @throws Problem the reason why there is nothing to start */
+async function notFoundReason(
+  scope: WorkspaceScope,
+  flow: string,
+  version: number | undefined,
+  alias: string | undefined,
+): Promise<never> {
+  await findFlow(scope, flow)
+  if (alias !== undefined) throw notFound('flow alias')
+  if (version !== undefined) throw notFound('flow version')
+  throw new Problem('state_conflict', { detail: 'The flow has no published version yet.' })
+}
+
+interface AdmittedRow {
+  readonly flow_id: string
+  readonly flow_name: string
+  readonly version: number
+  readonly ir: string
+  readonly concurrency: Concurrency | null
+  /** The input has to be validated. */
+  readonly is_checked: boolean
+  readonly secrets: readonly string[]
+  readonly sealed: SealedSecrets
+  readonly workflow_id: string
+  /** True for a second attempt of a request: the execution exists, and has started or ended. */
+  readonly is_old: boolean
+}
+
+/**
+ * Writes the execution's row and reads its compiled flow in one round trip: the newest of the versions that match, or the
+ * version of an execution that exists. If the flow validates its input or limits concurrency, a second round trip writes the
+ * row, with its slot.
+ * @param which a condition on the flow `f` and its version `v`
+ * @returns undefined if no version matches
+ * @throws Problem `not_found` if the flow was deleted in between, `quota_exceeded`, `concurrency_limited`, `input_invalid`,
+ *   `validation_failed` if the input yields no concurrency key
+ */
+export async function admitExecution(
+  scope: WorkspaceScope,
+  which: Sql,
+  asked: ExecutionStart,
+): Promise<Admitted | undefined> {
+  // A handle of a secret means nothing in another execution.
+  const start = { ...asked, input: withoutHandles(asked.input as Json) }
+  const { id } = start
+  const prefix = workflowId(scope.ref, '', '').slice(0, -1)
+  const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
+    v.checks_input and ${isInteractive(start.trigger)}::boolean as is_checked,
+    ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
+  const joined = sql`flows f join flow_versions v
+    on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
+  const admission = sql`
+    with known as (
+      select flow_id, version, status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb as is_old
+      from executions where id = ${id}
+    ), chosen as (
+      select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
+      union all
+      (select ${columns}, false from ${joined}
+        where not exists (select from known) and ${which} order by v.version desc limit 1)
+    ), admitted as (
+      ${insertExecution(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
+    )
+    select chosen.*, ${SEALED} from chosen`
+  const [[row] = []] = (await scope.batchShared('writing', admission).catch(asDeleted)) as unknown as [
+    AdmittedRow[]?,
+  ]
+  if (row === undefined) return undefined
+  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), shouldStart: !row.is_old }
+  if (row.is_old) return admitted
+  if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
+  if (row.concurrency !== null)
+    return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
+  if (row.is_checked)
+    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
+  return admitted
+}
+
+/** The version that was read, for the second round trip. */
+const selectedVersion = ({
+  workflow_id,
+  flow_id,
+  version,
+}: AdmittedRow) => sql`select ${workflow_id}::text as workflow_id,
+  ${flow_id}::text as flow_id, ${version}::integer as version`
+
+/** The row of an execution. @param chosen `workflow_id, flow_id, version` */
+function insertExecution(
+  { id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart,
+  chosen: Sql,
+): Sql {
+  return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
+      trigger_kind, trigger_id, hops, correlation_key, rerun_of)
+    select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
+      ${trigger.kind}, ${trigger.id ?? null}, ${trigger.hops ?? null}::smallint, ${correlationKey ?? null},
+      ${rerunOf ?? null}
+    from (${chosen}) c
+    on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
+      where executions.error = ${NOT_STARTED}::jsonb`
+}
+
+/** Writes an execution together with its slot, or queues it. @returns true if it may start */
+async function acquire(
+  scope: WorkspaceScope,
+  row: AdmittedRow,
+  concurrency: Concurrency,
+  run: FlowRunInput,
+  start: ExecutionStart,
+): Promise<boolean> {
+  const isChild = start.trigger.kind === 'flow'
+  const [, [taken] = []] = (await scope
+    .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
+    .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
+  for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
+  return taken?.state === 'admitted'
+}
+
+/** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
+function asDeleted(error: unknown): never {
+  throw violated(error) === undefined ? error : notFound('flow')
+}
+
+/** The workflow's input as its row would give it, with the results that a rerun reuses. */
+function runOf(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
+  const { id, input, by, trigger, correlationKey, reuse } = start
+  const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
+  const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
+  const run = runInput(scope, { ...row, ...asked, flow, run: null })
+  return reuse === undefined ? run : { ...run, reuse }
+}
+
+/** Starts the workflow. If Temporal does not accept it, ends the execution and releases its slot. */
+async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
+  const { execution_id: id } = run
+  try {
+    await startWorkflow(scope, run)
+  } catch (error) {
+    const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
+      where id = ${id} and status = 'pending'`
+    await scope.batch(failed, releaseSlot(id))
+    throw error
+  }
+}
+
+/** True if a caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error. */
+const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
+
+/**
+ * Validates the input against `input.schema`, as the execution does first. A check that takes too many steps on this shared
+ * thread is left to the execution.
+ * @throws Problem `input_invalid`, with the pointer of each error into the request
+ */
+function validateInput({ input }: FlowIR, given: Json): void {
+  const errors = input?.schema === undefined ? [] : inputErrors(input.schema, given)
+  if (errors.length === 0) return
+  const [first, second] = errors
+  throw new Problem('input_invalid', {
+    detail:
+      second === undefined
+        ? `${first?.pointer || 'It'} ${first?.message}.`
+        : `It does not fit in ${errors.length} places.`,
+    errors: errors.map(({ pointer, message: detail }) => ({
+      in: 'body',
+      name: 'input',
+      pointer: `/input${pointer}`,
+      detail,
+    })),
+  })
+}
+
+function inputErrors(schema: Json, given: Json): readonly SchemaError[] {
+  try {
+    return schemaErrors(schema, given, { ...newBudget(), steps: LIMITS.inputCheckSteps })
+  } catch (error) {
+    if (error instanceof FlowError) return []
+    throw error
+  }
+}
+
+/**
+ * Starts an execution for another one: a flow of the same workspace, by name and version. Idempotent: the id is seeded from
+ * the call.
+ * @param asked `{namespace, name, version, input, started_by?}`; `version` is that of the document, or `latest`
+ * @throws Problem `not_found` if the workspace has no such flow, or has not published that version
+ */
+export async function startSubflow(scope: WorkspaceScope, asked: { [name: string]: Json }): Promise<Subflow> {
+  const { namespace, name, version, input = {}, started_by } = asked
+  const id = scope.newId('run')
+  const by = typeof started_by === 'string' ? started_by : scope.actor.subject
+  const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
+    and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
+  const admitted = await admitExecution(scope, which, {
+    id,
+    input,
+    by,
+    trigger: { kind: 'flow', id: parentOf(scope) },
+  })
+  if (admitted === undefined) {
+    const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
+    throw new Problem('not_found', { detail })
+  }
+  return { workflow_id: admitted.workflowId, run: admitted.run }
+}
+
+/** The execution that runs this activity. */
+function parentOf({ actor }: WorkspaceScope): string {
+  return typeId('run', actor.subject.split(':').at(-1) ?? '')
+}

@@ -1,0 +1,133 @@
+/** Starts the workflow of an execution that has a row, and resumes executions that got a concurrency slot. */
+
+import { workflowsOf } from '../../../access/capabilities.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../../core/run.ts'
+import { type Json, QUEUES } from '../../../core/work.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { decryptSecret, handlesFor } from '../secrets.ts'
+
+/** Ciphertexts by name, in hex; null if the workspace has none of them. */
+export type SealedSecrets = Readonly<Record<string, string>> | null
+
+/** Columns `secrets` and `sealed` of a row `chosen` whose column `named` has the names of its secrets. */
+export const SEALED = sql`to_json(named) as secrets, (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets
+  where name = any(chosen.named)) as sealed`
+
+interface PendingRow {
+  readonly id: string
+  readonly workflow_id: string
+  readonly secrets: readonly string[]
+  readonly sealed: SealedSecrets
+  readonly flow: FlowRunInput['flow']
+  readonly ir: string
+  readonly input: Json
+  readonly started_by: string
+  readonly trigger: RunTrigger
+  readonly correlation_key: string | null
+  /** The workflow's input as it was when the execution was queued for a slot. */
+  readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
+}
+
+/** Starts the workflow; has no effect if it exists. @throws Problem `dependency_unavailable` */
+export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
+  const { execution_id: id, flow } = run
+  await workflowsOf(scope).start({
+    type: 'flowRun',
+    queue: QUEUES.flows,
+    subject: flow.id,
+    uuid: uuidOf(id),
+    input: run,
+    summary: `Flow ${flow.name} v${flow.version}`,
+    attributes: {
+      FlowId: flow.id,
+      FlowVersion: String(flow.version),
+      ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
+      ...(run.correlation_key !== undefined && { CorrelationKey: run.correlation_key }),
+    },
+  })
+}
+
+/**
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (mending.ts)
+ * repeats what fails here.
+ * @param executions rows `{id}`, as the statements that release and promote slots return them (places.ts)
+ */
+export async function resumeAdmitted(
+  scope: WorkspaceScope,
+  executions: readonly { readonly id?: unknown }[],
+): Promise<void> {
+  for (const row of executions) {
+    const id = String(row.id)
+    try {
+      if (!(await startPending(scope, id))) await notifySlot(scope, id)
+    } catch (error) {
+      scope.logError(error, 'execution not resumed')
+    }
+  }
+}
+
+/** @returns true if the execution had not started */
+async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row<PendingRow>(sql`
+    with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
+      e.input, e.started_by, e.correlation_key, a.run,
+      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'hops', e.hops)) as trigger
+    from executions e join flows f on f.id = e.flow_id
+      join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
+      left join admissions a on a.execution_id = e.id
+    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
+    select chosen.*, ${SEALED} from chosen`)
+  if (row === undefined) return false
+  await startWorkflow(scope, runInput(scope, row))
+  // A cancellation that came before the workflow existed is delivered now.
+  const unwanted = sql`select execution_id from admissions where execution_id = ${id} and unwanted`
+  if ((await scope.row(unwanted)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
+  return true
+}
+
+/** Signals an execution that got its slot back and has not acknowledged it. */
+async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
+  const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
+    select e.workflow_id, a.turn from admissions a join executions e on e.id = a.execution_id
+    where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
+  if (row === undefined) return
+  const value: PlaceTurn = { execution_id: id, turn: row.turn }
+  await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })
+}
+
+/** The input of the workflow, from the row of its execution. */
+export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
+  const { id, flow, started_by, trigger, correlation_key, run } = row
+  const rest = run ?? {
+    execution_id: id,
+    flow,
+    started_by,
+    trigger,
+    ...(row.secrets.length > 0 && { secrets: secretHandles(scope, row) }),
+    ...(correlation_key !== null && { correlation_key }),
+  }
+  return { ...rest, ir: JSON.parse(row.ir), input: row.input }
+}
+
+/** Handles by name. A secret that was deleted has one too; calls that use it fail. */
+function secretHandles(
+  scope: WorkspaceScope,
+  { workflow_id, secrets, sealed }: PendingRow,
+): { [name: string]: Json } {
+  const handles = secrets.map((name) => {
+    const hex = sealed?.[name]
+    const value = hex === undefined ? undefined : decryptSecret(scope, name, hex)
+    return [name, handlesFor(scope, workflow_id, name, value)]
+  })
+  return Object.fromEntries(handles)
+}
+
+/** Cancels the workflow of an execution that has not ended. */
+export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void> {
+  const row = await scope.row<{ workflow_id: string }>(
+    sql`select workflow_id from executions where id = ${id} and ended_at is null`,
+  )
+  if (row !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
+}

@@ -1,0 +1,275 @@
+/** Watches executions: one query for all that are watched in this process, on each notification and at intervals. */
+
+import { setTimeout as pause } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { internalsOf } from '../../../access/internals.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { StatementExecutor } from '../../../infra/postgres/database.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { Backoff } from '../../../infra/retry.ts'
+
+declare module '../../../access/internals.ts' {
+  interface PlatformServices {
+    readonly executionWatcher: ExecutionWatcher
+  }
+}
+
+/** Watches an execution of the workspace until it is stopped. */
+export function subscribeExecution(scope: WorkspaceScope, executionId: string) {
+  return internalsOf(scope).services.executionWatcher.watch(scope.ref, executionId)
+}
+
+/** Call after a write to the record of an execution of the workspace. */
+export function notifyExecutionChanged(scope: WorkspaceScope, executionId: string, hasEnded: boolean): void {
+  internalsOf(scope).services.executionWatcher.tell(scope.ref, executionId, hasEnded)
+}
+
+/** What watchers see of an execution. */
+export interface ExecutionSnapshot {
+  /** The number of its newest event. */
+  readonly events: number
+  /** Its workspace is suspended, or it is paused. */
+  readonly suspended: boolean
+  readonly ended: boolean
+  /** It was deleted. */
+  readonly gone: boolean
+}
+
+/** Before the first query. */
+const UNSEEN: ExecutionSnapshot = { events: 0, suspended: false, ended: false, gone: false }
+
+interface Row {
+  readonly key: string
+  readonly events: number | null
+  readonly suspended: boolean | null
+  readonly ended: boolean | null
+}
+
+/** An execution that is watched, shared by all its watchers in this process. */
+export class ExecutionWatch {
+  readonly ref: WorkspaceRef
+  readonly id: string
+  watchers = 0
+  #sight = UNSEEN
+  #page: { readonly after: number; readonly loaded: Promise<unknown> } | undefined
+  #waiting: (() => void)[] = []
+  /** Callbacks of watchers that wait for the end alone and read the execution themselves. */
+  #ends = new Set<() => void>()
+
+  constructor(ref: WorkspaceRef, id: string) {
+    this.ref = ref
+    this.id = id
+  }
+
+  get sight(): ExecutionSnapshot {
+    return this.#sight
+  }
+
+  /** Resolves at the next change. */
+  news(): Promise<void> {
+    return new Promise((done) => this.#waiting.push(done))
+  }
+
+  /** Calls once the execution has ended. @returns removes the callback */
+  onEnd(done: () => void): () => void {
+    this.#ends.add(done)
+    return () => this.#ends.delete(done)
+  }
+
+  /** @returns true if all watchers waited for the end alone */
+  tellEnd(): boolean {
+    const all = this.#ends.size === this.watchers
+    for (const done of this.#ends) done()
+    return all
+  }
+
+  /** The events after one, read once for all watchers. */
+  page<T>(after: number, load: () => Promise<T>): Promise<T> {
+    if (this.#page?.after === after) return this.#page.loaded as Promise<T>
+    const loaded = load()
+    const page = { after, loaded }
+    this.#page = page
+    loaded.catch(() => {
+      // A failed page is read again.
+      if (this.#page === page) this.#page = undefined
+    })
+    return loaded
+  }
+
+  /** Stores the snapshot and wakes watchers. */
+  see(sight: ExecutionSnapshot): void {
+    this.#sight = sight
+    this.#page = undefined
+    if (sight.ended && !sight.gone) this.tellEnd()
+    this.wake()
+  }
+
+  wake(): void {
+    for (const done of this.#waiting.splice(0)) done()
+  }
+}
+
+export class ExecutionWatcher {
+  readonly #system: SystemScope
+  readonly #onError: (error: unknown) => void
+  readonly #notifier: ExecutionNotifier
+  readonly #watched = new Map<string, ExecutionWatch>()
+  readonly #closed = new AbortController()
+  /** The executions of the next query. */
+  #asked = new Map<string, ExecutionWatch>()
+  #asking: Promise<void> | undefined
+  #looking: Promise<void> | undefined
+
+  constructor(database: StatementExecutor, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
+    this.#system = new SystemScope('lookout', database)
+    this.#notifier = notifier
+    this.#onError = onError
+  }
+
+  /** Notifies the watchers in all processes that an execution was written, perhaps its end. */
+  tell(ref: WorkspaceRef, id: string, hasEnded: boolean): void {
+    this.#notifier.publish(`${keyOf(ref, id)}${hasEnded ? ENDED : ''}`)
+  }
+
+  /** @returns the watch; it ends with `stop` */
+  watch(ref: WorkspaceRef, id: string): { watched: ExecutionWatch; stop: () => void } {
+    const key = keyOf(ref, id)
+    this.#notifier.subscribe((name) => this.#hear(name))
+    const watched = this.#watched.get(key) ?? new ExecutionWatch(ref, id)
+    this.#watched.set(key, watched)
+    watched.watchers += 1
+    this.#looking ??= this.#look()
+    let stopped = false
+    const stop = () => {
+      if (stopped) return
+      stopped = true
+      watched.watchers -= 1
+      watched.wake()
+      if (watched.watchers === 0) this.#watched.delete(key)
+    }
+    return { watched, stop }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    this.#notifier.close()
+    await Promise.allSettled([this.#looking, this.#asking])
+  }
+
+  #hear(news: string): void {
+    const hasEnded = news.endsWith(ENDED)
+    const key = hasEnded ? news.slice(0, -ENDED.length) : news
+    const watched = this.#watched.get(key)
+    if (watched === undefined || (hasEnded && watched.tellEnd())) return
+    // If it fails, the next poll reports it.
+    this.#lookAt([[key, watched]]).catch(() => {})
+  }
+
+  /** One query at a time, so that no result is older than the one before; what comes during a query is part of the next. */
+  #lookAt(those: Iterable<[string, ExecutionWatch]>): Promise<void> {
+    for (const [key, watched] of those) this.#asked.set(key, watched)
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined
+    })
+    return this.#asking
+  }
+
+  async #ask(): Promise<void> {
+    while (this.#asked.size > 0) {
+      const asked = [...this.#asked]
+      this.#asked = new Map()
+      await this.#see(asked)
+    }
+  }
+
+  /** Polls while anything is watched. Never rejects. */
+  async #look(): Promise<void> {
+    const backoff = new Backoff(LIMITS.lookoutPollMs)
+    while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
+      await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
+      await this.#lookAt(this.#watched).then(() => backoff.reset(), this.#onError)
+    }
+    this.#looking = undefined
+  }
+
+  async #see(asked: readonly (readonly [string, ExecutionWatch])[]): Promise<void> {
+    for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
+      this.#watched.get(key)?.see({
+        events: events ?? 0,
+        suspended: suspended ?? false,
+        ended: ended ?? true,
+        gone: events === null,
+      })
+    }
+  }
+}
+
+/** Suffix of a notification: the execution has ended. */
+const ENDED = '!'
+
+const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenantId}:${workspaceId}:${id}`
+
+/** Reads the watched executions whose snapshot has changed. */
+function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
+  const known = asked.map(([key, { ref, id, sight }]) => ({
+    key,
+    tenant: ref.tenantId,
+    workspace: ref.workspaceId,
+    id,
+    ...sight,
+  }))
+  return sql`
+    select w.key, e.events, e.held or e.paused as suspended, e.ended_at is not null as ended
+    from jsonb_to_recordset(${JSON.stringify(known)}::jsonb) as w (
+      key text, tenant text, workspace text, id text, events integer, suspended boolean, ended boolean, gone boolean)
+    left join executions e on e.tenant_id = w.tenant and e.workspace_id = w.workspace and e.id = w.id
+    where (w.events, w.suspended, w.ended, w.gone)
+      is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
+        case when e.id is null then true else e.ended_at is not null end, e.id is null)`
+}
+
+const CHANNEL = 'tenon:executions'
+const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
+
+/** Publishes ids of executions over Valkey, and nothing of their content. A missed message is found by the next poll. */
+export class ExecutionNotifier {
+  readonly #publisher: Redis
+  readonly #subscriber: Redis
+  readonly #onError: (error: unknown) => void
+  #hear: (name: string) => void = () => {}
+  #listening = false
+
+  constructor(url: string, onError: (error: unknown) => void) {
+    this.#publisher = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
+    this.#subscriber = new Redis(url, OPTIONS)
+    this.#onError = onError
+    this.#publisher.on('error', onError)
+    this.#subscriber.on('error', onError)
+    this.#subscriber.on('message', (_channel, name) => this.#hear(name))
+  }
+
+  /** Does not wait and never throws. */
+  publish(name: string): void {
+    this.#publisher.publish(CHANNEL, name).catch(this.#onError)
+  }
+
+  /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
+  subscribe(hear: (name: string) => void): void {
+    this.#hear = hear
+    if (this.#listening) return
+    this.#listening = true
+    this.#subscriber.subscribe(CHANNEL).catch((error: unknown) => {
+      // The next call subscribes again.
+      this.#listening = false
+      this.#onError(error)
+    })
+  }
+
+  close(): void {
+    this.#publisher.disconnect()
+    this.#subscriber.disconnect()
+  }
+}

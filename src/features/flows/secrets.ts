@@ -1,0 +1,223 @@
+/** Secrets of flows: stores, lists and deletes them, encrypts their values, and derives the handles that stand for them. */
+
+import Type, { type Static } from 'typebox'
+import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
+import { decryptFor, deriveFor, encryptFor } from '../../access/capabilities.ts'
+import { Input, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { deeper, token } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { type InputError, notFound, Problem } from '../../core/problem.ts'
+import { isSecretName } from '../../core/redact.ts'
+import { handleOf } from '../../core/secret-handle.ts'
+import type { Json, LentSecrets } from '../../core/work.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { FLOWS, flowOperation, Ws } from './definitions.ts'
+
+const SecretName = Type.String({
+  pattern: SECRET_NAME.source,
+  description: 'By which flows declare it in `use.secrets`.',
+})
+
+const FlowSecret = Type.Object(
+  {
+    name: Type.String(),
+    updated_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+  },
+  { description: 'A secret without its value.' },
+)
+type FlowSecret = Static<typeof FlowSecret>
+
+const COLUMNS = sql`name, updated_by, created_at, updated_at`
+
+export const setFlowSecret = flowOperation({
+  name: 'flow_secret.set',
+  summary: 'Store a secret for flows, or replace it; calls from now on have the new value',
+  input: Input({
+    ws: Ws,
+    name: SecretName,
+    value: Type.Unknown({
+      description: `A text of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of texts.`,
+    }),
+  }),
+  output: FlowSecret,
+  http: { method: 'PUT', path: `${FLOWS}/secrets/{name}`, body: '*' },
+  run: async (scope, { name, value }) => {
+    const row = await scope.row<FlowSecret>(sql`
+      insert into flow_secrets (name, sealed, updated_by)
+      select ${name}, ${encryptSecret(scope, name, value)}::bytea, ${scope.actor.subject}
+      where exists (select from flow_secrets where name = ${name})
+        or (select count(*) from flow_secrets) < ${LIMITS.flowSecretsMax}
+      on conflict (tenant_id, workspace_id, name) do update
+        set sealed = excluded.sealed, updated_by = excluded.updated_by, updated_at = now()
+      returning ${COLUMNS}`)
+    if (row !== undefined) return row
+    const detail = `A workspace has at most ${LIMITS.flowSecretsMax} secrets.`
+    throw new Problem('state_conflict', { detail })
+  },
+})
+
+export const listFlowSecrets = flowOperation({
+  name: 'flow_secret.list',
+  summary: 'List the secrets of flows by their names, without values',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(FlowSecret),
+  http: { method: 'GET', path: `${FLOWS}/secrets` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<FlowSecret>(sql`
+      select ${COLUMNS} from flow_secrets where name collate "C" > ${after} order by name collate "C" limit ${limit}`)
+    const page = pageFrom(
+      input,
+      rows.map((row) => ({ ...row, id: row.name })),
+    )
+    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
+  },
+})
+
+export const deleteFlowSecret = flowOperation({
+  name: 'flow_secret.delete',
+  summary: 'Delete a secret at once; the answer names the flows whose latest version uses it',
+  input: Input({ ws: Ws, name: SecretName }),
+  output: Type.Object({
+    name: Type.String(),
+    deleted: Type.Literal(true),
+    used_by: Type.Array(Type.String(), {
+      description: 'Names of flows; their calls with it fail from now on.',
+    }),
+  }),
+  http: { method: 'DELETE', path: `${FLOWS}/secrets/{name}` },
+  run: async (scope, { name }) => {
+    const [users = [], [gone] = []] = await scope.batch(
+      sql`select f.name from flows f join flow_versions v
+          on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
+            and v.version = f.latest_version
+        where ${name} = any(v.secrets) order by f.name limit ${LIMITS.pageSizeMax}`,
+      sql`delete from flow_secrets where name = ${name} returning name`,
+    )
+    if (gone === undefined) throw notFound('secret')
+    return { name, deleted: true as const, used_by: users.map((row) => String(row['name'])) }
+  },
+})
+
+export type SecretValue = string | readonly SecretValue[] | { readonly [name: string]: SecretValue }
+
+/** A text of a secret: where it is (RFC 6901), and the last name on the way there. */
+interface Leaf {
+  readonly pointer: string
+  readonly name: string | undefined
+  readonly text: unknown
+}
+
+const purposeOf = (name: string) => `flow-secret:${name}`
+
+/**
+ * The value as it is stored, encrypted for its name.
+ * @throws Problem `validation_failed` where it is no secret: see {@link faultOf}
+ */
+function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
+  const errors = faultsOf(value)
+  if (errors.length > 0) {
+    throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })
+  }
+  return encryptFor(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
+}
+
+/** @throws Error if it was encrypted for another name, or elsewhere */
+export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
+  return JSON.parse(decryptFor(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
+}
+
+/** The values of the run's secrets as they are now; of what is not there any more, nothing. */
+export async function valuesOf(
+  scope: WorkspaceScope,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, SecretValue>> {
+  const rows = await scope.rows<{ name: string; hex: string }>(sql`
+    select name, encode(sealed, 'hex') as hex from flow_secrets where name = any(${textArray(names)}::text[])`)
+  return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
+}
+
+/** The value of a secret in `$secrets`: a handle for each text, in the same structure; one handle if the secret is missing. */
+export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
+  return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
+}
+
+/** Every text of the run's secrets by the handle that stands for it. */
+export function textsByHandle(
+  scope: WorkspaceScope,
+  { run }: LentSecrets,
+  values: ReadonlyMap<string, SecretValue>,
+): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>()
+  for (const [name, value] of values) {
+    for (const { pointer, text } of leavesOf(value)) {
+      texts.set(handleAt(scope, run, name, pointer), String(text))
+    }
+  }
+  return texts
+}
+
+/**
+ * Follows from the master key, so an activity makes it anew instead of believing what it is given; and from the run, so
+ * that of another run, flow or workspace none is known.
+ */
+function handleAt(scope: WorkspaceScope, run: string, name: string, pointer: string): string {
+  return handleOf(name, deriveFor(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
+}
+
+function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {
+  if (typeof value === 'string') return of(pointer)
+  if (Array.isArray(value)) return value.map((one, index) => mapped(one, `${pointer}/${index}`, of))
+  const members = Object.entries(value).map(([name, one]) => [
+    name,
+    mapped(one, `${pointer}/${token(name)}`, of),
+  ])
+  return Object.fromEntries(members)
+}
+
+/** All values that are neither objects nor lists, of any type. */
+function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
+  if (typeof value !== 'object' || value === null) return [{ pointer, name, text: value }]
+  const named = !Array.isArray(value)
+  return Object.entries(value).flatMap(([key, one]) =>
+    leavesOf(one, `${pointer}/${token(key)}`, named ? key : name),
+  )
+}
+
+/** Errors of a value, which do not repeat it. */
+function faultsOf(value: unknown): readonly InputError[] {
+  const fault = (pointer: string, detail: string): InputError => ({
+    in: 'body',
+    name: 'value',
+    pointer: `/value${pointer}`,
+    detail,
+  })
+  const { flowSecretDepthMax: depth, flowSecretBytesMax: bytes, flowSecretTextsMax: texts } = LIMITS
+  if (deeper(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
+  if (Buffer.byteLength(JSON.stringify(value) ?? '') > bytes)
+    return [fault('', `It has more than ${bytes} bytes.`)]
+  const leaves = leavesOf(value)
+  if (leaves.length === 0) return [fault('', 'It has no text in it.')]
+  if (leaves.length > texts) return [fault('', `It has more than ${texts} texts.`)]
+  return leaves.flatMap((leaf) => {
+    const detail = faultOf(leaf)
+    return detail === undefined ? [] : [fault(leaf.pointer, detail)]
+  })
+}
+
+/**
+ * A short text cannot be found in an answer without finding it in others. So a secret must not be one; what is beside it
+ * in an object and has not the name of a secret, such as `username`, may be.
+ */
+function faultOf({ text, name }: Leaf): string | undefined {
+  if (typeof text !== 'string') return 'A secret is a text, or an object or list of texts.'
+  if (text.includes('\u0000') || /\p{Surrogate}/u.test(text))
+    return 'It holds NUL or half of a surrogate pair.'
+  const isSecret = name === undefined || isSecretName(name)
+  if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
+  return `It has fewer than ${LIMITS.flowSecretCharsMin} characters; it could not be kept out of answers.`
+}

@@ -1,0 +1,69 @@
+/** Event triggers: their declaration and the stream offsets at which they begin. */
+
+import { typesIn } from '../../../../flows-dsl/event-correlation.ts'
+import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { eventsIn, isOfChanges } from '../../events/events.ts'
+import type { TriggerKind } from './trigger.ts'
+
+/** The spec of such a row. */
+export interface EventSpec {
+  readonly on: EventStrategy
+  readonly read: NonNullable<Schedule['read']>
+  /** Which streams have events that it may take. */
+  readonly streams: readonly ('events' | 'changes')[]
+}
+
+const KEY = 'on'
+
+export const events: TriggerKind = {
+  kind: 'event',
+  declared: ({ schedule }: FlowIR) => {
+    const { on, read = 'data' } = schedule ?? {}
+    if (on === undefined) return []
+    const spec: EventSpec = { on, read, streams: streamsOf(on) }
+    return [{ key: KEY, spec: spec as unknown as Json }]
+  },
+}
+
+/** Document changes have topics that only the platform publishes. */
+function streamsOf(on: EventStrategy): EventSpec['streams'] {
+  const types = typesIn(on)
+  if (types === undefined) return ['events', 'changes']
+  const changes = types.filter(isOfChanges)
+  return [
+    ...(changes.length < types.length ? (['events'] as const) : []),
+    ...(changes.length > 0 ? (['changes'] as const) : []),
+  ]
+}
+
+/**
+ * Statements for the transaction that publishes a version, before and after its triggers. A new trigger receives events from
+ * now on; an existing one keeps its offsets in the streams that it has consumed. The correlation state of another
+ * definition is given up.
+ * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
+ */
+export async function watching(
+  scope: WorkspaceScope,
+  flowId: string,
+  ir: FlowIR,
+): Promise<{ before: Sql[]; after: Sql[] }> {
+  const [wanted] = events.declared(ir)
+  if (wanted === undefined) return { before: [], after: [] }
+  const places = await eventsIn(scope).places()
+  const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
+  return {
+    before: [
+      sql`update event_watches w set gathered = '[]',
+          events_after = case when t.spec -> 'streams' ? 'events' then w.events_after else ${places.events} end,
+          changes_after = case when t.spec -> 'streams' ? 'changes' then w.changes_after else ${places.changes} end
+        from ${trigger} and t.id = w.trigger_id and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb`,
+    ],
+    after: [
+      sql`insert into event_watches (trigger_id, events_after, changes_after)
+        select t.id, ${places.events}, ${places.changes} from ${trigger} on conflict do nothing`,
+    ],
+  }
+}

@@ -1,0 +1,99 @@
+/** Schedule triggers: each is one Temporal Schedule, which starts the workflow `flowTrigger`. */
+
+import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
+import { workflowsOf } from '../../../access/capabilities.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import type { FlowTriggerInput } from '../../../core/run.ts'
+import { type Json, QUEUES } from '../../../core/work.ts'
+import type { Timing } from '../../../infra/temporal/schedules.ts'
+import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+
+/** When a schedule starts runs, and what it does about those that go on: the spec of its row. */
+export interface ScheduleSpec {
+  readonly cron?: string
+  readonly every_ms?: number
+  readonly after_ms?: number
+  readonly timezone?: string
+  readonly overlap: NonNullable<Schedule['overlap']>
+  readonly catch_up_ms: number
+  readonly jitter_ms?: number
+}
+
+/** By default, a start that is late by more than this is skipped. */
+const CATCH_UP_MS = 60_000
+const SECOND_MS = 1_000
+
+export const schedules: TriggerKind = {
+  kind: 'schedule',
+  declared: ({ schedule }: FlowIR) => (schedule === undefined ? [] : declared(schedule)),
+  outside: {
+    register: async (scope, trigger) => {
+      const { id, flow_id, flow_name, paused, note } = trigger
+      const spec = specOf(trigger)
+      const input: FlowTriggerInput = { trigger_id: id, patience_ms: spec.catch_up_ms }
+      await workflowsOf(scope).schedules.put({
+        type: 'flowTrigger',
+        queue: QUEUES.flows,
+        subject: flow_id,
+        uuid: uuidOf(id),
+        input,
+        summary: `Schedule ${trigger.key} of flow ${flow_name}`,
+        attributes: { FlowId: flow_id, TriggerKind: 'schedule' },
+        timing: timingOf(spec),
+        paused,
+        note: note ?? '',
+      })
+    },
+    unregister: (scope, { id, flow_id }) => workflowsOf(scope).schedules.remove(flow_id, uuidOf(id)),
+  },
+}
+
+/** The spec of a row that this kind has declared. */
+export const specOf = (trigger: Pick<Trigger, 'spec'>): ScheduleSpec =>
+  trigger.spec as unknown as ScheduleSpec
+
+function declared(schedule: Schedule): Declared[] {
+  const { everyMs, cron = [], afterMs, timezone, overlap = 'skip', catchUpMs, jitterMs } = schedule
+  const usual = {
+    catch_up_ms: catchUpMs ?? CATCH_UP_MS,
+    ...(jitterMs !== undefined && { jitter_ms: jitterMs }),
+  }
+  const zone = timezone === undefined ? {} : { timezone }
+  return [
+    ...cron.map((line) => row(`cron:${line}`, { cron: line, overlap, ...zone, ...usual })),
+    ...(everyMs === undefined ? [] : [row('every', { every_ms: everyMs, overlap, ...usual })]),
+    ...(afterMs === undefined ? [] : [row('after', { after_ms: afterMs, overlap: 'buffer_one', ...usual })]),
+  ]
+}
+
+const row = (key: string, spec: ScheduleSpec): Declared => ({ key, spec: spec as unknown as Json })
+
+/**
+ * `after` is an interval too: its workflow lasts as long as the run and the pause together, so that meanwhile the time for
+ * another has come, and one waits. It begins when the first has ended.
+ */
+function timingOf(spec: ScheduleSpec): Timing {
+  const { cron, every_ms, after_ms, timezone, overlap, catch_up_ms, jitter_ms } = spec
+  const everyMs = every_ms ?? (after_ms === undefined ? undefined : Math.max(SECOND_MS, floor(after_ms)))
+  return {
+    crons: cron === undefined ? [] : cronsOf(cron),
+    ...(everyMs !== undefined && { everyMs }),
+    ...(timezone !== undefined && { timezone: spelled(timezone) }),
+    ...(jitter_ms !== undefined && { jitterMs: jitter_ms }),
+    overlap,
+    catchUpMs: catch_up_ms,
+  }
+}
+
+/** As the tables of time zones spell it, which Temporal wants to the letter. */
+const spelled = (timezone: string): string =>
+  new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
+
+const floor = (ms: number): number => ms - (ms % SECOND_MS)
+
+/** If both days are given, either matches (POSIX); Temporal requires both, so each gets an expression of its own. */
+function cronsOf(text: string): string[] {
+  const [minute, hour, day, month, weekday] = text.split(' ')
+  if (day === '*' || weekday === '*') return [text]
+  return [`${minute} ${hour} ${day} ${month} *`, `${minute} ${hour} * ${month} ${weekday}`]
+}

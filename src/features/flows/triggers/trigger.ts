@@ -1,0 +1,38 @@
+/** Types of triggers: what a flow declares, the row, and the kinds. */
+
+import type { FlowIR } from '../../../../flows-dsl/ir.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Json } from '../../../core/work.ts'
+
+/** A trigger as a definition declares it. */
+export interface Declared {
+  /** Identifies it within the flow: the same from version to version, and distinct from those of other kinds. */
+  readonly key: string
+  readonly spec: Json
+}
+
+/** A row of `flow_triggers`. */
+export interface Trigger extends Declared {
+  readonly id: string
+  readonly flow_id: string
+  readonly flow_name: string
+  readonly kind: TriggerKind['kind']
+  readonly version: number
+  readonly paused: boolean
+  readonly note: string | null
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/** One kind of trigger. */
+export interface TriggerKind {
+  readonly kind: 'schedule' | 'webhook' | 'event'
+  readonly declared: (ir: FlowIR) => readonly Declared[]
+  /** State outside the database; undefined if the kind has none. Both functions are idempotent and run after the row says so. */
+  readonly outside?: {
+    /** Makes it as the row says: new, changed or paused. */
+    readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
+    /** Removes it, if it exists. */
+    readonly unregister: (scope: WorkspaceScope, gone: { id: string; flow_id: string }) => Promise<void>
+  }
+}

@@ -1,0 +1,264 @@
+/** Operations on schedules and other triggers: list, read, pause, resume, trigger, rotate the secret of a webhook. */
+
+import Type, { type Static } from 'typebox'
+import { OVERLAPS } from '../../../../flows-dsl/compile/schedule.ts'
+import { workflowsOf } from '../../../access/capabilities.ts'
+import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { notFound } from '../../../core/problem.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { Execution, readExecution, STATUS } from '../executions/executions.ts'
+import { startFlow } from '../executions/start-execution.ts'
+import type { Trigger } from './trigger.ts'
+import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './trigger-store.ts'
+import { rotateSecret, urlOf } from './webhooks.ts'
+
+const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }))
+
+const Spec = Type.Object({
+  cron: Type.Optional(Type.String()),
+  every_ms: Ms('Again and again, after this time.'),
+  after_ms: Ms('Again, so long after the last run has ended.'),
+  timezone: Type.Optional(Type.String({ description: 'Of `cron`; UTC where none is named.' })),
+  overlap: Type.Union(OVERLAPS.map((one) => Type.Literal(one))),
+  catch_up_ms: Type.Integer({ description: 'A start that is late by more is left out.' }),
+  jitter_ms: Ms('Each start is late by a random time, at most this.'),
+})
+
+const LastRun = Type.Object({
+  id: Id('run'),
+  status: Type.String(),
+  started_at: Time,
+  ended_at: OptionalTime,
+})
+
+const SCHEDULE = {
+  id: Id('trg'),
+  flow_id: Id('flow'),
+  flow_name: Type.String(),
+  key: Type.String({ description: 'What it is within the flow: it stays itself from version to version.' }),
+  spec: Spec,
+  version: Type.Integer({ description: 'Of the flow: the one that it starts.' }),
+  paused: Type.Boolean(),
+  note: Type.Union([Type.String(), Type.Null()], { description: 'Why it was paused, or resumed.' }),
+  last_run: Type.Union([LastRun, Type.Null()]),
+  created_at: Time,
+  updated_at: Time,
+}
+const Schedule = Type.Object(SCHEDULE)
+type Schedule = Static<typeof Schedule>
+
+const StandingSchedule = Type.Object({
+  ...SCHEDULE,
+  next: Type.Array(Time, { description: 'When it starts runs next; nothing while it is paused.' }),
+  taken: Type.Integer({ description: 'How often its time has come and something was begun.' }),
+  skipped: Type.Integer({ description: 'How often it was not, since an earlier run went on.' }),
+  missed: Type.Integer({ description: 'How often it was not, since it would have been too late.' }),
+})
+
+const Note = Type.Optional(Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Why.' }))
+const one = { ws: Ws, id: Ref('schedule') }
+
+interface ScheduleRow extends Omit<Schedule, 'last_run'> {
+  readonly last_id: string | null
+  readonly last_status: string
+  readonly last_started_at: string
+  readonly last_ended_at: string | null
+}
+
+async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
+  const rows = await scope.rows<ScheduleRow>(sql`
+    select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
+      e.ended_at as last_ended_at
+    from ${TRIGGERS} left join lateral (
+      select id, ${STATUS} as status, started_at, ended_at from executions
+      where trigger_id = t.id order by id desc limit 1) e on true
+    where t.kind = 'schedule' and ${condition} order by t.id limit ${limit}`)
+  return rows.map(toSchedule)
+}
+
+function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: ScheduleRow): Schedule {
+  const last = { status: last_status, started_at: last_started_at, ended_at: last_ended_at }
+  return { ...row, last_run: last_id === null ? null : { id: last_id, ...last } }
+}
+
+async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule> {
+  const [row] = await schedules(scope, sql`t.id = ${id}`, 1)
+  if (row === undefined) throw notFound('schedule')
+  return row
+}
+
+export const listSchedules = flowOperation({
+  name: 'schedule.list',
+  summary: 'List what starts flows of a workspace by the clock',
+  input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(Ref('flow, or its name')) }),
+  output: PageOf(Schedule),
+  http: { method: 'GET', path: `${FLOWS}/schedules` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const flow = input.flow ?? null
+    const wanted = sql`t.id > ${after} and (${flow}::text is null or f.id = ${flow} or f.name = ${flow})`
+    return pageFrom(input, await schedules(scope, wanted, limit))
+  },
+})
+
+export const getSchedule = flowOperation({
+  name: 'schedule.get',
+  summary: 'Read a schedule, and when it starts runs next',
+  input: Input(one),
+  output: StandingSchedule,
+  http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
+  run: async (scope, { id }) => {
+    const schedule = await findSchedule(scope, id)
+    // None yet where its flow was published a moment ago.
+    const standing = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
+    const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
+    const times = schedule.paused ? [] : next.map((time) => time.toISOString())
+    return { ...schedule, next: times, taken, skipped, missed }
+  },
+})
+
+/** An operation that pauses or resumes a schedule. Repeating it changes the note alone. */
+const setSchedulePaused = (paused: boolean, summary: string) =>
+  flowOperation({
+    name: paused ? 'schedule.pause' : 'schedule.resume',
+    summary,
+    input: Input({ ...one, note: Note }),
+    output: Schedule,
+    http: { method: 'POST', path: `${FLOWS}/schedules/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id, note = null }) => {
+      const { flow_id } = await findSchedule(scope, id)
+      const write = () =>
+        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now()
+          where id = ${id}`)
+      await changeTriggers(scope, flow_id, [], write)
+      return findSchedule(scope, id)
+    },
+  })
+
+export const pauseSchedule = setSchedulePaused(
+  true,
+  'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
+)
+export const resumeSchedule = setSchedulePaused(
+  false,
+  'Resume a schedule; what it would have started meanwhile is not made up for',
+)
+
+export const triggerSchedule = flowOperation({
+  name: 'schedule.trigger',
+  summary: 'Start what the schedule starts, now: also while it is paused, and beside runs that go on',
+  input: Input(one),
+  output: Execution,
+  http: { method: 'POST', path: `${FLOWS}/schedules/{id}/trigger`, body: '*', status: () => 202 },
+  run: async (scope, { id }) => {
+    const { flow_id, version } = await findSchedule(scope, id)
+    const execution = scope.newId('run')
+    const trigger = { kind: 'schedule' as const, id }
+    await startFlow(scope, flow_id, version, { id: execution, input: {}, by: scope.actor.subject, trigger })
+    return readExecution(scope, execution)
+  },
+})
+
+const TriggerRecord = Type.Object({
+  id: Id('trg'),
+  kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
+  key: Type.String({ description: 'What it is in the definition: the same from version to version.' }),
+  flow_id: Type.String(),
+  flow_name: Type.String(),
+  version: Type.Integer({ description: 'The version that it starts.' }),
+  paused: Type.Boolean(),
+  url: Type.Optional(Type.String({ description: 'Of a webhook: where deliveries go.' })),
+  gap: Type.Optional(
+    Type.Object(
+      { from: Time, to: Time },
+      {
+        description:
+          'Of an event trigger: it has not heard events of this time, which its stream did not keep.',
+      },
+    ),
+  ),
+  created_at: Time,
+  updated_at: Time,
+})
+type TriggerRecord = Static<typeof TriggerRecord>
+
+/** A trigger, and what it has missed the last time that it has missed something. */
+interface TriggerRow extends Trigger {
+  readonly gap_from: string | null
+  readonly gap_to: string | null
+}
+
+const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
+const RECORDS = sql`${TRIGGERS} left join event_watches w
+  on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
+
+function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+  const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
+  const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
+  const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
+  return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
+}
+
+export const listTriggers = flowOperation({
+  name: 'trigger.list',
+  summary: 'List what starts flows of the workspace: schedules, webhooks, events',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(TriggerRecord),
+  http: { method: 'GET', path: `${FLOWS}/triggers` },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<TriggerRow>(
+      sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id > ${after} order by t.id limit ${limit}`,
+    )
+    return pageFrom(
+      input,
+      rows.map((row) => shown(scope, row)),
+    )
+  },
+})
+
+const TARGET = { ws: Ws, id: Ref('trigger') }
+
+export const rotateTriggerSecret = flowOperation({
+  name: 'trigger.rotate_secret',
+  summary: 'Give a webhook another secret; the one before counts for a day more',
+  input: Input(TARGET),
+  output: Type.Object({
+    id: Type.String(),
+    secret: Type.String({ description: 'Shown this once.' }),
+    previous_until: Time,
+  }),
+  http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
+  run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
+})
+
+const pausing = (paused: boolean) =>
+  flowOperation({
+    name: paused ? 'trigger.pause' : 'trigger.resume',
+    summary: paused
+      ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
+      : 'Resume a webhook or an event trigger',
+    input: Input(TARGET),
+    output: TriggerRecord,
+    http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
+    run: async (scope, { id }) => {
+      // Schedules are paused where they are: in Temporal.
+      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
+        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
+      const row = existing(
+        'webhook or event trigger',
+        await scope.row<TriggerRow>(
+          sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
+        ),
+      )
+      return shown(scope, row)
+    },
+  })
+
+export const pauseTrigger = pausing(true)
+export const resumeTrigger = pausing(false)

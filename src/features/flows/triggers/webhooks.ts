@@ -1,0 +1,108 @@
+/** Webhook triggers: their declaration, their addresses, and the secrets that senders sign with. */
+
+import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
+import { addressOf, encryptFor } from '../../../access/capabilities.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { notFound } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+import { makeSecret, webhookPurpose } from './webhook-signatures.ts'
+
+const KEY = 'webhook:'
+
+export const webhooks: TriggerKind = {
+  kind: 'webhook',
+  declared: ({ schedule }: FlowIR) => (schedule?.webhooks ?? []).map(declared),
+}
+
+const declared = (webhook: Webhook): Declared => ({
+  key: `${KEY}${webhook.name}`,
+  spec: { headers: [...(webhook.headers ?? [])] },
+})
+
+/** Headers that runs of this webhook are shown, by the names that its flow gives. */
+export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
+  (spec as { headers: string[] }).headers
+
+const nameOf = (key: string): string => key.slice(KEY.length)
+
+/** The address of a webhook. */
+export const urlOf = (scope: WorkspaceScope, id: string): string =>
+  addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
+
+interface NewSecrets {
+  /** For the transaction that publishes the version, after its triggers: a webhook that has a secret keeps it. */
+  readonly statement: Sql
+  /** @param rows of the statement. A new secret is shown this once. */
+  readonly shown: (rows: readonly object[]) => readonly {
+    readonly id: string
+    readonly name: string
+    readonly url: string
+    readonly secret?: string
+  }[]
+}
+
+/** Secrets for the webhooks of a version that have none yet. */
+export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): NewSecrets {
+  const secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
+  const made = [...secrets].map(([key, secret]) => ({
+    key,
+    sealed: sealed(scope, flowId, key, secret).toString('base64'),
+  }))
+  return {
+    statement: sql`with made as (
+        insert into webhook_secrets (trigger_id, sealed)
+        select t.id, decode(m ->> 'sealed', 'base64')
+        from jsonb_array_elements(${JSON.stringify(made)}::jsonb) as m
+          join flow_triggers t on t.flow_id = ${flowId} and t.key = m ->> 'key'
+        on conflict do nothing returning trigger_id
+      )
+      select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
+      from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
+    shown: (rows) =>
+      (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
+        const secret = is_new ? secrets.get(key) : undefined
+        const url = urlOf(scope, id)
+        return { id, name: nameOf(key), url, ...(secret !== undefined && { secret }) }
+      }),
+  }
+}
+
+function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
+  return encryptFor(scope, webhookPurpose(flowId, key), Buffer.from(secret))
+}
+
+/**
+ * Gives a webhook another secret. The one before counts for a day more; one from before that does not.
+ * @throws Problem `not_found`
+ */
+export async function rotateSecret(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<{ secret: string; previous_until: string }> {
+  const trigger = await scope.row<{ flow_id: string; key: string }>(
+    sql`select flow_id, key from flow_triggers where id = ${id} and kind = 'webhook'`,
+  )
+  if (trigger === undefined) throw notFound('webhook')
+  const secret = makeSecret()
+  const made = sealed(scope, trigger.flow_id, trigger.key, secret)
+  const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
+  const row = await scope.row<{ previous_until: string }>(sql`
+    update webhook_secrets set sealed = ${made}, previous = sealed, previous_until = now() + ${grace}, rotated_at = now()
+    where trigger_id = ${id} returning previous_until`)
+  if (row === undefined) throw notFound('webhook')
+  return { secret, previous_until: row.previous_until }
+}
+
+/** The input of an execution that a delivery starts. */
+export interface WebhookInput {
+  /** Of the delivery: the same each time that it is sent again. */
+  readonly id: string
+  /** When this attempt was sent, RFC 3339. */
+  readonly time: string
+  readonly headers: Readonly<Record<string, string>>
+  /** JSON where its media type says so, else text. */
+  readonly body: Json
+}

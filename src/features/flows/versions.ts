@@ -1,0 +1,291 @@
+/** Flow versions, compiled at publish and immutable, and aliases that select one or several by weight. */
+
+import Type, { type Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { Problem } from '../../core/problem.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
+import {
+  existing,
+  type Fault,
+  FLOWS,
+  findFlow,
+  flowInvalid,
+  flowOperation,
+  inFlowThread,
+  Warnings,
+  Ws,
+} from './definitions.ts'
+import { watching } from './triggers/events.ts'
+import { changeTriggers, declared, replaceTriggers } from './triggers/trigger-store.ts'
+import { newSecrets } from './triggers/webhooks.ts'
+
+export const FlowVersion = Type.Object({
+  flow_id: Type.String(),
+  version: Type.Integer({ minimum: 1 }),
+  sha256: Type.String({ description: 'Of the compiled form.' }),
+  source: Type.String(),
+  created_by: Type.String(),
+  created_at: Time,
+})
+export type FlowVersion = Static<typeof FlowVersion>
+
+/** The answer to publishing. */
+const Published = Type.Object({
+  ...FlowVersion.properties,
+  warnings: Warnings,
+  webhooks: Type.Optional(
+    Type.Array(
+      Type.Object({
+        id: Id('trg'),
+        name: Type.String(),
+        url: Type.String(),
+        secret: Type.Optional(Type.String({ description: 'Of one that is new: shown this once.' })),
+      }),
+      { description: 'There where the flow declares some.' },
+    ),
+  ),
+})
+
+const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
+
+export const publishFlow = flowOperation({
+  name: 'flow_version.create',
+  summary: 'Publish the draft as the next version',
+  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  output: Published,
+  http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
+  run: async (scope, { flow }) => {
+    const { id, source, latest_version } = await findFlow(scope, flow)
+    const compiled = await inFlowThread(scope, 'compile', { source })
+    if (compiled.flow === undefined) throw flowInvalid(compiled.faults)
+    const { warnings } = compiled
+    const { head: ir, text, sha256, secrets } = compiled.flow
+    const missing = await missingSecrets(scope, secrets)
+    if (missing.length > 0) throw flowInvalid(missing)
+    const hooks = newSecrets(scope, id, ir)
+    const { before, after } = await watching(scope, id, ir)
+    // Two at once read the same latest version; the key lets one through, the other answers 409.
+    const publish = () =>
+      scope
+        .batch(
+          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+          sql`insert into flow_versions
+            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
+              checks_input, created_by)
+          values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
+            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
+            ${ir.concurrency ?? null}, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject})
+          returning ${COLUMNS}`,
+          ...before,
+          ...replaceTriggers(scope, id, latest_version + 1, ir),
+          ...after,
+          hooks.statement,
+        )
+        .catch((error: unknown) => {
+          if (violated(error) !== 'flow_versions_pkey') throw error
+          throw new Problem('conflict', {
+            detail: 'The flow was published by another request at the same time.',
+          })
+        })
+    const answers = await changeTriggers(scope, id, declared(ir), publish)
+    const [version] = answers[1] ?? []
+    const webhooks = [...hooks.shown(answers.at(-1) ?? [])]
+    const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
+    return { ...published, ...(webhooks.length > 0 && { webhooks }) }
+  },
+})
+
+/** A secret that a definition declares, and the location of its name. */
+interface DeclaredSecret extends Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'> {
+  readonly name: string
+}
+
+/** A fault for each secret that the workspace does not have: where it is declared, and which there are. */
+async function missingSecrets(
+  scope: WorkspaceScope,
+  declared: readonly DeclaredSecret[],
+): Promise<Static<typeof Fault>[]> {
+  if (declared.length === 0) return []
+  const rows = await scope.rows<{ name: string }>(
+    sql`select name from flow_secrets order by name collate "C"`,
+  )
+  const there = rows.map(({ name }) => name)
+  return declared.flatMap(({ name, pointer, line, column }) => {
+    if (there.includes(name)) return []
+    const message = `The workspace has no secret \`${name}\`.`
+    return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
+  })
+}
+
+function hintFor(name: string, there: readonly string[]): string {
+  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
+  const near = nearest(name, there)
+  if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
+  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
+  return there.length === 0 ? store : `There are: ${list}. ${store}`
+}
+
+export const listFlowVersions = flowOperation({
+  name: 'flow_version.list',
+  summary: 'List published versions, oldest first',
+  input: Input({ ...PageInput, ws: Ws, flow: Ref('flow, or its name') }),
+  output: PageOf(FlowVersion),
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
+  run: async (scope, input) => {
+    const { id } = await findFlow(scope, input.flow)
+    const { after, limit } = pageBounds(input)
+    if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
+    const rows = await scope.rows<FlowVersion>(sql`
+      select ${COLUMNS} from flow_versions
+      where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
+    return pageFrom(input, rows, ({ version }) => version)
+  },
+})
+
+export const getFlowVersion = flowOperation({
+  name: 'flow_version.get',
+  summary: 'Read a published version',
+  input: Input({
+    ws: Ws,
+    flow: Ref('flow, or its name'),
+    version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
+  }),
+  output: FlowVersion,
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions/{version}` },
+  run: async (scope, { flow, version }) => {
+    const { id } = await findFlow(scope, flow)
+    return existing(
+      'flow version',
+      await scope.row<FlowVersion>(
+        sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
+      ),
+    )
+  },
+})
+
+export const AliasName = Type.String({
+  pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
+  description: 'Unique in the flow, such as `production`.',
+})
+const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
+
+const Weighted = Type.Object(
+  {
+    version: VersionNumber,
+    weight: Type.Integer({
+      minimum: 1,
+      maximum: LIMITS.aliases.weightMax,
+      description: 'Of the sum of all.',
+    }),
+  },
+  { additionalProperties: false },
+)
+
+const FlowAlias = Type.Object({
+  flow_id: Type.String(),
+  name: Type.String(),
+  versions: Type.Array(Weighted),
+  updated_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+})
+type FlowAlias = Static<typeof FlowAlias>
+
+const ALIAS_COLUMNS = sql`flow_id, name, versions, updated_by, created_at, updated_at`
+const Flow = Ref('flow, or its name')
+const ALIASES = `${FLOWS}/definitions/{flow}/aliases`
+
+export const listFlowAliases = flowOperation({
+  name: 'flow_alias.list',
+  summary: 'List the aliases of a flow',
+  input: Input({ ...PageInput, ws: Ws, flow: Flow }),
+  output: PageOf(FlowAlias),
+  http: { method: 'GET', path: ALIASES },
+  run: async (scope, input) => {
+    const { id } = await findFlow(scope, input.flow)
+    const { after, limit } = pageBounds(input)
+    const rows = await scope.rows<FlowAlias>(sql`
+      select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name > ${after} order by name limit ${limit}`)
+    return pageFrom(input, rows, ({ name }) => name)
+  },
+})
+
+export const getFlowAlias = flowOperation({
+  name: 'flow_alias.get',
+  summary: 'Read an alias of a flow',
+  input: Input({ ws: Ws, flow: Flow, name: AliasName }),
+  output: FlowAlias,
+  http: { method: 'GET', path: `${ALIASES}/{name}` },
+  run: async (scope, { flow, name }) => {
+    const { id } = await findFlow(scope, flow)
+    return existing(
+      'flow alias',
+      await scope.row<FlowAlias>(
+        sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name = ${name}`,
+      ),
+    )
+  },
+})
+
+export const setFlowAlias = flowOperation({
+  name: 'flow_alias.set',
+  summary: 'Let a name mean a version of a flow, or several by weight; executions under way keep theirs',
+  input: Input({
+    ws: Ws,
+    flow: Flow,
+    name: AliasName,
+    version: Type.Optional(VersionNumber),
+    versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: LIMITS.aliases.versionsMax })),
+  }),
+  output: FlowAlias,
+  http: { method: 'PUT', path: `${ALIASES}/{name}`, body: '*' },
+  run: async (scope, { flow, name, version, versions }) => {
+    const meant = JSON.stringify(weightedOf(version, versions))
+    const { id } = await findFlow(scope, flow)
+    return existing(
+      'flow version',
+      await scope.row<FlowAlias>(sql`
+      insert into flow_aliases as a (flow_id, name, versions, updated_by)
+      select ${id}, ${name}, ${meant}::jsonb, ${scope.actor.subject}
+      where not exists (select from jsonb_to_recordset(${meant}::jsonb) as m (version integer)
+        where not exists (select from flow_versions v where v.flow_id = ${id} and v.version = m.version))
+      on conflict (tenant_id, workspace_id, flow_id, name) do update
+        set versions = excluded.versions, updated_by = excluded.updated_by, updated_at = now()
+      returning ${ALIAS_COLUMNS}`),
+    )
+  },
+})
+
+export const deleteFlowAlias = flowOperation({
+  name: 'flow_alias.delete',
+  summary: 'Delete an alias of a flow; what it meant stays',
+  input: Input({ ws: Ws, flow: Flow, name: AliasName }),
+  output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${ALIASES}/{name}` },
+  run: async (scope, { flow, name }) => {
+    const { id } = await findFlow(scope, flow)
+    existing(
+      'flow alias',
+      await scope.row(sql`delete from flow_aliases where flow_id = ${id} and name = ${name} returning name`),
+    )
+    return { name, deleted: true as const }
+  },
+})
+
+/** @throws Problem `validation_failed` where both or neither are given, or one version twice */
+function weightedOf(
+  version: number | undefined,
+  versions: readonly Static<typeof Weighted>[] | undefined,
+): readonly Static<typeof Weighted>[] {
+  if ((version === undefined) === (versions === undefined))
+    throw new Problem('validation_failed', { detail: 'Give either `version` or `versions`.' })
+  const weighted = versions ?? [{ version: version as number, weight: 1 }]
+  if (new Set(weighted.map((each) => each.version)).size < weighted.length)
+    throw new Problem('validation_failed', { detail: 'versions: each may be named once.' })
+  return weighted
+}

@@ -1,0 +1,346 @@
+/** Functions: deploy immutable versions of a source, configure, read, list, delete, invoke. */
+
+import { createHash } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { workflowsOf } from '../../access/capabilities.ts'
+import { Id, Input, inWorkspace, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
+import { uuidOf } from '../../core/ids.ts'
+import { checkJson } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS, READERS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { consumeQuota } from '../quotas/quotas-api.ts'
+import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
+import { compileFunction, type Fault } from './sandbox/compile.ts'
+
+const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
+
+const FunctionName = Type.String({
+  pattern: '^[a-z][a-z0-9-]{0,62}$',
+  description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
+})
+
+const Config = Type.Object({
+  timeout: Duration(
+    `Until it is ended; at most ${timeout.max / 1_000}s, ${timeout.default / 1_000}s where it was never set.`,
+  ),
+  memory_mb: Type.Integer({
+    minimum: memory.min,
+    maximum: memory.max,
+    description: `Megabytes that its process may hold; ${memory.default} where it was never set.`,
+  }),
+  anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
+})
+type Config = Static<typeof Config>
+/** Each member that is named is set; the others stay. */
+const ConfigChange = Type.Partial(Config, { additionalProperties: false })
+
+const DEFAULTS: Config = {
+  timeout: `${timeout.default / 1_000}s`,
+  memory_mb: memory.default,
+  anon: false,
+}
+
+/** @throws Problem `validation_failed` for a time limit out of bounds */
+function checkConfig({ timeout: text }: { timeout?: string }, pointer: string): void {
+  const field = { in: 'body', name: 'timeout', pointer } as const
+  if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
+}
+
+export const FunctionRecord = Type.Object({
+  id: Id('fn'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  name: Type.String(),
+  version: Type.Integer({ minimum: 1, description: 'The version that is invoked.' }),
+  sha256: Type.String({ description: 'Of the source.' }),
+  config: Config,
+  created_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+})
+export type FunctionRecord = Static<typeof FunctionRecord>
+
+const COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
+  ${JSON.stringify(DEFAULTS)}::jsonb || f.config as config, f.created_by, f.created_at, f.updated_at`
+const VERSIONED = sql`functions f join function_versions v on v.tenant_id = f.tenant_id
+  and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
+/** Names are a workspace's own, so a name means something only to a credential that names one. */
+const named = (id: string): Sql => sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
+const FunctionRef = Ref('function, or its name where the credential names a workspace')
+
+export const createFunction = onStructure({
+  name: 'function.create',
+  summary: 'Deploy a function; a name that is there gets its next version',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    name: FunctionName,
+    source: Type.String({
+      minLength: 1,
+      maxLength: LIMITS.functionSourceBytesMax,
+      description: 'TypeScript or JavaScript: one module, whose default export is called with the input.',
+    }),
+    config: Type.Optional(ConfigChange),
+  }),
+  output: FunctionRecord,
+  http: {
+    method: 'POST',
+    path: '/v1/functions',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/functions/${id}`,
+  },
+  run: async (scope, { workspace_id, name, source, config = {} }) => {
+    checkConfig(config, '/config/timeout')
+    const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
+    if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
+    const sha256 = createHash('sha256').update(source).digest('hex')
+    const change = JSON.stringify(config)
+    const { subject } = scope.actor
+    const deployed = await scope.row<FunctionRecord>(sql`
+      with deployed as (
+        insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
+        select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
+        from workspaces where id = ${workspace_id} and ${ACTIVE}
+        on conflict (tenant_id, workspace_id, name) do update set
+          active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
+          config = functions.config || excluded.config, updated_at = now()
+        returning *
+      ), v as (
+        insert into function_versions
+          (tenant_id, workspace_id, function_id, version, source, compiled, sha256, created_by)
+        select tenant_id, workspace_id, id, active_version, ${source}, ${compiled.code}, ${sha256}, ${subject}
+        from deployed returning sha256
+      )
+      select ${COLUMNS} from deployed f, v`)
+    if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
+    return deployed
+  },
+})
+
+/** Has all errors as members; the text names the first. */
+function functionInvalid(faults: readonly Fault[]): Problem {
+  const [first] = faults
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+  const detail = first && `${first.line}:${first.column} ${first.message}${more}`
+  return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
+}
+
+export const getFunction = onStructure({
+  name: 'function.get',
+  summary: 'Read a function and the source of its version',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef }),
+  output: Type.Interface([FunctionRecord], { source: Type.String() }),
+  http: { method: 'GET', path: '/v1/functions/{id}' },
+  run: async (scope, { id }) => {
+    const found = await scope.row<FunctionRecord & { source: string }>(
+      sql`select ${COLUMNS}, v.source from ${VERSIONED} where ${named(id)}`,
+    )
+    if (found === undefined) throw notFound('function')
+    return found
+  },
+})
+
+export const listFunctions = onStructure({
+  name: 'function.list',
+  summary: 'List functions',
+  roles: ADMINS,
+  input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
+  output: PageOf(FunctionRecord),
+  http: { method: 'GET', path: '/v1/functions' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const workspaceId = input.workspace_id ?? null
+    return pageFrom(
+      input,
+      await scope.rows<FunctionRecord>(sql`
+        select ${COLUMNS} from ${VERSIONED}
+        where f.id > ${after} and (${workspaceId}::text is null or f.workspace_id = ${workspaceId})
+        order by f.id limit ${limit}`),
+    )
+  },
+})
+
+export const configureFunction = onStructure({
+  name: 'function.configure',
+  summary: 'Set the named members of a function’s configuration, for runs that start from now on',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef, ...ConfigChange.properties }),
+  output: FunctionRecord,
+  http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
+  run: async (scope, { id, ...change }) => {
+    checkConfig(change, '/timeout')
+    const [changed] = await scope.rows<FunctionRecord>(sql`
+      with f as (
+        update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()
+        where ${named(id)} returning *
+      )
+      select ${COLUMNS} from f join function_versions v on v.tenant_id = f.tenant_id
+        and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`)
+    if (changed === undefined) throw notFound('function')
+    return changed
+  },
+})
+
+export const deleteFunction = onStructure({
+  name: 'function.delete',
+  summary: 'Delete a function with all its versions; runs that have begun go on',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/functions/{id}' },
+  run: async (scope, { id }) => {
+    const statements = [
+      sql`delete from function_versions v using functions f where v.tenant_id = f.tenant_id
+        and v.workspace_id = f.workspace_id and v.function_id = f.id and ${named(id)}`,
+      sql`delete from functions f where ${named(id)} returning id`,
+    ]
+    const [, [gone] = []] = await scope.batch(...statements).catch((error: unknown) => {
+      if (violated(error) === undefined) throw error
+      throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
+    })
+    if (gone === undefined) throw notFound('function')
+    return { id: String(gone['id']), deleted: true as const }
+  },
+})
+
+interface Invoked {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  readonly timeout: string
+  readonly memory_mb: number
+}
+
+const invokeInput = {
+  id: Ref('function, or its name'),
+  input: Type.Optional(
+    Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
+  ),
+}
+
+const invokeOutput = Type.Object({
+  run_id: Id('run'),
+  result: Type.Unknown({ description: 'What the function returned.' }),
+})
+
+export const invokeFunction = inWorkspace({
+  name: 'function.invoke',
+  summary: 'Invoke a function and wait for its result',
+  roles: READERS,
+  input: Input(invokeInput),
+  output: invokeOutput,
+  http: {
+    method: 'POST',
+    path: '/v1/functions/{id}/invoke',
+    body: 'input',
+    replyBody: 'result',
+    replyHeaders: { run_id: 'x-run-id' },
+  },
+  run: (scope, asked) => invoke(scope, asked),
+})
+
+/** `function.invoke` for a flow whose input has handles of secrets: they become values where the code runs. */
+export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
+  ...invokeFunction,
+  run: (scope, asked) => invoke(scope, asked, secrets),
+})
+
+/** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
+export const invokeVersion = inWorkspace({
+  ...invokeFunction,
+  input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
+  output: invokeOutput,
+  run: (scope, asked) => invoke(scope, asked),
+})
+
+interface Asked {
+  readonly id: string
+  readonly input?: unknown
+  /** The active one where absent. */
+  readonly version?: number
+}
+
+async function invoke(
+  scope: WorkspaceScope,
+  { id, input = {}, version }: Asked,
+  secrets?: LentSecrets,
+): Promise<{ run_id: string; result: unknown }> {
+  checkJson('input', input, LIMITS.functionInputBytesMax)
+  const active = await find(scope, id)
+  const invoked = { ...active, version: version ?? active.version }
+  await consumeQuota(scope, 'invocations_per_day')
+  const run_id = scope.newId('run')
+  try {
+    const lent = { input: input as Json, ...(secrets && { secrets }) }
+    return { run_id, result: await runOnce(scope, invoked, run_id, lent) }
+  } catch (error) {
+    throw error instanceof Problem ? forCaller(error, scope, run_id) : error
+  }
+}
+
+/** An anon key sees only the functions that say so; row-level security decides. */
+async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
+  const found = await scope.row<Invoked>(sql`
+    select id, name, active_version as version,
+      coalesce(config ->> 'timeout', ${DEFAULTS.timeout}) as timeout,
+      coalesce(config -> 'memory_mb', to_jsonb(${DEFAULTS.memory_mb}::integer)) as memory_mb
+    from functions where id = ${id} or name = ${id}`)
+  if (found !== undefined) return found
+  throw notFound(scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function')
+}
+
+/** A second call for the same run, such as a retried activity, waits for the first. */
+async function runOnce(
+  scope: WorkspaceScope,
+  invoked: Invoked,
+  runId: string,
+  given: Pick<FunctionRunInput, 'input' | 'secrets'>,
+): Promise<unknown> {
+  const { id, name, version, timeout, memory_mb } = invoked
+  const timeout_ms = durationMs(timeout)
+  const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
+  const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
+  const workflowId = await workflowsOf(scope).start({
+    type: 'functionRun',
+    queue: QUEUES.flows,
+    subject: id,
+    uuid: uuidOf(runId),
+    input: run,
+    summary: `Function ${name} v${version}`,
+    attributes: { FlowId: id, FlowVersion: String(version) },
+    timeoutMs,
+  })
+  return workflowsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
+}
+
+/** Anon callers see the id of the run, and neither its output nor where it failed. */
+function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
+  const { code, detail, members } = problem
+  return new Problem(code, {
+    ...(detail !== undefined && { detail }),
+    members: { ...(scope.actor.role !== 'anon' && members), run_id: runId },
+    headers: { 'x-run-id': runId },
+    cause: problem.cause,
+  })
+}
+
+/** The code of a version, for the activity that runs it. */
+export async function compiledVersion(
+  scope: WorkspaceScope,
+  functionId: string,
+  version: number,
+): Promise<string | undefined> {
+  const row = await scope.row<{ compiled: string }>(
+    sql`select compiled from function_versions where function_id = ${functionId} and version = ${version}`,
+  )
+  return row?.compiled
+}

@@ -1,0 +1,103 @@
+/** Compiles TypeScript to JavaScript with esbuild, each time in a process of its own, which a source may crash. */
+
+import { execFile } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { LIMITS } from '../../../core/limits.ts'
+import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
+
+/** `line` and `column` count from 1. */
+export interface Fault {
+  readonly message: string
+  readonly line: number
+  readonly column: number
+}
+
+export type Compiled =
+  | { readonly code: string; readonly faults?: never }
+  | { readonly faults: readonly Fault[] }
+
+/**
+ * Never `--bundle`: without it esbuild opens no file. With it, and whatever is external, `import('./etc' + x)` becomes a
+ * list of the host's files, and a `sourceMappingURL` is read. Every import stays one, for the sandbox to judge.
+ */
+const ARGUMENTS = [
+  ...['--format=esm', '--platform=neutral', '--target=es2024', '--tsconfig-raw={}'],
+  ...['--loader=ts', '--sourcefile=function.ts', '--sourcemap=inline', '--sources-content=false'],
+  // Indentation would make a deeply nested source grow with its square.
+  ...['--minify-whitespace', '--charset=utf8'],
+  ...['--log-level=error', `--log-limit=${LIMITS.faultsShownMax}`, '--color=false'],
+]
+const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
+/** The last statement of an esbuild module is its exports. */
+const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
+
+/** Each holder has one compilation at a time, and all together few: many at once would only be late, and all at fault. */
+const OWN = new KeyedSemaphore(1, LIMITS.functionQueueMs)
+const ALL = new KeyedSemaphore(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
+const BUSY = 'Other functions are being compiled.'
+
+/**
+ * @param holder whose compilation it is
+ * @returns the code with a source map inside, or what is wrong with the source
+ * @throws Problem `overloaded` where it had no turn in time
+ */
+export async function compileFunction(source: string, holder: string): Promise<Compiled> {
+  const leaveOwn = await OWN.acquire(holder, BUSY)
+  try {
+    const leaveAll = await ALL.acquire('all', BUSY)
+    return await compiled(source).finally(leaveAll)
+  } finally {
+    leaveOwn()
+  }
+}
+
+async function compiled(source: string): Promise<Compiled> {
+  const { out, err, died } = await esbuild(source)
+  if (died) {
+    const [first] = faultsOf(err)
+    return refused(first ?? { message: 'It is nested too deeply, or too large.', line: 1, column: 1 })
+  }
+  const module = out.replace(/\/\/# sourceMappingURL=.*\s*$/, '')
+  if (DEFAULT.test(module)) return { code: out }
+  return refused(
+    { message: 'It has no default export: that is the function to call.', line: 1, column: 1 },
+    err,
+  )
+}
+
+function refused(fault: Fault, err = ''): Compiled {
+  const faults = faultsOf(err)
+  return { faults: faults.length > 0 ? faults : [fault] }
+}
+
+function faultsOf(err: string): Fault[] {
+  return [...err.matchAll(FAULT)].map(([, message = '', line, column]) => ({
+    message,
+    line: Number(line),
+    column: Number(column) + 1,
+  }))
+}
+
+function esbuild(source: string): Promise<{ out: string; err: string; died: boolean }> {
+  const program = createRequire(import.meta.url).resolve('esbuild/bin/esbuild')
+  return new Promise((done, reject) => {
+    const child = execFile(
+      program,
+      ARGUMENTS,
+      {
+        cwd: '/',
+        env: { PATH: process.env['PATH'] ?? '' },
+        timeout: LIMITS.functionCompileMs,
+        killSignal: 'SIGKILL',
+        maxBuffer: LIMITS.functionCompiledBytesMax,
+      },
+      (error, out, err) => {
+        const missing = error?.code === 'ENOENT' || error?.code === 'EACCES'
+        if (missing) reject(error)
+        else done({ out, err, died: error !== null })
+      },
+    )
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(source)
+  })
+}

@@ -1,0 +1,180 @@
+/** Isolates a function's process by the operating system: a user id of its own, and namespaces by bwrap or unshare. */
+
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { accessSync, constants, existsSync, lstatSync, readlinkSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { LIMITS } from '../../../core/limits.ts'
+
+type Sandbox = 'bwrap' | 'unshare'
+
+export interface Layers {
+  /** True if each process runs as a user of its own, which takes root. */
+  readonly ownUser: boolean
+  /** The program that makes namespaces, and its path. */
+  readonly sandbox: { readonly name: Sandbox; readonly path: string } | undefined
+}
+
+/** How to start a program inside the layers. */
+export interface Start {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly user: { readonly uid?: number; readonly gid?: number }
+}
+
+/** The range that systemd reserves for users that exist while a service runs (DynamicUser): no file belongs to them. */
+const USERS = { first: 61_184, count: 4_336 }
+let nextUser = randomInt(USERS.count)
+
+/**
+ * No core dumps; an end by itself should its watcher die while it computes; after the platform when processors are
+ * short, since what watches it must not wait for it.
+ */
+const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec nice -n 5 "$0" "$@"`
+/** Besides, few threads. `-p` is dash's and busybox's word for it, `-u` bash's. Counted for each user and namespace.
+ * In a sandbox there is no /dev/null. */
+const FEW_THREADS = `ulimit -p ${LIMITS.functionThreadsMax} 2>&- || ulimit -u ${LIMITS.functionThreadsMax}; ${BOUNDED}`
+
+/** All that the sandbox has of the host's files: what a program needs to be loaded. Nothing in them is a secret. */
+const LIBRARIES = ['/usr/lib', '/usr/lib64', '/usr/bin', '/lib', '/lib64', '/bin']
+const INSIDE = '/program'
+
+export class Isolation {
+  readonly layers: Layers
+
+  constructor(layers: Layers) {
+    this.layers = layers
+  }
+
+  /** True if the process that is started is a parent of the program, and not the program itself. */
+  get isWrapped(): boolean {
+    return this.layers.sandbox !== undefined
+  }
+
+  /** The command that runs a program in all layers, bounded in processor time, and in threads if they can be counted. */
+  start(program: string, args: readonly string[]): Start {
+    const { ownUser, sandbox } = this.layers
+    const id = USERS.first + (nextUser++ % USERS.count)
+    const user = ownUser ? { uid: id, gid: id } : {}
+    const bounded = (path: string) => [
+      ...['/bin/sh', '-c', ownUser || sandbox !== undefined ? FEW_THREADS : BOUNDED],
+      ...[path, ...args],
+    ]
+    if (sandbox?.name === 'bwrap')
+      return {
+        command: sandbox.path,
+        args: [...BWRAP, ...hostFiles(program), '--', ...bounded(INSIDE)],
+        user,
+      }
+    if (sandbox?.name === 'unshare')
+      return { command: sandbox.path, args: [...UNSHARE, '--', ...bounded(program)], user }
+    const [command = '', ...rest] = bounded(program)
+    return { command, args: rest, user }
+  }
+}
+
+const BWRAP = [
+  ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts'],
+  ...['--die-with-parent', '--as-pid-1', '--cap-drop', 'ALL'],
+]
+const UNSHARE = ['--user', '--net', '--ipc', '--uts', '--pid', '--fork', '--kill-child']
+
+/** Read-only binds of libraries and the program; a /proc of the sandbox alone; no /dev and no folder that can be written to. */
+function hostFiles(program: string): string[] {
+  const shared = LIBRARIES.filter((path) => existsSync(path)).flatMap((path) =>
+    lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path],
+  )
+  // Deno's modules of Node ask the sandbox's own /proc for their program, and end the process if there is none.
+  const own = ['--ro-bind', program, INSIDE, '--proc', '/proc']
+  return [...shared, ...own, '--remount-ro', '/', '--chdir', '/']
+}
+
+/**
+ * Tries which layers work here: the more of them first, each by a start of the program in them. Takes some 20 ms.
+ * @param program the path of Deno
+ * @param path a list of folders as in PATH, where bwrap and unshare are looked for
+ */
+export async function findIsolation(program: string, path = process.env['PATH'] ?? ''): Promise<Isolation> {
+  const found = (['bwrap', 'unshare'] as const).flatMap((name) => {
+    const at = onPath(name, path)
+    return at === undefined ? [] : [{ name, path: at }]
+  })
+  // Memory is watched by the child of the sandbox, so it must be possible to find it.
+  const sandboxes = existsSync(childrenOf(process.pid)) ? [...found, undefined] : [undefined]
+  const users = process.getuid?.() === 0 ? [true, false] : [false]
+  for (const ownUser of users)
+    for (const sandbox of sandboxes) {
+      const isolation = new Isolation({ ownUser, sandbox })
+      if (await runs(isolation, program)) return isolation
+    }
+  // The program does not run even alone; starting it reports why.
+  return new Isolation({ ownUser: false, sandbox: undefined })
+}
+
+/** Layers as people read them. */
+export interface Described {
+  readonly active: readonly string[]
+  /** Each with how to get it. */
+  readonly missing: readonly string[]
+}
+
+const HIDES = {
+  bwrap: 'bwrap (no network, no files of the host, no other processes)',
+  unshare: 'unshare (no network, no signals to other processes)',
+}
+const NAMESPACES =
+  'install bubblewrap, and let users make namespaces (user.max_user_namespaces, AppArmor; in a container its seccomp profile)'
+
+export function describeLayers({ ownUser, sandbox }: Layers): Described {
+  const active = ['deno permissions', ownUser && 'a user of its own', sandbox && HIDES[sandbox.name]]
+  const missing = [
+    !ownUser && 'a user of its own: run the worker as root, in a container with CAP_SETUID and CAP_SETGID',
+    sandbox?.name !== 'bwrap' && `bwrap: ${NAMESPACES}`,
+  ]
+  const texts = (all: readonly (string | false | undefined)[]) =>
+    all.filter((text) => typeof text === 'string')
+  return { active: texts(active), missing: texts(missing) }
+}
+
+function onPath(name: string, path: string): string | undefined {
+  const paths = path.split(delimiter).map((folder) => join(folder, name))
+  return paths.find((file) => {
+    try {
+      accessSync(file, constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+/** True if the program says anything when it is started so. */
+function runs(isolation: Isolation, program: string): Promise<boolean> {
+  const { command, args, user } = isolation.start(program, ['--version'])
+  const child = spawn(command, args, {
+    ...{ ...user, cwd: '/', env: {}, detached: true },
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: LIMITS.functionProbeMs,
+    killSignal: 'SIGKILL',
+  })
+  return new Promise((done) => {
+    const end = (answer: boolean) => {
+      killGroup(child.pid)
+      done(answer)
+    }
+    child.once('error', () => end(false)).once('close', () => end(false))
+    child.stdout.once('data', () => end(true))
+  })
+}
+
+/** Ends all processes of a group that was started `detached`. */
+export function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It is gone.
+  }
+}
+
+export const childrenOf = (pid: number): string => `/proc/${pid}/task/${pid}/children`

@@ -1,0 +1,262 @@
+/** Accounts of people: invited by an admin, reset by a higher role, disabled or deleted at any time. */
+
+import Type, { type Static } from 'typebox'
+import { issuerAdminOf } from '../../access/capabilities.ts'
+import {
+  Holder,
+  HolderRole,
+  Id,
+  Input,
+  Name,
+  OptionalTime,
+  onStructure,
+  Ref,
+  Time,
+} from '../../access/operation-builders.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS, outranks, type Role } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { HIDDEN } from '../../core/visible-text.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { resolveAssignment } from './assignment.ts'
+
+export const Account = Type.Object({
+  id: Id('acct'),
+  tenant_id: Type.Union([Id('ten'), Type.Null()], { description: 'null: an operator.' }),
+  workspace_id: Type.Union([Id('ws'), Type.Null()]),
+  role: HolderRole,
+  email: Type.String(),
+  name: Type.String(),
+  status: Type.Union(
+    ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
+    { description: '`reset`: its password was ended, and the link for the next one is not taken up yet.' },
+  ),
+  invited_until: OptionalTime,
+  reset_at: OptionalTime,
+  confirmed_by: Type.Array(Type.String(), {
+    description:
+      'Subjects that have confirmed since the reset that the account is its person’s: then it decides approvals that were asked for before.',
+  }),
+  created_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+  last_login_at: OptionalTime,
+})
+type Account = Static<typeof Account>
+
+const Invited = Type.Interface([Account], {
+  invitation_url: Type.String({ description: 'Shown once: there the person sets a password.' }),
+})
+
+const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
+const Reset = Type.Interface([Account], {
+  reset_url: Type.String({ description: 'Shown once: there the person sets another password.' }),
+})
+
+const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
+  case when disabled_at is not null then 'disabled' when accepted then 'active'
+    when accepted_at is not null then 'reset' else 'invited' end as status,
+  invited_until, reset_at, confirmed_by, created_by, created_at, updated_at, last_login_at`
+
+const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
+
+/** The last link counts. Of an account that was accepted it ends the password (tenon.keep_account). */
+const link = (id: string, digest: Buffer, accepted: boolean) => sql`
+  update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
+  where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
+
+export const createAccount = onStructure({
+  name: 'account.create',
+  summary: 'Invite a person; the invitation is in this answer only',
+  roles: ADMINS,
+  input: Input({
+    ...Holder,
+    role: HolderRole,
+    email: Type.String({ pattern: EMAIL_PATTERN, maxLength: 320 }),
+    name: Type.Optional(Name),
+  }),
+  output: Invited,
+  http: {
+    method: 'POST',
+    path: '/v1/accounts',
+    body: '*',
+    status: () => 201,
+    location: ({ id }) => `/v1/accounts/${id}`,
+  },
+  run: async (scope, { role, email: given, name = '', ...named }) => {
+    const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
+    const { url, digest } = issuerAdminOf(scope).invite()
+    const email = given.toLowerCase()
+    const id = scope.newId('acct')
+    const insert = sql`
+      insert into accounts
+        (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by)
+      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest}, ${UNTIL},
+        ${scope.actor.subject})
+      on conflict (id) do nothing`
+    const [, [made] = []] = await scope.batch(insert, link(id, digest, false)).catch((error: unknown) => {
+      if (violated(error) !== 'accounts_email') throw error
+      throw new Problem('conflict', { detail: `There is an account of ${email} already.` })
+    })
+    if (made === undefined) throw new TypeError('an insert gave no row')
+    return { ...(made as unknown as Account), invitation_url: url }
+  },
+})
+
+export const getAccount = onStructure({
+  name: 'account.get',
+  summary: 'Read an account',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Account,
+  http: { method: 'GET', path: '/v1/accounts/{id}' },
+  run: (scope, { id }) => find(scope, id),
+})
+
+export const listAccounts = onStructure({
+  name: 'account.list',
+  summary: 'List accounts',
+  roles: ADMINS,
+  input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: PageOf(Account),
+  http: { method: 'GET', path: '/v1/accounts' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const tenantId = input.tenant_id ?? null
+    return pageFrom(
+      input,
+      await scope.rows<Account>(sql`
+        select ${COLUMNS} from accounts
+        where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
+        order by id limit ${limit}`),
+    )
+  },
+})
+
+export const updateAccount = onStructure({
+  name: 'account.update',
+  summary: 'Rename, disable or enable an account; disabled, it is signed out everywhere within 5 s',
+  roles: ADMINS,
+  input: Input({
+    id: Ref('account'),
+    name: Type.Optional(Name),
+    disabled: Type.Optional(Type.Boolean()),
+  }),
+  output: Account,
+  http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
+  run: async (scope, { id, name, disabled }) => {
+    const account = await scope.row<Account>(sql`
+      update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
+        disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
+          when false then null else disabled_at end
+      where id = ${id} returning ${COLUMNS}`)
+    if (account === undefined) throw notFound('account')
+    return account
+  },
+})
+
+export const inviteAccount = onStructure({
+  name: 'account.invite',
+  summary: 'Invite a person again who has not accepted yet; the invitation before is void',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Invited,
+  http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
+  run: async (scope, { id }) => {
+    const { url, digest } = issuerAdminOf(scope).invite()
+    const account = await scope.row<Account>(link(id, digest, false))
+    if (account === undefined) throw await notInvited(scope, id)
+    return { ...account, invitation_url: url }
+  },
+})
+
+async function notInvited(scope: AdminScope, id: string): Promise<Problem> {
+  const { status } = await find(scope, id)
+  if (status === 'disabled') return disabled()
+  const detail = `The account was accepted already, and its password is its person's. If it is lost, reset the account: POST /v1/accounts/${id}/reset, with a role above its own.`
+  return new Problem('state_conflict', { detail })
+}
+
+const disabled = () =>
+  new Problem('state_conflict', { detail: 'The account is disabled: enable it first (PATCH).' })
+
+/** @throws Problem `not_found` */
+async function find(scope: AdminScope, id: string): Promise<Account> {
+  const account = await scope.row<Account>(sql`select ${COLUMNS} from accounts where id = ${id}`)
+  if (account === undefined) throw notFound('account')
+  return account
+}
+
+/** @throws Problem `forbidden` where the caller is not strictly above the account */
+function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
+  const { actor } = scope
+  if (actor.subject === id)
+    throw new Problem('forbidden', {
+      detail: `You change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
+    })
+  if (outranks(actor.role, role as Role)) return
+  const detail = `Only a role above ${role} may do this to the account, and you act as ${actor.role}.`
+  throw new Problem('forbidden', { detail })
+}
+
+export const resetAccount = onStructure({
+  name: 'account.reset',
+  summary:
+    'End the password of an accepted account, with its sessions and tokens; the link for another one is in this answer only',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Reset,
+  http: { method: 'POST', path: '/v1/accounts/{id}/reset', body: '*' },
+  run: async (scope, { id }) => {
+    const before = await find(scope, id)
+    refuseUnlessAbove(scope, before)
+    const { url, digest } = issuerAdminOf(scope).invite()
+    const account = await scope.row<Account>(link(id, digest, true))
+    if (account === undefined) throw before.status === 'disabled' ? disabled() : notAccepted(id)
+    issuerAdminOf(scope).forgetAccount(id)
+    return { ...account, reset_url: url }
+  },
+})
+
+function notAccepted(id: string): Problem {
+  const detail = `The account was never accepted: invite the person again, POST /v1/accounts/${id}/invite.`
+  return new Problem('state_conflict', { detail })
+}
+
+export const confirmAccount = onStructure({
+  name: 'account.confirm',
+  summary:
+    'Confirm that an account is its person’s after a reset: it decides approvals again that were asked for before, but those of executions that you have started',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Account,
+  http: { method: 'POST', path: '/v1/accounts/{id}/confirm', body: '*' },
+  run: async (scope, { id }) => {
+    refuseUnlessAbove(scope, await find(scope, id))
+    const { subject } = scope.actor
+    const account = await scope.row<Account>(sql`
+      update accounts set updated_at = now(), confirmed_by =
+        case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
+      where id = ${id} and accepted and reset_at is not null returning ${COLUMNS}`)
+    if (account !== undefined) return account
+    const detail = 'There is nothing to confirm: the account was not reset, or has no password yet.'
+    throw new Problem('state_conflict', { detail })
+  },
+})
+
+export const deleteAccount = onStructure({
+  name: 'account.delete',
+  summary: 'Delete an account; its tokens end within 5 s',
+  roles: ADMINS,
+  input: Input({ id: Ref('account') }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/accounts/{id}' },
+  run: async (scope, { id }) => {
+    const gone = await scope.row<{ id: string }>(sql`delete from accounts where id = ${id} returning id`)
+    if (gone === undefined) throw notFound('account')
+    return { id: gone.id, deleted: true as const }
+  },
+})

@@ -1,0 +1,82 @@
+/** Resolves the tenant and workspace that a person or a machine with a role is assigned to. */
+
+import type { AdminScope } from '../../access/scope.ts'
+import type { Role } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { findInactiveReason, requireActiveTenant } from '../tenants/tenants.ts'
+
+interface Named {
+  readonly tenant_id?: string
+  readonly workspace_id?: string
+}
+
+export interface Place {
+  readonly tenantId: string | null
+  readonly workspaceId: string | null
+}
+
+/**
+ * Where a holder of the role is put, of what the caller named; her own tenant where she named none. Row-level security
+ * has the last word.
+ * @throws Problem `validation_failed` where the role needs more, or less, than was named; `forbidden` where it is
+ *   above the caller's; `not_found` for what is not hers; `tenant_suspended`, `workspace_suspended`, `state_conflict`
+ */
+export async function resolveAssignment(scope: AdminScope, role: Role, named: Named): Promise<Place> {
+  if (role === 'operator') {
+    refuseNamed(role, named, ['tenant_id', 'workspace_id'])
+    if (scope.actor.role !== 'operator') throw above(role)
+    return { tenantId: null, workspaceId: null }
+  }
+  if (role === 'tenant_admin') {
+    refuseNamed(role, named, ['workspace_id'])
+    if (scope.actor.role === 'workspace_admin') throw above(role)
+    return { tenantId: await tenantOf(scope, named.tenant_id), workspaceId: null }
+  }
+  if (named.workspace_id === undefined) throw missing('workspace_id', role)
+  return workspaceOf(scope, named.workspace_id, named.tenant_id)
+}
+
+/**
+ * Where a client without a role is put: as far as the caller names, and no further than she reaches.
+ * @throws Problem as {@link resolveAssignment}
+ */
+export async function resolveNamedAssignment(scope: AdminScope, named: Named): Promise<Place> {
+  if (named.workspace_id !== undefined) return workspaceOf(scope, named.workspace_id, named.tenant_id)
+  if (scope.actor.role === 'workspace_admin') throw missing('workspace_id', scope.actor.role)
+  if (scope.tenantId === undefined && named.tenant_id === undefined)
+    return { tenantId: null, workspaceId: null }
+  return { tenantId: await tenantOf(scope, named.tenant_id), workspaceId: null }
+}
+
+async function tenantOf(scope: AdminScope, named: string | undefined): Promise<string> {
+  const id = named ?? scope.tenantId
+  if (id === undefined) throw missing('tenant_id', scope.actor.role)
+  await requireActiveTenant(scope, id)
+  return id
+}
+
+async function workspaceOf(scope: AdminScope, id: string, tenantId: string | undefined): Promise<Place> {
+  const row = await scope.row<Place>(sql`
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces
+    where id = ${id} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
+  if (row === undefined) throw notFound('workspace')
+  const inactive = await findInactiveReason(scope, id)
+  if (inactive !== undefined) throw inactive
+  return row
+}
+
+function refuseNamed(role: Role, named: Named, names: readonly (keyof Named)[]): void {
+  const excess = names.find((name) => named[name] !== undefined)
+  if (excess !== undefined) throw fault(excess, `A holder of the role ${role} has none.`)
+}
+
+const missing = (name: keyof Named, role: Role) => fault(name, `The role ${role} needs one.`)
+
+function fault(name: keyof Named, detail: string): Problem {
+  const errors = [{ in: 'body', name, pointer: `/${name}`, detail }] as const
+  return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
+}
+
+const above = (role: Role) =>
+  new Problem('forbidden', { detail: `The role ${role} is above yours: nobody can give it away.` })

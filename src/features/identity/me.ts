@@ -1,0 +1,48 @@
+/** Shows the caller as the platform sees it: subject, roles, scopes, tenant. */
+
+import Type from 'typebox'
+import { aboutCaller, Id, Input, OptionalTime } from '../../access/operation-builders.ts'
+import { domainOf, EVERYBODY } from '../../core/policy.ts'
+
+const Me = Type.Object({
+  subject: Type.String({ description: 'Id of the key, or the subject of the token.' }),
+  kind: Type.Enum(['api_key', 'token', 'gateway']),
+  roles: Type.Array(Type.Enum([...EVERYBODY])),
+  domains: Type.Array(Type.Enum(['structural_admin', 'data_access']), {
+    description: 'Of which routes it may call some.',
+  }),
+  tenant_id: Type.Union([Id('ten'), Type.Null()]),
+  workspace_id: Type.Union([Id('ws'), Type.Null()]),
+  key: Type.Union([
+    Type.Object({
+      id: Id('key'),
+      kind: Type.Enum(['anon', 'service']),
+      last4: Type.String(),
+      expires_at: OptionalTime,
+    }),
+    Type.Null(),
+  ]),
+  scopes: Type.Array(Type.String(), { description: 'What narrows its roles; empty where nothing does.' }),
+})
+
+export const getMe = aboutCaller({
+  name: 'me.get',
+  summary: 'Read who you are here, and which routes are open to you',
+  roles: EVERYBODY,
+  input: Input({}),
+  output: Me,
+  http: { method: 'GET', path: '/v1/me' },
+  run: async ({ principal }) => {
+    const { subject, kind, roles, tenantId, workspaceId, key, scopes } = principal
+    return {
+      subject,
+      kind,
+      roles: [...roles],
+      domains: [...new Set(roles.map(domainOf))],
+      tenant_id: tenantId ?? null,
+      workspace_id: workspaceId ?? null,
+      key: key === undefined ? null : { ...key },
+      scopes: [...(scopes ?? [])].sort(),
+    }
+  },
+})

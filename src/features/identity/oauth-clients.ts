@@ -1,0 +1,201 @@
+/** OAuth clients: machines that act for themselves, and public ones through which people sign in. */
+
+import { hash, randomBytes } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { issuerAdminOf } from '../../access/capabilities.ts'
+import {
+  Holder,
+  HolderRole,
+  Id,
+  Input,
+  Name,
+  OptionalTime,
+  onStructure,
+  Ref,
+  Time,
+} from '../../access/operation-builders.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS, OPERATORS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { isRedirectUri } from '../../core/redirect-uri.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { resolveAssignment, resolveNamedAssignment } from './assignment.ts'
+
+const SECRET_BYTES = 32
+
+const Kind = Type.Union([Type.Literal('machine'), Type.Literal('public')])
+const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
+  maxItems: LIMITS.redirectUrisMax,
+  uniqueItems: true,
+  description: 'https, or http of a loopback address, whose port may then be any.',
+})
+
+const OAuthClient = Type.Object({
+  client_id: Id('client'),
+  kind: Kind,
+  name: Type.String(),
+  role: Type.Union([HolderRole, Type.Null()], { description: 'Of a machine; people have their own.' }),
+  tenant_id: Type.Union([Id('ten'), Type.Null()], { description: 'null: of all tenants.' }),
+  workspace_id: Type.Union([Id('ws'), Type.Null()]),
+  redirect_uris: RedirectUris,
+  registered: Type.Boolean({ description: 'It came by itself, for hosted MCP servers alone.' }),
+  created_by: Type.String(),
+  created_at: Time,
+  rotated_at: OptionalTime,
+})
+type OAuthClient = Static<typeof OAuthClient>
+
+const WithSecret = Type.Interface([OAuthClient], {
+  client_secret: Type.Optional(Type.String({ description: 'Of a machine. Shown once.' })),
+})
+
+const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, redirect_uris, registered,
+  created_by, created_at, rotated_at`
+
+export const createOAuthClient = onStructure({
+  name: 'oauth_client.create',
+  summary: 'Create an OAuth client; the secret of a machine is in this answer only',
+  roles: ADMINS,
+  input: Input({
+    ...Holder,
+    kind: Kind,
+    name: Name,
+    role: Type.Optional(HolderRole),
+    redirect_uris: Type.Optional(RedirectUris),
+  }),
+  output: WithSecret,
+  http: {
+    method: 'POST',
+    path: '/v1/oauth-clients',
+    body: '*',
+    status: () => 201,
+    location: ({ client_id }) => `/v1/oauth-clients/${client_id}`,
+  },
+  run: async (scope, { kind, name, role, redirect_uris: redirectUris = [], ...named }) => {
+    refuseUnfit(kind, role, redirectUris)
+    const place =
+      role === undefined
+        ? await resolveNamedAssignment(scope, named)
+        : await resolveAssignment(scope, role, named)
+    const secret = kind === 'machine' ? newSecret() : undefined
+    const id = scope.newId('client')
+    const digest = secret?.digest ?? null
+    const insert = sql`
+      insert into oauth_clients
+        (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by)
+      values (${id}, ${place.tenantId}, ${place.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${digest},
+        ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
+      on conflict (id) do nothing`
+    // Of several attempts at one request the last secret counts: it is the one that was shown.
+    const keep = sql`update oauth_clients set secret_hash = ${digest} where id = ${id} returning ${COLUMNS}`
+    const [, [made] = []] = await scope.batch(insert, keep)
+    if (made === undefined) throw new TypeError('an insert gave no row')
+    return {
+      ...(made as unknown as OAuthClient),
+      ...(secret !== undefined && { client_secret: secret.text }),
+    }
+  },
+})
+
+export const getOAuthClient = onStructure({
+  name: 'oauth_client.get',
+  summary: 'Read an OAuth client',
+  roles: ADMINS,
+  input: Input({ id: Ref('client') }),
+  output: OAuthClient,
+  http: { method: 'GET', path: '/v1/oauth-clients/{id}' },
+  run: async (scope, { id }) => {
+    const client = await scope.row<OAuthClient>(sql`select ${COLUMNS} from oauth_clients where id = ${id}`)
+    if (client === undefined) throw notFound('client')
+    return client
+  },
+})
+
+export const listOAuthClients = onStructure({
+  name: 'oauth_client.list',
+  summary: 'List OAuth clients',
+  roles: ADMINS,
+  input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: PageOf(OAuthClient),
+  http: { method: 'GET', path: '/v1/oauth-clients' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    const tenantId = input.tenant_id ?? null
+    const rows = await scope.rows<OAuthClient>(sql`
+      select ${COLUMNS} from oauth_clients
+      where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
+      order by id limit ${limit}`)
+    return pageFrom(input, rows, ({ client_id }) => client_id)
+  },
+})
+
+export const rotateOAuthClient = onStructure({
+  name: 'oauth_client.rotate_secret',
+  summary: 'Give a machine another secret; the one before counts no more within 5 s',
+  roles: ADMINS,
+  input: Input({ id: Ref('client') }),
+  output: WithSecret,
+  http: { method: 'POST', path: '/v1/oauth-clients/{id}/rotate-secret', body: '*' },
+  run: async (scope, { id }) => {
+    const { text, digest } = newSecret()
+    const client = await scope.row<OAuthClient>(sql`
+      update oauth_clients set secret_hash = ${digest}, rotated_at = now()
+      where id = ${id} and kind = 'machine' returning ${COLUMNS}`)
+    if (client === undefined) throw notFound('machine client')
+    issuerAdminOf(scope).forgetClient(id)
+    return { ...client, client_secret: text }
+  },
+})
+
+export const deleteOAuthClient = onStructure({
+  name: 'oauth_client.delete',
+  summary: 'Delete an OAuth client; its tokens end within 5 s',
+  roles: ADMINS,
+  input: Input({ id: Ref('client') }),
+  output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/oauth-clients/{id}' },
+  run: async (scope, { id }) => {
+    const gone = await scope.row<{ id: string }>(sql`delete from oauth_clients where id = ${id} returning id`)
+    if (gone === undefined) throw notFound('client')
+    issuerAdminOf(scope).forgetClient(id)
+    return { client_id: gone.id, deleted: true as const }
+  },
+})
+
+/** 256 random bits, so nothing slower than SHA-256 is needed. */
+function newSecret(): { text: string; digest: string } {
+  const text = randomBytes(SECRET_BYTES).toString('base64url')
+  return { text, digest: hash('sha256', text) }
+}
+
+/** @throws Problem `validation_failed` */
+function refuseUnfit(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
+  if (kind === 'machine' && role === undefined) throw fault('role', 'A machine has a role.')
+  if (kind === 'machine' && uris.length > 0) throw fault('redirect_uris', 'A machine is sent nowhere.')
+  if (kind === 'public' && role !== undefined)
+    throw fault('role', 'Through a public client people act in their own role.')
+  if (kind === 'public' && uris.length === 0) throw fault('redirect_uris', 'A public client needs one.')
+  const bad = uris.find((uri) => !isRedirectUri(uri))
+  if (bad !== undefined)
+    throw fault('redirect_uris', 'Each is an https URL, or http of a loopback address; without a fragment.')
+}
+
+function fault(name: string, detail: string): Problem {
+  const errors = [{ in: 'body', name, pointer: `/${name}`, detail }] as const
+  return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
+}
+
+export const rotateIssuerKeys = onStructure({
+  name: 'issuer.rotate_keys',
+  summary: 'Sign with a new key; older ones verify until their tokens have run out, or end at once',
+  roles: OPERATORS,
+  input: Input({
+    revoke: Type.Optional(
+      Type.Boolean({ description: 'Older keys verify no more: every token of the issuer ends within 5 s.' }),
+    ),
+  }),
+  output: Type.Object({ kid: Type.String() }),
+  http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
+  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
+})

@@ -1,0 +1,163 @@
+/** Curation: which candidates become tools, under which names, texts and scopes. Still a draft. */
+
+import Type, { type Static } from 'typebox'
+import { Input, inWorkspace } from '../../access/operation-builders.ts'
+import { cutToken } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { type InputError, notFound } from '../../core/problem.ts'
+import type { Annotations } from '../../core/tool-access.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
+import { candidatesOf } from './sources/index.ts'
+import { type Candidate, hidden, refuse, type Tool } from './tool.ts'
+
+const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
+/** For companions of long tools, and what reads as if it came from the platform. */
+const RESERVED = /^(run_(status|result|cancel)|(mcp|tenon|rpc|system)([_.-].*)?)$/i
+
+const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
+const CandidateView = Type.Object({
+  candidate: Type.String(),
+  name: Type.String(),
+  title: Type.String(),
+  description: Type.String(),
+  input_schema: Schema,
+  output_schema: Type.Optional(Schema),
+  annotations: Type.Record(Type.String(), Type.Boolean()),
+  scope: Type.String(),
+  risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
+})
+
+export const listCandidates = inWorkspace({
+  name: 'mcp_candidate.list',
+  summary: 'List what could be a tool: collections, published flows, events',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, server: Server }),
+  output: Type.Object({ data: Type.Array(CandidateView) }),
+  http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
+  run: async (scope, { server }) => {
+    await findServer(scope, server)
+    const candidates = await candidatesOf(scope)
+    const data = candidates.map(({ binding: _binding, ...shown }) => shown)
+    return { data: data as unknown as Static<typeof CandidateView>[] }
+  },
+})
+
+export const curate = inWorkspace({
+  name: 'mcp_curation.replace',
+  summary: 'Replace the draft: which candidates are tools, under which names, texts and scopes',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, server: Server, tools: Tools }),
+  output: McpServer,
+  http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
+  run: async (scope, { server, tools }) => {
+    const { id } = await findServer(scope, server)
+    const candidates = await candidatesOf(scope)
+    const kept = keyed(tools, candidates)
+    drafted(kept, candidates)
+    const row = await scope.row<Static<typeof McpServer>>(sql`
+      update mcp_servers set curation = ${JSON.stringify(kept)}::jsonb, updated_at = now(),
+        state = case when state = 'created' then 'curated' else state end
+      where id = ${id} returning ${SERVER_COLUMNS}`)
+    if (row === undefined) throw notFound('MCP server')
+    return row
+  },
+})
+
+type Choices = Readonly<Record<string, Choice>>
+
+/** A candidate may be called by its name as well, where that names one alone; it is kept under what identifies it. */
+function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
+  const keyOf = (given: string): string => {
+    const named = candidates.filter(({ candidate, name }) => candidate === given || name === given)
+    const [only] = named.length === 1 ? named : []
+    return only === undefined || Object.hasOwn(choices, only.candidate) ? given : only.candidate
+  }
+  return Object.fromEntries(Object.entries(choices).map(([given, choice]) => [keyOf(given), choice]))
+}
+
+/**
+ * The tools that a curation makes of the candidates there are, ordered by name.
+ * @throws Problem `validation_failed` with every fault: unknown candidates, names, texts, weakened annotations
+ */
+export function drafted(choices: Choices, candidates: readonly Candidate[]): Tool[] {
+  const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
+  const faults: (InputError | undefined)[] = []
+  const tools: Tool[] = []
+  for (const [key, choice] of Object.entries(choices)) {
+    const candidate = known.get(key)
+    if (candidate === undefined) {
+      if (choice.enabled) faults.push(fault(key, '', 'is not a candidate'))
+      continue
+    }
+    faults.push(...faultsOf(key, choice, candidate))
+    if (choice.enabled) tools.push(toolOf(candidate, choice))
+  }
+  faults.push(...collisions(tools))
+  if (tools.length > LIMITS.mcpToolsMax)
+    faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
+  refuse(faults)
+  return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+function toolOf(candidate: Candidate, choice: Choice): Tool {
+  const { risk, ...rest } = candidate
+  const name = choice.name ?? candidate.name
+  return {
+    ...rest,
+    name,
+    title: choice.title ?? candidate.title,
+    description: choice.description ?? candidate.description,
+    annotations: { ...candidate.annotations, ...choice.annotations },
+    scope: choice.scope ?? name,
+    reads: risk === 'read',
+  }
+}
+
+function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputError | undefined)[] {
+  const name = choice.name ?? candidate.name
+  return [
+    NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
+    RESERVED.test(name) ? fault(key, '/name', 'is a reserved name') : undefined,
+    hidden(choice.title ?? '', at(key, '/title')),
+    hidden(choice.description ?? '', at(key, '/description')),
+    ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
+      weakens(candidate.annotations, hint as keyof Annotations, value)
+        ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)
+        : undefined,
+    ),
+  ]
+}
+
+/** What each hint says where the tool is to be trusted less. */
+const STRICT: Annotations = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+}
+
+const weakens = (derived: Annotations, hint: keyof Annotations, value: boolean) =>
+  value !== derived[hint] && value !== STRICT[hint]
+
+/** Names that differ in case alone are one to some clients. */
+function collisions(tools: readonly Tool[]): InputError[] {
+  const seen = new Set<string>()
+  return tools.flatMap(({ name }) => {
+    const folded = name.toLowerCase()
+    if (!seen.has(folded)) {
+      seen.add(folded)
+      return []
+    }
+    return [fault('', '', `has two tools named ${name}`)]
+  })
+}
+
+const at = (key: string, tail: string) => `/tools/${cutToken(key)}${tail}`
+
+function fault(key: string, tail: string, detail: string): InputError {
+  return { in: 'body', name: 'tools', pointer: key === '' ? '/tools' : at(key, tail), detail }
+}

@@ -1,0 +1,207 @@
+/** The manifest of a version, with its digest, and the comparison of versions: scopes that reach further, other changes. */
+
+import { LRUCache } from 'lru-cache'
+import Type, { type Static } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { canonical } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { notFound } from '../../core/problem.ts'
+import {
+  counterpartOf,
+  type Effect,
+  effectInWords,
+  effectOf,
+  isCovered,
+  scopeOf,
+} from '../../core/tool-access.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import type { McpServer } from './servers.ts'
+import { digest, type Tool } from './tool.ts'
+
+export interface Manifest {
+  readonly name: string
+  readonly description: string
+  readonly tools: readonly Tool[]
+}
+
+export const hashOf = (manifest: Manifest) => digest(canonical(manifest))
+
+/** Every scope of a manifest, and those under which nothing but reading is done (all, where there are none). */
+export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[]; baseline: string[] } {
+  const scopes = [...new Set(tools.map((tool) => scopeOf(slug, tool)))]
+  const writing = new Set(tools.filter(({ reads }) => !reads).map((tool) => scopeOf(slug, tool)))
+  const reading = scopes.filter((scope) => !writing.has(scope))
+  return { scopes, baseline: reading.length > 0 ? reading : scopes }
+}
+
+/** A published version, ready to be called. */
+export interface Published {
+  readonly version: number
+  readonly manifest: Manifest
+  /** Faults of arguments in words, or undefined where there are none. */
+  readonly faults: (tool: Tool, args: unknown) => string | undefined
+}
+
+/** Versions never change, and ids of servers are of one tenant alone: so what is kept here is never wrong. */
+const CACHE = new LRUCache<string, Published>({ max: LIMITS.mcpManifestsCachedMax })
+
+/** @throws Problem `not_found` where the version is not of this workspace */
+export async function published(
+  scope: WorkspaceScope,
+  serverId: string,
+  version: number,
+): Promise<Published> {
+  const key = `${scope.ref.tenantId}/${scope.ref.workspaceId}/${serverId}@${version}`
+  const known = CACHE.get(key)
+  if (known !== undefined) return known
+  const row = await scope.row<{ manifest: Manifest }>(
+    sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
+  )
+  if (row === undefined) throw notFound('MCP server')
+  const made = { version, manifest: row.manifest, faults: validator() }
+  CACHE.set(key, made)
+  return made
+}
+
+/** The schemas are those of own operations: no text of a tenant is compiled. */
+function validator(): Published['faults'] {
+  const compiled = new Map<string, Validator>()
+  return (tool, args) => {
+    const schema = compiled.get(tool.name) ?? Compile(tool.input_schema)
+    compiled.set(tool.name, schema)
+    if (schema.Check(args)) return undefined
+    // `boolean` is the shadow of `additionalProperties: false`.
+    const fault = schema.Errors(args).find(({ keyword }) => keyword !== 'boolean')
+    return `arguments${fault?.instancePath ?? ''} ${fault?.message ?? 'are not valid'}`.slice(0, 500)
+  }
+}
+
+const EffectName = Type.Union([Type.Literal('reads'), Type.Literal('adds'), Type.Literal('changes')])
+
+/** A scope that reaches further than it did when it was last offered. */
+export const Widened = Type.Object({
+  scope: Type.String(),
+  tools: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      title: Type.String(),
+      effect: EffectName,
+      was: Type.Union([EffectName, Type.Null()], {
+        description: 'Its effect before; null: it is new there.',
+      }),
+    }),
+  ),
+})
+export type Widened = Static<typeof Widened>
+
+export const Diff = Type.Object({
+  added: Type.Array(Type.String()),
+  removed: Type.Array(Type.String()),
+  changed: Type.Array(Type.Object({ name: Type.String(), fields: Type.Array(Type.String()) })),
+  widened: Type.Array(Widened, { description: 'What an admin has to approve.' }),
+  summary: Type.Array(Type.String(), { description: 'What matters to people who use the server, in words.' }),
+})
+type Diff = Static<typeof Diff>
+
+/**
+ * @param before the tools of the active version
+ * @param offered the tools behind each scope when it was last offered, see {@link lastOffered}
+ */
+export function compare(
+  slug: string,
+  before: readonly Tool[],
+  offered: readonly Tool[],
+  after: readonly Tool[],
+): Diff {
+  const old = new Map(before.map((tool) => [tool.name, tool]))
+  const names = new Set(after.map(({ name }) => name))
+  const reaching = furtherReaching(offered, after)
+  return {
+    added: after.map(({ name }) => name).filter((name) => !old.has(name)),
+    removed: before.map(({ name }) => name).filter((name) => !names.has(name)),
+    changed: after.flatMap((tool) => changeOf(old.get(tool.name), tool)),
+    widened: widenedScopes(slug, offered, reaching),
+    summary: [
+      ...reaching.map((tool) => sentenceOf(slug, counterpartOf(tool, offered), tool)),
+      ...after.flatMap((tool) => otherVersion(old.get(tool.name), tool)),
+    ],
+  }
+}
+
+/**
+ * The tools behind scopes as they were last offered: by the active version, or else by the newest one that was active
+ * once. A scope that was never offered has none.
+ */
+export async function lastOffered(
+  scope: WorkspaceScope,
+  { id, slug, active_version }: McpServer,
+  after: readonly Tool[],
+): Promise<readonly Tool[]> {
+  const active = active_version === null ? [] : await toolsOf(scope, id, active_version)
+  const offeredNow = new Set(active.map((tool) => tool.scope))
+  const away = new Set(after.map((tool) => tool.scope).filter((name) => !offeredNow.has(name)))
+  if (away.size === 0 || active_version === null) return active
+  const full = [...away].map((name) => scopeOf(slug, { scope: name }))
+  const rows = await scope.rows<{ scope: string; version: number }>(sql`
+    select distinct on (offered.scope) offered.scope, v.version
+    from mcp_server_versions v, jsonb_array_elements_text(v.scopes) as offered (scope)
+    where v.server_id = ${id} and (v.widened = '[]' or v.approved_at is not null)
+      and offered.scope in (select jsonb_array_elements_text(${JSON.stringify(full)}::jsonb))
+    order by offered.scope, v.version desc`)
+  const earlier = await Promise.all(
+    rows.map(async (row) =>
+      (await toolsOf(scope, id, row.version)).filter((tool) => scopeOf(slug, tool) === row.scope),
+    ),
+  )
+  return [...active, ...earlier.flat()]
+}
+
+export async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
+  return (await published(scope, id, version)).manifest.tools
+}
+
+/** Tools under a scope that was offered before, which it did not reach, or which did less. */
+function furtherReaching(offered: readonly Tool[], after: readonly Tool[]): Tool[] {
+  const known = new Set(offered.map(({ scope }) => scope))
+  return after.filter((tool) => known.has(tool.scope) && !isCovered(tool, offered))
+}
+
+function widenedScopes(slug: string, offered: readonly Tool[], reaching: readonly Tool[]): Widened[] {
+  const scopes = [...new Set(reaching.map((tool) => scopeOf(slug, tool)))]
+  return scopes.map((scope) => ({
+    scope,
+    tools: reaching
+      .filter((tool) => scopeOf(slug, tool) === scope)
+      .map((tool) => {
+        const was = counterpartOf(tool, offered)
+        const effect: Effect | null = was === undefined ? null : effectOf(was.annotations)
+        return { name: tool.name, title: tool.title, effect: effectOf(tool.annotations), was: effect }
+      }),
+  }))
+}
+
+function sentenceOf(slug: string, was: Tool | undefined, tool: Tool): string {
+  const [scope, words] = [scopeOf(slug, tool), effectInWords(tool.annotations)]
+  const named = `“${tool.title}” (${tool.name})`
+  return was === undefined
+    ? `The scope ${scope} now reaches ${named}, which ${words}.`
+    : `Under the scope ${scope}, ${named} now ${words}; before, it ${effectInWords(was.annotations)}.`
+}
+
+function changeOf(was: Tool | undefined, tool: Tool): Diff['changed'] {
+  if (was === undefined) return []
+  const keys = [...new Set([...Object.keys(was), ...Object.keys(tool)])] as (keyof Tool)[]
+  const fields = keys.filter((key) => canonical(was[key]) !== canonical(tool[key]))
+  return fields.length === 0 ? [] : [{ name: tool.name, fields }]
+}
+
+/** Tools over functions and flows run a fixed version, which publishing sets anew. */
+function otherVersion(was: Tool | undefined, tool: Tool): string[] {
+  const [before, after] = [was?.binding.fixed['version'], tool.binding.fixed['version']]
+  if (was?.candidate !== tool.candidate || before === after) return []
+  const [source, thing] = tool.candidate.split(':')
+  return [
+    `The tool ${tool.name} runs version ${after} of the ${source?.replace(/s$/, '')} ${thing}; before, it ran version ${before}.`,
+  ]
+}

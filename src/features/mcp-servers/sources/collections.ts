@@ -1,0 +1,132 @@
+/** Tools over collections: six for each one that is declared or holds a document. */
+
+import { asWorkspaceService } from '../../../access/access.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { AnyOperation } from '../../../core/operation.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import {
+  createDocument,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  queryDocuments,
+  updateDocument,
+} from '../../collections/documents-api.ts'
+import { argumentsOf, type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
+
+const DOCUMENT: JsonSchema = {
+  type: 'object',
+  properties: { id: { type: 'string' }, _version: { type: 'integer' } },
+  required: ['id', '_version'],
+}
+const PAGE: JsonSchema = {
+  type: 'object',
+  properties: { data: { type: 'array', items: { type: 'object' } }, page: { type: 'object' } },
+  required: ['data', 'page'],
+}
+const GONE: JsonSchema = {
+  type: 'object',
+  properties: { id: { type: 'string' }, deleted: { type: 'boolean' } },
+  required: ['id', 'deleted'],
+}
+
+interface Verb {
+  readonly operation: AnyOperation
+  readonly title: (collection: string) => string
+  readonly output: JsonSchema
+  readonly reads?: boolean
+  readonly destructive?: boolean
+  readonly idempotent?: boolean
+}
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  list: {
+    operation: listDocuments,
+    title: (name) => `List the documents of ${name}, oldest first`,
+    output: PAGE,
+    reads: true,
+    idempotent: true,
+  },
+  query: {
+    operation: queryDocuments,
+    title: (name) => `Query the documents of ${name} with a filter in JSON`,
+    output: PAGE,
+    reads: true,
+    idempotent: true,
+  },
+  get: {
+    operation: getDocument,
+    title: (name) => `Read a document of ${name}`,
+    output: DOCUMENT,
+    reads: true,
+    idempotent: true,
+  },
+  create: { operation: createDocument, title: (name) => `Create a document in ${name}`, output: DOCUMENT },
+  update: {
+    operation: updateDocument,
+    title: (name) => `Set the named fields of a document of ${name}; the others stay`,
+    output: DOCUMENT,
+    destructive: true,
+    idempotent: true,
+  },
+  delete: {
+    operation: deleteDocument,
+    title: (name) => `Delete a document of ${name}`,
+    output: GONE,
+    destructive: true,
+    idempotent: true,
+  },
+}
+
+export const collections: Source = {
+  name: 'collections',
+  operations: Object.values(VERBS).map(({ operation }) => operation),
+  candidates: async (scope) => {
+    const names = await collectionNames(scope)
+    return names.flatMap((name) => Object.entries(VERBS).map(([verb, how]) => candidate(name, verb, how)))
+  },
+}
+
+/** Of the undeclared ones, one step of the index a name, however many documents each has. */
+async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
+  const rows = await asWorkspaceService(scope).rows<{ collection: string }>(sql`
+    with recursive name as (
+      (select collection from documents order by collection limit 1)
+      union all
+      select (select d.collection from documents d where d.collection > name.collection order by d.collection limit 1)
+      from name where name.collection is not null
+    )
+    select collection from name where collection is not null
+    union select collection from schemas
+    order by collection limit ${LIMITS.mcpCandidateThingsMax}`)
+  return rows.map(({ collection }) => collection)
+}
+
+function candidate(collection: string, verb: string, how: Verb): Candidate {
+  const fixed = { name: collection }
+  const name = toolName(`${collection}_${verb}`)
+  const title = how.title(collection)
+  return {
+    candidate: `collections:${collection}:${verb}`,
+    name,
+    title,
+    description: `${title}.`,
+    input_schema: argumentsOf(how.operation, fixed),
+    output_schema: how.output,
+    annotations: annotationsOf(how),
+    scope: name,
+    risk: how.reads ? 'read' : 'write',
+    binding: { source: 'collections', operation: how.operation.name, fixed },
+  }
+}
+
+function annotationsOf({ reads = false, destructive = false, idempotent = false }: Verb): Annotations {
+  return {
+    readOnlyHint: reads,
+    destructiveHint: destructive,
+    idempotentHint: idempotent,
+    openWorldHint: false,
+  }
+}

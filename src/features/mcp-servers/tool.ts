@@ -1,0 +1,91 @@
+/** The shape of a tool (candidate and frozen form), its names, digests, sources, and checks of its texts. */
+
+import { createHash } from 'node:crypto'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import type { Annotations } from '../../core/tool-access.ts'
+import { hiddenIn } from '../../core/visible-text.ts'
+
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** Which operation a tool runs, and the part of its input that the tool's caller does not choose. */
+interface Binding {
+  readonly source: string
+  readonly operation: string
+  readonly fixed: Readonly<Record<string, unknown>>
+}
+
+/** Something that could be a tool. `candidate` names it in the curation: `<source>:<thing>:<verb>`. */
+export interface Candidate {
+  readonly candidate: string
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly input_schema: JsonSchema
+  readonly output_schema?: JsonSchema
+  readonly annotations: Annotations
+  /** Last part of the scope; the same as the name where the curator says nothing. */
+  readonly scope: string
+  readonly risk: 'read' | 'write'
+  readonly binding: Binding
+}
+
+/** A tool of a published version. */
+export interface Tool extends Omit<Candidate, 'risk'> {
+  readonly reads: boolean
+}
+
+/** The schema of a tool's arguments: the operation's input without what is fixed or in the form of URLs, closed. */
+export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
+  const { headers, rest } = operation.http
+  const chosen = ([name]: [string, unknown]) =>
+    !Object.hasOwn(fixed, name) && headers?.[name] !== 'prefer' && name !== rest
+  const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(chosen))
+  const required = (operation.input.required ?? []).filter((name) => Object.hasOwn(properties, name))
+  const schema = { type: 'object', properties, required, additionalProperties: false }
+  return JSON.parse(JSON.stringify(schema)) as JsonSchema
+}
+
+/** Letters that every client takes, never longer than they take: what is cut off is kept apart by a digest. */
+export function toolName(text: string): string {
+  const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
+  const max = LIMITS.mcpToolNameCharsMax
+  return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
+}
+
+/** SHA-256 of a text, hex. */
+export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** @returns a fault for the first hidden character; line breaks and tabs are none */
+export function hidden(text: string, pointer: string): InputError | undefined {
+  const detail = hiddenIn(text.replaceAll(/[\n\t]/g, ' '))
+  if (detail === undefined) return undefined
+  return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
+}
+
+/** @throws Problem `validation_failed` with the first of them, where there are any */
+export function refuse(errors: readonly (InputError | undefined)[]): void {
+  const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
+  if (found.length === 0) return
+  const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', { detail, errors: found })
+}
+
+export interface Source {
+  readonly name: string
+  /** All that its tools may run, whatever a manifest says. */
+  readonly operations: readonly AnyOperation[]
+  /** @param scope of an admin */
+  readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
+  /** Asked before each call. @throws Problem where the source is switched off */
+  readonly admit?: (scope: WorkspaceScope) => Promise<void>
+  /** The tool's result from what the operation gave; where absent, the same. */
+  readonly answer?: (output: never) => Answer
+}
+
+export interface Answer {
+  readonly output: unknown
+  readonly failed: boolean
+}

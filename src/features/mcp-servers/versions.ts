@@ -1,0 +1,199 @@
+/** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
+
+import Type, { type Static } from 'typebox'
+import { Input, inWorkspace, OptionalTime, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { canonical } from '../../core/json.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { drafted } from './curation.ts'
+import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
+import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
+import { candidatesOf } from './sources/index.ts'
+
+export const publishServer = inWorkspace({
+  name: 'mcp_version.create',
+  summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ws: Ws, server: Server }),
+  output: Type.Object({
+    version: Type.Integer(),
+    hash: Type.String({ description: 'SHA-256 of the canonical manifest.' }),
+    state: Type.Union([Type.Literal('active'), Type.Literal('needs_approval')]),
+    diff: Diff,
+    scopes: Type.Array(Type.String()),
+  }),
+  http: { method: 'POST', path: `${SERVERS}/{server}/publish`, body: '*', status: () => 201 },
+  run: async (scope, { server }) => {
+    const draft = await findServer(scope, server)
+    if (draft.state === 'suspended')
+      throw new Problem('state_conflict', { detail: 'The server is suspended.' })
+    const { name, description, curation } = draft
+    const tools = drafted(curation.tools, await candidatesOf(scope))
+    if (tools.length === 0)
+      throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
+    const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
+    const before = draft.active_version === null ? [] : await toolsOf(scope, draft.id, draft.active_version)
+    const offered = await lastOffered(scope, draft, manifest.tools)
+    const diff = compare(draft.slug, before, offered, manifest.tools)
+    const made = await store(scope, draft, manifest, diff.widened)
+    return { ...made, diff }
+  },
+})
+
+/**
+ * Version and pointer in one batch; a version that widens a scope leaves the pointer where it is.
+ * @throws Problem `conflict` if another version was published or activated since the draft was compared
+ */
+async function store(
+  scope: WorkspaceScope,
+  { id, slug, latest_version, active_version }: McpServer,
+  manifest: Manifest,
+  widened: readonly Widened[],
+) {
+  const [version, hash] = [latest_version + 1, hashOf(manifest)]
+  const { scopes, baseline } = scopesOf(slug, manifest)
+  const state = widened.length === 0 ? ('active' as const) : ('needs_approval' as const)
+  const changed = new Problem('conflict', {
+    detail: 'The server was changed by another request at the same time. Publish it again.',
+  })
+  const isUnchanged = sql`id = ${id} and latest_version = ${latest_version}
+    and active_version is not distinct from ${active_version}`
+  // The version comes first: the quota of tools says what the active version offers.
+  const [, [moved] = []] = await scope
+    .batch(
+      sql`insert into mcp_server_versions
+          (server_id, version, hash, manifest, scopes, baseline, widened, published_by)
+        select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
+          ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${scope.actor.subject}
+        from mcp_servers where ${isUnchanged} for update`,
+      sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
+          active_version = case when ${state === 'active'} then ${version} else active_version end,
+          state = case when ${state === 'active'} then 'published' else state end
+        where ${isUnchanged} returning id`,
+    )
+    .catch((error: unknown) => {
+      throw violated(error) === undefined ? error : changed
+    })
+  if (moved === undefined) throw changed
+  return { version, hash, scopes, state }
+}
+
+const Version = Type.Object({
+  version: Type.Integer(),
+  hash: Type.String(),
+  active: Type.Boolean(),
+  tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
+  published_by: Type.String(),
+  published_at: Time,
+  state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
+  widened: Type.Array(Widened, { description: 'Why it needs, or needed, approval.' }),
+  approved_by: Type.Union([Type.String(), Type.Null()]),
+  approved_at: OptionalTime,
+})
+type Version = Static<typeof Version>
+
+/** Of a version `v` that may be, or may have been, the active one. */
+const APPROVED = sql`(v.widened = '[]' or v.approved_at is not null)`
+const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_version as active,
+  jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
+  case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
+
+/** Of the tools, the list shows the names; the manifest in full is what clients get. */
+function shown(row: Version): Version {
+  return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
+}
+
+export const listServerVersions = inWorkspace({
+  name: 'mcp_version.list',
+  summary: 'List published versions of a hosted MCP server, oldest first',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input({ ...PageInput, ws: Ws, server: Server }),
+  output: PageOf(Version),
+  http: { method: 'GET', path: `${SERVERS}/{server}/versions` },
+  run: async (scope, input) => {
+    const { id } = await findServer(scope, input.server)
+    const { after, limit } = pageBounds(input)
+    if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
+    const rows = await scope.rows<Version>(sql`
+      select ${COLUMNS} from mcp_server_versions v
+        join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
+      where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
+    const page = pageFrom(input, rows, ({ version }) => version)
+    return { ...page, data: page.data.map(shown) }
+  },
+})
+
+const OneVersion = {
+  ws: Ws,
+  server: Server,
+  version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
+}
+
+export const activateServerVersion = inWorkspace({
+  name: 'mcp_version.activate',
+  summary: 'Make a published version the active one: also the way back',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input(OneVersion),
+  output: Version,
+  http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/activate`, body: '*' },
+  run: async (scope, { server, version }) => {
+    const { id } = await findServer(scope, server)
+    const statement = sql`
+      update mcp_servers s set ${pointingTo(version)} from mcp_server_versions v
+      where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
+    const refusal = `Version ${version} widens what was consented to: an admin has to approve it first.`
+    return pointed(scope, { id, version }, statement, refusal)
+  },
+})
+
+export const approveServerVersion = inWorkspace({
+  name: 'mcp_version.approve',
+  summary:
+    'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',
+  roles: ADMINS,
+  stability: 'preview',
+  input: Input(OneVersion),
+  output: Version,
+  http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },
+  run: async (scope, { server, version }) => {
+    const { id } = await findServer(scope, server)
+    const statement = sql`
+      with approved as (
+        update mcp_server_versions v set approved_by = ${scope.actor.subject}, approved_at = now()
+        where v.server_id = ${id} and v.version = ${version} and not ${APPROVED} returning v.version
+      )
+      update mcp_servers s set ${pointingTo(version)} from approved where s.id = ${id} returning s.id`
+    return pointed(scope, { id, version }, statement, `Version ${version} needs no approval.`)
+  },
+})
+
+const pointingTo = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
+  state = case when s.state = 'suspended' then s.state else 'published' end`
+
+/**
+ * Moves the pointer of a server by a statement that returns a row if it may.
+ * @throws Problem `not_found`; `state_conflict` with the refusal if the statement moved nothing
+ */
+async function pointed(
+  scope: WorkspaceScope,
+  { id, version }: { readonly id: string; readonly version: number },
+  statement: Sql,
+  refusal: string,
+): Promise<Version> {
+  const [[moved] = [], [row] = []] = await scope.batch(
+    statement,
+    sql`select ${COLUMNS} from mcp_server_versions v
+        join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
+      where v.server_id = ${id} and v.version = ${version}`,
+  )
+  if (row === undefined) throw notFound('version')
+  if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
+  return shown(row as unknown as Version)
+}

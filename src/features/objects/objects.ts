@@ -1,0 +1,162 @@
+/** Objects: binary streams in the workspace's bucket; problems have S3's own names. */
+
+import Type from 'typebox'
+import { requirePublic } from '../../access/anon-settings.ts'
+import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { type ByteReply, Bytes } from '../../core/bytes.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { checkBucket } from '../../core/object-key.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
+import { READERS, WRITERS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import { objectsOf } from './workspace-objects.ts'
+
+// Names are checked in `run`, since the answer has S3's code for them.
+const Bucket = Type.String({ maxLength: 200, description: 'Name of a bucket.' })
+const Key = Type.String({
+  maxLength: 4_096,
+  description: 'All that is left of the path, percent-decoded once; at most 1,024 bytes of UTF-8.',
+})
+const Header = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 1_000, pattern: '^[\\u0020-\\u007e]*$', description }))
+const IfMatch = Header('An ETag that the object must have.')
+const IfNoneMatch = Header('An ETag that the object must not have; `*`: there must be no object.')
+
+/** The output of GET and HEAD: a stream of any type. */
+const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
+const PATH = '/v1/objects/{bucket}/{key*}'
+
+export const putObject = inWorkspace({
+  name: 'object.put',
+  summary: 'Store an object',
+  roles: WRITERS,
+  input: Input({
+    bucket: Bucket,
+    key: Key,
+    content: Bytes(`At most ${LIMITS.objectBytesMax} bytes.`),
+    content_type: Header('Media type; `application/octet-stream` where absent.'),
+    if_match: IfMatch,
+    if_none_match: IfNoneMatch,
+  }),
+  output: Type.Object({
+    bucket: Type.String(),
+    key: Type.String(),
+    size: Type.Integer({ description: 'Bytes.' }),
+    etag: Type.String(),
+    created: Type.Boolean({ description: 'Whether there was no such object before.' }),
+  }),
+  http: {
+    method: 'PUT',
+    path: PATH,
+    body: 'content',
+    takes: 'bytes',
+    headers: { content_type: 'content-type', if_match: 'if-match', if_none_match: 'if-none-match' },
+    status: ({ created }) => (created === false ? 200 : 201),
+    also: [200],
+    etag: ({ etag }) => etag,
+  },
+  run: async (scope, { bucket, key, content, content_type: type, ...conditions }) => {
+    const options = { ...conditions, type: type || 'application/octet-stream' }
+    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
+    return { bucket, key, ...stored }
+  },
+})
+
+export const headObject = inWorkspace({
+  name: 'object.head',
+  summary: 'Read what is known of an object, without its content',
+  roles: READERS,
+  input: Input({ bucket: Bucket, key: Key, if_match: IfMatch, if_none_match: IfNoneMatch }),
+  output: Content,
+  http: {
+    method: 'HEAD',
+    path: PATH,
+    headers: { if_match: 'if-match', if_none_match: 'if-none-match' },
+    reply: 'bytes',
+  },
+  run: async (scope, { bucket, key, ...conditions }) => {
+    await requirePublic(scope, key)
+    return objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions)
+  },
+})
+
+export const getObject = inWorkspace({
+  name: 'object.get',
+  summary: 'Read an object, or a range of it',
+  roles: READERS,
+  input: Input({
+    bucket: Bucket,
+    key: Key,
+    range: Header('`bytes=0-99`; a range of another unit is ignored (RFC 9110 §14.2).'),
+    if_match: IfMatch,
+    if_none_match: IfNoneMatch,
+  }),
+  output: Content,
+  http: {
+    method: 'GET',
+    path: PATH,
+    headers: { range: 'range', if_match: 'if-match', if_none_match: 'if-none-match' },
+    reply: 'bytes',
+  },
+  run: async (scope, { bucket, key, ...conditions }) => {
+    await requirePublic(scope, key)
+    return objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions)
+  },
+})
+
+export const deleteObject = inWorkspace({
+  name: 'object.delete',
+  summary: 'Delete an object',
+  roles: WRITERS,
+  input: Input({ bucket: Bucket, key: Key }),
+  output: Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: PATH },
+  run: async (scope, { bucket, key }) => {
+    await objectsOf(scope).delete({ bucket: checkBucket(bucket), key })
+    return { bucket, key, deleted: true as const }
+  },
+})
+
+const Listed = Type.Object({
+  key: Type.String(),
+  size: Type.Integer({ description: 'Bytes.' }),
+  etag: Type.String(),
+  last_modified: Time,
+})
+
+export const listObjects = inWorkspace({
+  name: 'object.list',
+  summary: 'List the objects of a bucket',
+  roles: READERS,
+  input: Input({
+    bucket: Bucket,
+    ...PageInput,
+    // A key may be long, and its cursor is longer.
+    page_after: Type.Optional(
+      Type.String({ maxLength: 6_000, description: '`page.next` of the page before.' }),
+    ),
+    prefix: Type.Optional(
+      Type.String({ maxLength: LIMITS.objectKeyBytesMax, description: 'How keys begin.' }),
+    ),
+  }),
+  output: PageOf(Listed),
+  http: { method: 'GET', path: '/v1/objects/{bucket}' },
+  run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
+    await requirePublic(scope, prefix)
+    const after = page_after === undefined ? {} : { after: readCursor(page_after) }
+    const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
+    return {
+      data,
+      page: { size, next: next === undefined ? null : cursor(next), has_more: next !== undefined },
+    }
+  },
+})
+
+// The store's own continuation token, which is valid in this bucket alone.
+const cursor = (token: string) => `c1_${Buffer.from(token).toString('base64url')}`
+
+function readCursor(text: string): string {
+  const token = Buffer.from(text.replace(/^c1_/, ''), 'base64url').toString()
+  if (token === '' || cursor(token) !== text) throw new Problem('cursor_invalid')
+  return token
+}

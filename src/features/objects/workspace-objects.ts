@@ -1,0 +1,290 @@
+/** Reads and writes objects under the workspace's own key, so that the store itself rejects other buckets. */
+
+import type { Readable } from 'node:stream'
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  type HeadObjectCommandOutput,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3'
+import { internalsOf } from '../../access/internals.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { isLimited } from '../../access/scope-cache.ts'
+import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { retryTransient } from '../../infra/retry.ts'
+import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
+import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
+import { type Measure, ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
+
+/** Conditions and ranges, as RFC 9110 writes them. */
+export interface Conditions {
+  readonly if_match?: string | undefined
+  readonly if_none_match?: string | undefined
+  readonly range?: string | undefined
+}
+
+export interface Listed {
+  readonly key: string
+  readonly size: number
+  readonly etag: string
+  readonly last_modified: string
+}
+
+export class WorkspaceObjects {
+  readonly #ref: WorkspaceRef
+  readonly #clients: ObjectClients
+  readonly #find: () => Promise<Storage | undefined>
+  readonly #ledger: ObjectLedger
+
+  /** @param ledgerOf makes the workspace's ledger from a way to measure objects */
+  constructor(
+    ref: WorkspaceRef,
+    clients: ObjectClients,
+    find: () => Promise<Storage | undefined>,
+    ledgerOf: (measure: Measure) => ObjectLedger,
+  ) {
+    this.#ref = ref
+    this.#clients = clients
+    this.#find = find
+    this.#ledger = ledgerOf((object) => this.#measure(object))
+  }
+
+  /**
+   * Stores the stream as it comes; nothing is kept where it ends early.
+   * @returns its tag, its size in bytes, and whether there was none before
+   * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
+   */
+  async put(
+    object: Stored,
+    source: ByteSource,
+    options: Conditions & { type: string },
+  ): Promise<{ etag: string; size: number; created: boolean }> {
+    const max = LIMITS.objectBytesMax
+    if ((source.length ?? 0) > max) throw tooLarge(max)
+    const target = targetOf(object)
+    const reservation = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
+    return reservation.during(source.length ?? 0, () =>
+      this.#upload(target, new Upload(source, max, reservation), options),
+    )
+  }
+
+  async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
+    const found = await this.#exists(target)
+    return this.#once(async (s3) => {
+      const { ETag } = await upload.send((Body, abortSignal) => {
+        const length = upload.length === undefined ? {} : { ContentLength: upload.length }
+        const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
+        return s3.send(new PutObjectCommand(input), { abortSignal })
+      })
+      return { etag: ETag ?? '', size: upload.bytes, created: !found }
+    })
+  }
+
+  /** @returns the object, a range of it, or 304 */
+  async get(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
+    return this.#ask(input, async (s3, until): Promise<ByteReply> => {
+      const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
+      if (!('$metadata' in got)) return got
+      const body = got.Body as Readable
+      until(new Promise((done) => body.once('close', done)))
+      const status = got.ContentRange === undefined ? 200 : 206
+      return { status, headers: headersOf(got), chunks: body, discard: () => body.destroy() }
+    })
+  }
+
+  /** As `get`, without the body. */
+  async head(object: Stored, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...targetOf(object), ...conditionsOf(conditions) }
+    return this.#ask(input, async (s3): Promise<ByteReply> => {
+      const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
+      return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
+    })
+  }
+
+  /** @throws Problem `NoSuchKey`: S3 itself would not tell */
+  async delete(object: Stored): Promise<void> {
+    const target = targetOf(object)
+    if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
+    await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
+    await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
+  }
+
+  /** @param page.after `next` of the page before */
+  async list(
+    bucket: string,
+    page: { prefix: string; size: number; after?: string },
+  ): Promise<{ data: Listed[]; next: string | undefined }> {
+    const token = page.after === undefined ? {} : { ContinuationToken: page.after }
+    const input = { Bucket: bucket, Prefix: storedPrefix(page.prefix), MaxKeys: page.size, ...token }
+    const found = await this.#ask(input, (s3) => s3.send(new ListObjectsV2Command(input)))
+    const data = (found.Contents ?? []).map(({ Key = '', Size = 0, ETag = '', LastModified }) => ({
+      key: givenKey(Key),
+      size: Size,
+      etag: ETag,
+      last_modified: (LastModified ?? new Date(0)).toISOString(),
+    }))
+    return { data, next: found.IsTruncated ? found.NextContinuationToken : undefined }
+  }
+
+  /**
+   * Counts what the bucket holds, when its bytes are limited: what is not in the ledger comes into it, then what is there
+   * is compared. Others go on meanwhile.
+   * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+   */
+  async recount(): Promise<void> {
+    const bucket = (await this.#find())?.bucket
+    if (bucket === undefined) return
+    const sizes = () => this.#ask({ Bucket: bucket }, (s3) => sizesIn(s3, bucket))
+    await this.#ledger.adopt(bucket, await sizes())
+    await this.#ledger.correct(bucket, await sizes())
+  }
+
+  /** Size in bytes; 0 in a bucket of another workspace, which no upload can have reached. */
+  async #measure({ bucket, key }: Stored): Promise<number> {
+    if ((await this.#find())?.bucket !== bucket) return 0
+    const target = { Bucket: bucket, Key: key }
+    return this.#ask(target, (s3) => bytesOf(s3, target))
+  }
+
+  /** False if there is no such object. Other errors are left to the next call, since the reply to HEAD has no body. */
+  async #exists(target: Target): Promise<boolean> {
+    try {
+      await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
+      return true
+    } catch (error) {
+      return !(error instanceof Problem && error.code === 'NoSuchKey')
+    }
+  }
+
+  /** As {@link #once}, repeated while the store does not know yet the workspace's policy or key. */
+  #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
+    // A new policy reaches the gateways of the store one after the other.
+    const isUnheard = async (error: unknown) => {
+      if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
+      this.#clients.forget(this.#ref)
+      return (await this.#find())?.bucket === Bucket
+    }
+    return retryTransient(
+      LIMITS.storeOpeningMs,
+      () => this.#once(work),
+      isUnheard,
+      LIMITS.storeOpeningPauseMs,
+    )
+  }
+
+  /** @param work may go on holding its connection `until` something */
+  async #once<T>(work: Work<T>): Promise<T> {
+    const s3 = await this.#clients.of(this.#ref, this.#find)
+    const giveBack = await this.#clients.take(this.#ref)
+    let held: Promise<unknown> = Promise.resolve()
+    try {
+      return await work(s3, (end) => {
+        held = end
+      })
+    } catch (error) {
+      if (keyRefused(error)) this.#clients.forget(this.#ref)
+      throw toProblem(error)
+    } finally {
+      void held.then(giveBack)
+    }
+  }
+}
+
+/** The workspace's own key at the store, and the bucket that it is for. */
+export interface Storage extends SealedIdentity {
+  readonly bucket: string
+}
+
+interface Target {
+  readonly Bucket: string
+  readonly Key: string
+}
+
+const targetOf = ({ bucket, key }: Stored) => ({ Bucket: bucket, Key: storedKey(key) })
+
+function conditionsOf({ if_match, if_none_match, range }: Conditions) {
+  return {
+    ...(if_match !== undefined && { IfMatch: if_match }),
+    ...(if_none_match !== undefined && { IfNoneMatch: if_none_match }),
+    ...(range !== undefined && { Range: range }),
+  }
+}
+
+type Work<T> = (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>
+
+/** Of an object; 0 where there is none. */
+async function bytesOf(s3: S3Client, target: Target): Promise<number> {
+  try {
+    return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
+  } catch (error) {
+    if (statusOf(error) === 404) return 0
+    throw error
+  }
+}
+
+function headersOf(
+  described: HeadObjectCommandOutput & { readonly ContentRange?: string | undefined },
+): Record<string, string> {
+  const { ContentType, ContentLength, ContentRange, ETag, LastModified } = described
+  return {
+    'accept-ranges': 'bytes',
+    'content-type': ContentType ?? 'application/octet-stream',
+    ...(ContentLength !== undefined && { 'content-length': String(ContentLength) }),
+    ...(ContentRange !== undefined && { 'content-range': ContentRange }),
+    ...(ETag !== undefined && { etag: ETag }),
+    ...(LastModified !== undefined && { 'last-modified': LastModified.toUTCString() }),
+  }
+}
+
+/** 304 is an error to the SDK and an answer to HTTP. */
+function unchanged(error: unknown): ByteReply {
+  if (statusOf(error) !== 304) throw error
+  const etag = headerOf(error, 'etag')
+  return { status: 304, headers: etag === undefined ? {} : { etag } }
+}
+
+/**
+ * Lists what a bucket holds.
+ * @returns bytes by stored key
+ * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+ */
+async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>()
+  let token: string | undefined
+  do {
+    const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
+    const page = await s3.send(new ListObjectsV2Command(input))
+    for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
+    if (sizes.size > LIMITS.objectsCountedMax)
+      throw new Problem('value_invalid', {
+        detail: `More than ${LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+      })
+    token = page.IsTruncated ? page.NextContinuationToken : undefined
+  } while (token !== undefined)
+  return sizes
+}
+
+/** The workspace's objects, under its own identity at the store. */
+export function objectsOf(scope: WorkspaceScope): WorkspaceObjects {
+  const { services, context } = internalsOf(scope)
+  const { workspaceId } = scope.ref
+  const find = async () => {
+    const [storage] = await scope.rows<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+    return storage
+  }
+  // The ledger sees what the scope sees.
+  const ledgerOf = (measure: Measure) =>
+    new ObjectLedger(services.database, context, measure, () => isLimited(scope, 'object_bytes'))
+  return new WorkspaceObjects(scope.ref, services.objectClients, find, ledgerOf)
+}

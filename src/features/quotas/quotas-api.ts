@@ -1,0 +1,306 @@
+/** Quotas of workspaces and tenants: set by operators, enforced in the database (quotas.sql beside it); and the limits of the caller. */
+
+import Type, { type Static } from 'typebox'
+import { enterWorkspace } from '../../access/access.ts'
+import { hasDocumentStore, streamsOf } from '../../access/capabilities.ts'
+import { aboutCaller, Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
+import { seconds } from '../../access/rate-limit/memory-buckets.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { refusal } from '../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { objectsOf } from '../objects/workspace-objects.ts'
+
+/** Of a workspace. */
+const OF_WORKSPACE = [
+  'collections',
+  'documents',
+  'document_bytes',
+  'object_bytes',
+  'events_per_day',
+  'functions',
+  'invocations_per_day',
+  'flows',
+  'flow_versions',
+  'concurrent_executions',
+  'execution_starts_per_minute',
+  'schedules',
+  'mcp_servers',
+  'mcp_tools',
+  'mcp_calls_per_minute',
+  'api_keys',
+] as const
+
+/** Of a tenant as a whole. */
+const OF_TENANT = ['workspaces', 'sse_streams'] as const
+
+/** Counted only where they are limited: what lies in another store, and what happens in a window of time. */
+const COUNTED_WHERE_LIMITED = /^object_bytes$|_per_(day|minute)$/
+const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
+
+const Limit = Type.Integer({
+  minimum: -1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
+})
+
+/** As the database has it. */
+interface Counted {
+  readonly name: string
+  readonly limit: number
+  readonly used: number | null
+  readonly resets_at: string | null
+}
+
+const Quota = Type.Object({
+  limit: Limit,
+  used: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'null: not counted, as windows and objects are not until they are limited.',
+  }),
+  remaining: Type.Union([Type.Integer(), Type.Null()], { description: 'null: unlimited.' }),
+  resets_at: Type.Optional(OptionalTime),
+})
+
+const Quotas = Type.Object({
+  workspace_id: Type.Optional(Id('ws')),
+  tenant_id: Type.Optional(Id('ten')),
+  quotas: Type.Record(Type.String(), Quota),
+})
+type Quotas = Static<typeof Quotas>
+
+const Limits = Type.Object(
+  Object.fromEntries([...OF_WORKSPACE, ...OF_TENANT].map((name) => [name, Type.Optional(Limit)])),
+  { additionalProperties: false, minProperties: 1 },
+)
+
+/** Quotas by their names, with what is left of each. */
+function shown(counted: readonly Counted[]): Quotas['quotas'] {
+  return Object.fromEntries(
+    counted.map(({ name, limit, used, resets_at }) => {
+      const remaining = limit === -1 ? null : Math.max(0, limit - (used ?? 0))
+      return [name, { limit, used, remaining, ...(resets_at !== null && { resets_at }) }]
+    }),
+  )
+}
+
+/** Whose quotas are meant: `room` is empty for a tenant as a whole. */
+interface Owner {
+  readonly tenantId: TenantId
+  readonly workspaceId: string
+}
+
+const OF = {
+  workspace_id: Type.Optional(Ref('workspace')),
+  tenant_id: Type.Optional(Ref('tenant; for what is counted over all of its workspaces')),
+}
+type Meant = { readonly workspace_id?: string; readonly tenant_id?: string }
+
+export const setQuotas = onStructure({
+  name: 'quota.set',
+  summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
+  roles: OPERATORS,
+  input: Input({ ...OF, limits: Limits }),
+  output: Quotas,
+  http: { method: 'PUT', path: '/v1/quotas', body: '*' },
+  // In the order of their names, so that two at once wait for each other instead of dying together.
+  run: async (scope, { limits, ...meant }) => {
+    const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
+    refuseMisplaced(scope, meant, entries)
+    const owner = await ownerOf(scope, meant)
+    await setAll(scope, owner, entries)
+    if (owner.workspaceId !== '') {
+      const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
+      invalidate(scope, ref, LIMITED_QUOTAS)
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(enterWorkspace(scope, ref)).recount()
+    }
+    return read(scope, owner)
+  },
+})
+
+function refuseMisplaced(scope: AdminScope, meant: Meant, entries: readonly [string, number][]): void {
+  const names: readonly string[] = meant.tenant_id === undefined ? OF_WORKSPACE : OF_TENANT
+  for (const [name, max] of entries) {
+    if (!names.includes(name))
+      throw misplaced(name, `It is a quota of ${meant.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
+    if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
+      throw misplaced(name, 'Documents in MongoDB are not counted yet, so they cannot be limited.')
+  }
+}
+
+function misplaced(name: string, detail: string): Problem {
+  const errors = [{ in: 'body', name: 'limits', pointer: `/limits/${name}`, detail }] as const
+  return new Problem('validation_failed', { detail, errors })
+}
+
+/** @throws Problem `validation_failed` unless one of the two is named, 404 where it is not the caller's */
+async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): Promise<Owner> {
+  if ((workspace_id === undefined) === (tenant_id === undefined))
+    throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
+  if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
+  const owner = await scope.row<Owner>(
+    workspace_id === undefined
+      ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id}`
+      : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`,
+  )
+  if (owner === undefined) throw notFound(workspace_id === undefined ? 'tenant' : 'workspace')
+  return owner
+}
+
+/** Repeats the statements after a deadlock with a writer of documents in several tables. */
+async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
+  const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
+  for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
+    const ended = await scope.batch(...statements).then(
+      () => true,
+      (error: unknown) => {
+        if (refusal(error) !== 'deadlock') throw error
+        return false
+      },
+    )
+    if (ended) return
+  }
+  throw new Problem('overloaded')
+}
+
+/** Locks the counter, then counts the existing rows: from then on triggers keep the number. */
+function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
+  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${workspaceId}, ${name}))`
+  if (max === -1) {
+    const drop = sql`delete from quotas
+      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and name = ${name}`
+    const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
+    return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
+  }
+  const set = sql`
+    insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
+    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${usedBy(tenantId, workspaceId, name)}, tenon.window_end(${name}))
+    on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
+  // Before the lock, since those who write may wait for it; and after it, for tables that were made meanwhile.
+  const watch = sql`select tenon.watch(${tenantId}, ${workspaceId}, ${name})`
+  return [watch, lock, watch, set]
+}
+
+const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
+  name === 'workspaces'
+    ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))`
+    : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
+
+export const getQuotas = onStructure({
+  name: 'quota.get',
+  summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
+  roles: ADMINS,
+  input: Input(OF),
+  output: Quotas,
+  http: { method: 'GET', path: '/v1/quotas' },
+  run: async (scope, meant) => read(scope, await ownerOf(scope, meant)),
+})
+
+async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
+  const { tenantId, workspaceId } = owner
+  if (workspaceId !== '')
+    return { workspace_id: workspaceId, quotas: shown(await counted(scope, owner, OF_WORKSPACE)) }
+  const rows = await counted(scope, owner, OF_TENANT)
+  const streams = await streamsOf(scope, tenantId)
+  const quotas = rows.map((row) => (row.name === 'sse_streams' ? withStreams(row, streams) : row))
+  return { tenant_id: tenantId, quotas: shown(quotas) }
+}
+
+/** Streams are counted where they are open. */
+function withStreams(row: Counted, { usual, open }: { usual: number; open: number | null }): Counted {
+  return { ...row, limit: row.limit === -1 ? usual : row.limit, used: open }
+}
+
+/** A window that is over has nothing used; tools are measured, not counted. */
+function counted(
+  scope: AdminScope,
+  { tenantId, workspaceId }: Owner,
+  names: readonly string[],
+): Promise<Counted[]> {
+  const anyway = JSON.stringify(names.filter(isCountedAnyway))
+  return scope.rows<Counted>(sql`
+    select n.name, coalesce(q.max, -1) as limit,
+      case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
+        when q.resets_at <= now() then 0
+        when q.name is not null then q.used
+        when n.name = 'workspaces' then
+          (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))
+        when ${anyway}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
+      case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
+    from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
+      left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`)
+}
+
+/**
+ * Called when everything else that could refuse the request has been asked.
+ * @throws Problem `quota_exceeded`; 503 where the database does not answer: nothing goes uncounted
+ */
+export async function consumeQuota(
+  scope: WorkspaceScope,
+  quota: 'events_per_day' | 'invocations_per_day' | 'mcp_calls_per_minute',
+): Promise<void> {
+  if (await isLimited(scope, quota)) await scope.batch(sql`select tenon.spend(${quota})`)
+}
+
+const Rate = Type.Object({
+  policy: Type.Enum(['key', 'subject', 'address', 'tenant'], { description: 'Whose requests are counted.' }),
+  per_minute: Type.Integer(),
+  limit: Type.Integer({ description: 'How many may come at once.' }),
+  window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),
+  remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
+})
+
+/** By the names under which clients meet them: bytes, or numbers of what the name says. */
+const SIZES = {
+  url_bytes: LIMITS.urlBytesMax,
+  header_bytes: LIMITS.headerBytesMax,
+  body_bytes: LIMITS.bodyBytesMax,
+  document_bytes: LIMITS.documentBytesMax,
+  document_depth: LIMITS.documentDepthMax,
+  document_keys: LIMITS.documentKeysMax,
+  field_name_bytes: LIMITS.fieldNameBytesMax,
+  filters: LIMITS.filtersMax,
+  page_size: LIMITS.pageSizeMax,
+  query_limit: LIMITS.queryLimitMax,
+  batch_bytes: LIMITS.batchBytesMax,
+  batch_ops: LIMITS.batchOpsMax,
+  schema_bytes: LIMITS.schemaBytesMax,
+  object_bytes: LIMITS.objectBytesMax,
+  object_key_bytes: LIMITS.objectKeyBytesMax,
+  event_bytes: LIMITS.eventBytesMax,
+  flow_source_bytes: LIMITS.flowSourceBytesMax,
+  flow_input_bytes: LIMITS.runInputBytesMax,
+  function_source_bytes: LIMITS.functionSourceBytesMax,
+  function_input_bytes: LIMITS.functionInputBytesMax,
+  function_result_bytes: LIMITS.functionResultBytesMax,
+  idempotency_key_chars: LIMITS.idempotencyKeyCharsMax,
+} as const
+
+const Sizes = Type.Object(
+  Object.fromEntries(Object.keys(SIZES).map((name) => [name, Type.Integer()])) as Record<
+    keyof typeof SIZES,
+    Type.TInteger
+  >,
+)
+
+export const getLimits = aboutCaller({
+  name: 'limits.get',
+  summary: 'Read how often you may ask, and how large what you send may be',
+  roles: EVERYBODY,
+  input: Input({}),
+  output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
+  http: { method: 'GET', path: '/v1/limits' },
+  run: async ({ standings }) => ({ rates: standings.map(show), sizes: SIZES }),
+})
+
+const show = ({ limit, remaining }: BucketState) => ({
+  policy: limit.counted,
+  per_minute: limit.perMinute,
+  limit: limit.burst,
+  window_seconds: seconds(limit.capacityUs),
+  remaining,
+})

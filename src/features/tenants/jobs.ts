@@ -1,0 +1,236 @@
+/** Long-running jobs (`/v1/operations`): their records, and the provisioning of tenants and workspaces in steps. */
+
+import { randomBytes } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/capabilities.ts'
+import { Id, Input, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { TENANT_ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../../core/tenant.ts'
+import { type ProvisionInput, QUEUES } from '../../core/work.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+
+const OperationStep = Type.Object({
+  name: Type.String(),
+  state: Type.Union(['running', 'succeeded', 'failed'].map((state) => Type.Literal(state))),
+  detail: Type.Optional(Type.String()),
+})
+
+export const Job = Type.Object({
+  id: Id('op'),
+  tenant_id: Id('ten'),
+  type: Type.String(),
+  target: Type.String(),
+  state: Type.Union(
+    ['queued', 'running', 'succeeded', 'failed', 'cancelled'].map((state) => Type.Literal(state)),
+  ),
+  steps: Type.Array(OperationStep),
+  error: Type.Unknown(),
+  created_at: Time,
+  finished_at: OptionalTime,
+})
+export type Job = Static<typeof Job>
+
+const COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
+
+export const getOperation = onStructure({
+  name: 'operation.get',
+  summary: 'Read an operation and its steps',
+  roles: TENANT_ADMINS,
+  input: Input({ id: Ref('operation') }),
+  output: Job,
+  http: { method: 'GET', path: '/v1/operations/{id}' },
+  run: async (scope, { id }) => {
+    const found = await scope.row<Job>(sql`select ${COLUMNS} from operations where id = ${id}`)
+    if (found === undefined) throw notFound('operation')
+    return found
+  },
+})
+
+export const listOperations = onStructure({
+  name: 'operation.list',
+  summary: 'List operations',
+  roles: TENANT_ADMINS,
+  input: Input(PageInput),
+  output: PageOf(Job),
+  http: { method: 'GET', path: '/v1/operations' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    return pageFrom(
+      input,
+      await scope.rows<Job>(
+        sql`select ${COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
+      ),
+    )
+  },
+})
+
+/** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
+const PLANS = {
+  tenant: ['encryption_key', 'activate_tenant'],
+  workspace: ['bucket', 'storage_identity', 'activate_workspace'],
+  /** Without a bucket there is no storage identity either (interface.md, rule 1). */
+  bare_workspace: ['activate_workspace'],
+} as const
+type Plan = keyof typeof PLANS
+type StepName = (typeof PLANS)[Plan][number]
+
+type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
+
+const STEPS: Readonly<Record<StepName, Step>> = {
+  /** The tenant's data key, sealed. Destroying it makes whatever it sealed unreadable. */
+  encryption_key: async (scope, { tenantId }) => {
+    const sealed = encryptForTenant(scope, tenantId, randomBytes(32))
+    await scope.batch(sql`
+      insert into tenant_keys (tenant_id, id, sealed) values (${tenantId}, 'k1', ${sealed})
+      on conflict (tenant_id, id) do nothing`)
+  },
+  activate_tenant: async (scope, { tenantId }) => {
+    await scope.batch(sql`
+      update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
+  },
+  bucket: async (scope, ref) => {
+    const { bucket } = await storageRow(scope, ref)
+    if (bucket === null) throw new Problem('bucket_required')
+    await storageOf(scope).makeBucket(bucket, ref.workspaceId)
+  },
+  /** One user, its policy and one key. A key that a crash left behind is deleted before and after another is made. */
+  storage_identity: async (scope, ref) => {
+    const workspace = ref as WorkspaceRef
+    const { bucket, access_key_id } = await storageRow(scope, ref)
+    if (access_key_id !== null && (await storageOf(scope).keepKey(workspace, access_key_id))) return
+    const made = await storageOf(scope).newKey(workspace, bucket)
+    await scope.batch(sql`
+      insert into storage_identities (tenant_id, workspace_id, bucket, access_key_id, sealed)
+      values (${ref.tenantId}, ${ref.workspaceId}, ${bucket}, ${made.access_key_id}, ${made.sealed})
+      on conflict (tenant_id, workspace_id) do update set
+        bucket = excluded.bucket, access_key_id = excluded.access_key_id, sealed = excluded.sealed, updated_at = now()`)
+    if (!(await storageOf(scope).keepKey(workspace, made.access_key_id))) {
+      throw new Problem('dependency_unavailable', { detail: 'Another attempt has replaced the storage key.' })
+    }
+  },
+  activate_workspace: async (scope, ref) => {
+    await scope.batch(sql`
+      update workspaces set state = 'active', updated_at = now()
+      where id = ${ref.workspaceId} and state = 'provisioning'`)
+  },
+}
+
+interface Storage {
+  readonly bucket: string | null
+  readonly access_key_id: string | null
+}
+
+async function storageRow(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
+  const row = await scope.row<Storage>(sql`
+    select w.bucket, i.access_key_id from workspaces w
+      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
+    where w.id = ${workspaceId}`)
+  if (row === undefined) throw notFound('workspace')
+  return row
+}
+
+/** The error of what never began: a second attempt of the same request takes it up again. */
+const NOT_TAKEN = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
+
+/** Of an insert of the record with an id that is there: it is only made anew where it never began. */
+export const START_FAILED = sql`state = 'provisioning_failed'
+  and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
+
+/**
+ * Writes the record and its operation in one transaction, starts the workflow, and waits for it at most `waitS`.
+ * With the ids of an attempt before, it goes on with that one's.
+ * @returns the operation, and whether it had ended in that time
+ * @throws whatever the insert throws (a taken slug); Problem `dependency_unavailable` where the workflow could not
+ *   be started: then the record is marked failed
+ */
+export async function provision(
+  scope: AdminScope,
+  plan: { name: Plan; ref: TenantRef; insert: Sql; waitS: number },
+): Promise<{ operation: Job; ended: boolean }> {
+  const { name, ref } = plan
+  const kind = name === 'tenant' ? 'tenant' : 'workspace'
+  const input: ProvisionInput = { operation_id: scope.newId('op'), kind, target: ref, steps: PLANS[name] }
+  const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
+  const target = kind === 'tenant' ? ref.tenantId : ref.workspaceId
+  const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
+  const [, , [operation] = []] = await scope.batch(
+    sql`update operations set state = 'queued', error = null, finished_at = null
+      where id = ${input.operation_id} and error = ${NOT_TAKEN}::jsonb`,
+    plan.insert,
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
+      values (${input.operation_id}, ${ref.tenantId}, ${`${kind}.create`}, ${target}, ${workflow}, 'queued')
+      on conflict (id) do update set id = excluded.id
+      returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
+  )
+  const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
+  try {
+    const summary = `Provision ${kind} ${target}`
+    await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
+  } catch (error) {
+    await failProvisioning(scope, input, NOT_TAKEN.detail)
+    throw error
+  }
+  const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
+  return { operation: operation as Job, ended }
+}
+
+/** Runs one step and records it on the operation; the last one ends the operation. */
+export async function provisionStep(scope: AdminScope, input: ProvisionInput, name: string): Promise<void> {
+  const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
+  if (step === undefined) throw notFound('provisioning step')
+  await record(scope, input, name, 'running')
+  await step(scope, input.target)
+  await record(scope, input, name, 'succeeded')
+}
+
+/** Ends the operation as failed, and the record with it. A new create with the same slug starts afresh. */
+export async function failProvisioning(
+  scope: AdminScope,
+  input: ProvisionInput,
+  detail: string,
+): Promise<void> {
+  const error = JSON.stringify({ ...NOT_TAKEN, detail })
+  const { tenantId, workspaceId } = input.target
+  const record =
+    input.kind === 'tenant'
+      ? sql`update tenants set state = 'provisioning_failed', updated_at = now(), slug = ${tenantId} where id = ${tenantId}`
+      : sql`update workspaces set state = 'provisioning_failed', updated_at = now(), slug = ${workspaceId},
+          bucket = null where id = ${workspaceId}`
+  await scope.batch(
+    record,
+    sql`update operations set state = 'failed', error = ${error}, finished_at = now() where id = ${input.operation_id}`,
+  )
+}
+
+async function record(scope: AdminScope, input: ProvisionInput, name: string, state: string): Promise<void> {
+  const last = state === 'succeeded' && name === input.steps.at(-1)
+  const step = JSON.stringify([{ name, state }])
+  await scope.batch(sql`
+    update operations set
+      state = ${last ? 'succeeded' : 'running'},
+      finished_at = case when ${last}::boolean then now() end,
+      steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${name}), '[]')
+        || ${step}::jsonb
+    where id = ${input.operation_id} and state in ('queued', 'running')`)
+}
+
+/** The tenant that an admin means: its own, or the one an operator names. Another's is not there. */
+export function resolveTenant(scope: AdminScope, named: string | undefined): TenantId {
+  if (scope.tenantId !== undefined) {
+    if (named !== undefined && named !== scope.tenantId) throw notFound('tenant')
+    return scope.tenantId
+  }
+  if (named === undefined) {
+    throw new Problem('validation_failed', {
+      detail: 'tenant_id is required of an operator.',
+      errors: [
+        { in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' },
+      ],
+    })
+  }
+  if (!isTenantId(named)) throw notFound('tenant')
+  return named
+}

@@ -1,0 +1,172 @@
+/** Suspends and resumes tenants and workspaces, and starts the workflow that tells their executions and storage. */
+
+import Type from 'typebox'
+import { tenantWorkflowsOf } from '../../access/capabilities.ts'
+import { Input, onStructure, Ref } from '../../access/operation-builders.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { invalidateState } from '../../access/scope-cache.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { QUEUES, type SuspensionInput } from '../../core/work.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
+
+const Reason = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: LIMITS.suspension.reasonCharsMax,
+    pattern: '^[^\\u0000-\\u001f]*$',
+    description: 'Stands in the record for admins; callers who are refused are not told.',
+  }),
+)
+
+export const suspendTenant = onStructure({
+  name: 'tenant.suspend',
+  summary: 'Suspend a tenant: within 5 s nothing of it goes on, and nothing of it is lost',
+  roles: OPERATORS,
+  input: Input({ id: Ref('tenant'), reason: Reason }),
+  output: Tenant,
+  http: { method: 'POST', path: '/v1/tenants/{id}/suspend', body: '*' },
+  run: async (scope, { id, reason }) => {
+    await change(scope, await findTarget(scope, 'tenant', id), 'suspended', reason)
+    return findTenant(scope, id)
+  },
+})
+
+export const resumeTenant = onStructure({
+  name: 'tenant.resume',
+  summary: 'Resume a suspended tenant: its runs go on where they stopped',
+  roles: OPERATORS,
+  input: Input({ id: Ref('tenant') }),
+  output: Tenant,
+  http: { method: 'POST', path: '/v1/tenants/{id}/resume', body: '*' },
+  run: async (scope, { id }) => {
+    await change(scope, await findTarget(scope, 'tenant', id), 'active')
+    return findTenant(scope, id)
+  },
+})
+
+export const suspendWorkspace = onStructure({
+  name: 'workspace.suspend',
+  summary: 'Suspend a workspace: within 5 s nothing of it goes on, and nothing of it is lost',
+  roles: TENANT_ADMINS,
+  input: Input({ id: Ref('workspace'), reason: Reason }),
+  output: Workspace,
+  http: { method: 'POST', path: '/v1/workspaces/{id}/suspend', body: '*' },
+  run: async (scope, { id, reason }) => {
+    await change(scope, await findTarget(scope, 'workspace', id), 'suspended', reason)
+    return findWorkspace(scope, id)
+  },
+})
+
+export const resumeWorkspace = onStructure({
+  name: 'workspace.resume',
+  summary: 'Resume a suspended workspace: its runs go on where they stopped',
+  roles: TENANT_ADMINS,
+  input: Input({ id: Ref('workspace') }),
+  output: Workspace,
+  http: { method: 'POST', path: '/v1/workspaces/{id}/resume', body: '*' },
+  run: async (scope, { id }) => {
+    await change(scope, await findTarget(scope, 'workspace', id), 'active')
+    return findWorkspace(scope, id)
+  },
+})
+
+/** The tenant or workspace to change. */
+interface Found {
+  readonly tenant_id: TenantId
+  readonly workspace_id: WorkspaceId | '-'
+  readonly state: string
+  readonly suspended_by: string | null
+  readonly standing: number
+}
+
+/** @throws Problem `not_found` */
+async function findTarget(scope: AdminScope, noun: 'tenant' | 'workspace', id: string): Promise<Found> {
+  const found = await scope.row<Found>(
+    noun === 'tenant'
+      ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`
+      : sql`select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`,
+  )
+  if (found === undefined) throw notFound(noun)
+  return found
+}
+
+/**
+ * Changes the state and starts a workflow that changes it too, should this process die, and notifies executions. A repeated
+ * call changes nothing and notifies again.
+ * @throws Problem `state_conflict` in other states; `forbidden` if an operator has suspended it; after
+ *   `dependency_unavailable`, a suspension is in force although executions may not know, and a resumption is not made
+ */
+async function change(
+  scope: AdminScope,
+  found: Found,
+  to: SuspensionInput['to'],
+  reason?: string,
+): Promise<void> {
+  requireAllowed(scope, found, to)
+  const target: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
+  const by = scope.actor.role
+  const input: SuspensionInput = { target, to, after: found.standing, by, reason: reason ?? null }
+  const what = target.workspaceId === '-' ? target.tenantId : target.workspaceId
+  const start = () =>
+    tenantWorkflowsOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
+      ...{ type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: scope.uuid(), input },
+      summary: `${what} is to be ${to}`,
+    })
+  // A suspension does not wait for Temporal; a resumption is made only with its workflow.
+  const started = to === 'suspended' ? start() : Promise.resolve(await start())
+  const outcomes = await Promise.allSettled([changeState(scope, input), started])
+  invalidateState(scope, target.tenantId)
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+function requireAllowed(scope: AdminScope, found: Found, to: SuspensionInput['to']): void {
+  const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
+  if (found.state !== 'active' && found.state !== 'suspended')
+    throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })
+  if (to === 'active' && found.suspended_by === 'operator' && scope.actor.role !== 'operator')
+    throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
+}
+
+/** Changes the state, unless that is done or another change came since. @throws Problem without the database */
+export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
+  const { target, to, after } = input
+  const from = to === 'suspended' ? 'active' : 'suspended'
+  const change = changeOf(input)
+  const still = sql`state = ${from} and standing = ${after}`
+  await scope.batch(
+    target.workspaceId === '-'
+      ? sql`update tenants set ${change}, suspensions = suspensions + 1 where id = ${target.tenantId} and ${still}`
+      : sql`with changed as (
+            update workspaces set ${change} where id = ${target.workspaceId} and ${still} returning tenant_id)
+          update tenants set suspensions = suspensions + 1 from changed where id = changed.tenant_id`,
+  )
+}
+
+function changeOf({ to, by, reason }: SuspensionInput): Sql {
+  const since = sql`standing = standing + 1, updated_at = now()`
+  if (to === 'active')
+    return sql`state = 'active', resumed_at = now(), suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
+  return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
+}
+
+/** The effective state of a workspace, and the number of the tenant's last change. */
+export interface WorkspaceState {
+  readonly id: WorkspaceId
+  readonly bucket: string | null
+  readonly suspended: boolean
+  readonly seq: number
+}
+
+/** The states of the target's workspaces, read in one statement so that they are of one moment. */
+export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
+  return scope.rows<WorkspaceState>(sql`
+    select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended
+    from workspaces w join tenants t on t.id = w.tenant_id
+      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
+    where w.tenant_id = ${tenantId} and (${workspaceId} = '-' or w.id = ${workspaceId})
+    order by w.id`)
+}

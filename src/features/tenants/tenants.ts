@@ -1,0 +1,258 @@
+/** Tenants and their workspaces: create, read, list, and check that they are active. */
+
+import Type, { type Static } from 'typebox'
+import {
+  Id,
+  Input,
+  Name,
+  OptionalTime,
+  onStructure,
+  Ref,
+  Slug,
+  Time,
+  Wait,
+} from '../../access/operation-builders.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../../core/object-key.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS, OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../infra/postgres/errors.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { Job, provision, resolveTenant, START_FAILED } from './jobs.ts'
+
+const State = Type.Union(
+  ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
+    Type.Literal(s),
+  ),
+)
+
+/** Why and since when a tenant or a workspace is suspended; nulls while it is not. */
+const Suspension = {
+  suspended_at: OptionalTime,
+  suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
+  suspended_reason: Type.Union([Type.String(), Type.Null()]),
+}
+
+export const Tenant = Type.Object({
+  id: Id('ten'),
+  name: Type.String(),
+  slug: Type.String(),
+  state: State,
+  ...Suspension,
+  created_at: Time,
+  updated_at: Time,
+})
+export type Tenant = Static<typeof Tenant>
+
+const COLUMNS = sql`id, name, slug, state, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
+
+/** @throws Problem `not_found` */
+export async function findTenant(scope: AdminScope, id: string): Promise<Tenant> {
+  const tenant = await scope.row<Tenant>(sql`select ${COLUMNS} from tenants where id = ${id}`)
+  if (tenant === undefined) throw notFound('tenant')
+  return tenant
+}
+
+/** `POST` of a record that a job makes: 201 with the record if the job ends in time, else 202 with the job. */
+const provisioned = (path: string) => ({
+  method: 'POST' as const,
+  path,
+  body: '*',
+  headers: { wait: 'prefer' as const },
+  status: (output: object) => ('type' in output ? 202 : 201),
+  location: (output: { readonly id: string }) => `${'type' in output ? '/v1/operations' : path}/${output.id}`,
+})
+
+export const createTenant = onStructure({
+  name: 'tenant.create',
+  summary: 'Create a tenant',
+  roles: OPERATORS,
+  input: Input({ name: Name, slug: Slug, wait: Wait }),
+  output: Type.Union([Tenant, Job]),
+  http: provisioned('/v1/tenants'),
+  run: async (scope, { name, slug, wait = 0 }) => {
+    const tenantId = scope.newId('ten')
+    const insert = sql`
+      insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')
+      on conflict (id) do update set slug = excluded.slug, state = excluded.state, updated_at = now()
+        where tenants.${START_FAILED}`
+    const ref = { tenantId, workspaceId: '-' } as const
+    const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
+      (error: unknown) => {
+        if (violated(error) !== 'tenants_slug_key') throw error
+        throw new Problem('conflict', { detail: `There is a tenant with the slug ${slug} already.` })
+      },
+    )
+    return made.ended ? findTenant(scope, tenantId) : made.operation
+  },
+})
+
+export const getTenant = onStructure({
+  name: 'tenant.get',
+  summary: 'Read a tenant',
+  roles: TENANT_ADMINS,
+  input: Input({ id: Ref('tenant') }),
+  output: Tenant,
+  http: { method: 'GET', path: '/v1/tenants/{id}' },
+  run: (scope, { id }) => findTenant(scope, id),
+})
+
+export const listTenants = onStructure({
+  name: 'tenant.list',
+  summary: 'List tenants; a tenant admin sees its own',
+  roles: TENANT_ADMINS,
+  input: Input(PageInput),
+  output: PageOf(Tenant),
+  http: { method: 'GET', path: '/v1/tenants' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    return pageFrom(
+      input,
+      await scope.rows<Tenant>(
+        sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`,
+      ),
+    )
+  },
+})
+
+/** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
+const Bucket = Type.String({
+  pattern: BUCKET_PATTERN,
+  description: 'S3 bucket name; derived from the slug where absent. `null`: no bucket, so no objects.',
+})
+
+export const Workspace = Type.Object({
+  id: Id('ws'),
+  tenant_id: Id('ten'),
+  name: Type.String(),
+  slug: Type.String(),
+  bucket: Type.Union([Type.String(), Type.Null()]),
+  state: State,
+  ...Suspension,
+  created_at: Time,
+  updated_at: Time,
+})
+export type Workspace = Static<typeof Workspace>
+
+const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspended_at, suspended_by, suspended_reason,
+  created_at, updated_at`
+
+/** @throws Problem `not_found` */
+export async function findWorkspace(scope: AdminScope, id: string): Promise<Workspace> {
+  const workspace = await scope.row<Workspace>(
+    sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id}`,
+  )
+  if (workspace === undefined) throw notFound('workspace')
+  return workspace
+}
+
+export const createWorkspace = onStructure({
+  name: 'workspace.create',
+  summary: 'Create a workspace with its bucket',
+  roles: TENANT_ADMINS,
+  input: Input({
+    tenant_id: Type.Optional(Ref('tenant')),
+    name: Name,
+    slug: Slug,
+    bucket: Type.Optional(Type.Union([Bucket, Type.Null()])),
+    wait: Wait,
+  }),
+  output: Type.Union([Workspace, Job]),
+  http: provisioned('/v1/workspaces'),
+  run: async (scope, input) => {
+    const tenantId = resolveTenant(scope, input.tenant_id)
+    await requireActiveTenant(scope, tenantId)
+    const workspaceId = scope.newId('ws')
+    const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
+    if (bucket === PAYLOAD_BUCKET) throw bucketTaken(bucket)
+    const insert = sql`
+      insert into workspaces (id, tenant_id, name, slug, bucket, state)
+      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
+      on conflict (id) do update set
+        slug = excluded.slug, bucket = excluded.bucket, state = excluded.state, updated_at = now()
+        where workspaces.${START_FAILED}`
+    const ref = { tenantId, workspaceId }
+    const waitS = input.wait ?? 0
+    const name = bucket === null ? 'bare_workspace' : 'workspace'
+    const made = await provision(scope, { name, ref, insert, waitS }).catch((error: unknown) => {
+      throw taken(error, input.slug, bucket)
+    })
+    return made.ended ? findWorkspace(scope, workspaceId) : made.operation
+  },
+})
+
+/** Of a row of `workspaces`: nothing is made inside one whose tenant stands still, by an operator neither. */
+export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
+
+/** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
+export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const why = await findInactiveReason(scope, workspaceId)
+  return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
+}
+
+/** @returns undefined where it is active by now */
+export async function findInactiveReason(
+  scope: AdminScope,
+  workspaceId: string,
+): Promise<Problem | undefined> {
+  const row = await scope.row<{ state: string; tenant: string }>(sql`
+    select w.state, t.state as tenant from workspaces w join tenants t on t.id = w.tenant_id
+    where w.id = ${workspaceId}`)
+  if (row === undefined) return notFound('workspace')
+  if (row.tenant === 'suspended') return new Problem('tenant_suspended')
+  if (row.state === 'suspended') return new Problem('workspace_suspended')
+  if (row.state === 'active') return undefined
+  return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
+}
+
+/** @throws Problem `not_found`, `tenant_suspended`, `state_conflict` */
+export async function requireActiveTenant(scope: AdminScope, tenantId: string): Promise<void> {
+  const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
+  if (tenant === undefined) throw notFound('tenant')
+  if (tenant.state === 'suspended') throw new Problem('tenant_suspended')
+  if (tenant.state !== 'active')
+    throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
+}
+
+/** Bucket names are global, as in S3; slugs are the tenant's own. */
+function taken(error: unknown, slug: string, bucket: string | null): unknown {
+  const constraint = violated(error)
+  if (constraint === 'workspaces_tenant_id_slug_key') {
+    return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
+  }
+  return constraint === 'workspaces_bucket_key' ? bucketTaken(bucket) : error
+}
+
+function bucketTaken(bucket: string | null): Problem {
+  return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
+}
+
+export const getWorkspace = onStructure({
+  name: 'workspace.get',
+  summary: 'Read a workspace',
+  roles: ADMINS,
+  input: Input({ id: Ref('workspace') }),
+  output: Workspace,
+  http: { method: 'GET', path: '/v1/workspaces/{id}' },
+  run: (scope, { id }) => findWorkspace(scope, id),
+})
+
+export const listWorkspaces = onStructure({
+  name: 'workspace.list',
+  summary: 'List workspaces',
+  roles: ADMINS,
+  input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
+  output: PageOf(Workspace),
+  http: { method: 'GET', path: '/v1/workspaces' },
+  run: async (scope, input) => {
+    const { after, limit } = pageBounds(input)
+    return pageFrom(
+      input,
+      await scope.rows<Workspace>(sql`
+        select ${WORKSPACE_COLUMNS} from workspaces
+        where id > ${after} and (${input.tenant_id ?? null}::text is null or tenant_id = ${input.tenant_id ?? null})
+        order by id limit ${limit}`),
+    )
+  },
+})

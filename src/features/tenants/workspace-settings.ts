@@ -1,0 +1,160 @@
+/** Settings of a workspace: experimental features, rights of anon keys, private addresses that its flows may reach. */
+
+import Type, { type Static } from 'typebox'
+import {
+  ANON_DEFAULTS,
+  ANON_MEMO,
+  Anon,
+  AnonAsked,
+  checkPrefixes,
+  PublicRead,
+} from '../../access/anon-settings.ts'
+import { Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { invalidate, memo } from '../../access/scope-cache.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+
+/** Everything that is off until it is switched on (decisions §9). */
+const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
+export type Feature = Static<typeof Feature>
+
+const Experimental = Type.Array(Feature, {
+  uniqueItems: true,
+  description: 'Experimental features that are on.',
+})
+const Allow = Type.Array(
+  Type.String({
+    maxLength: 260,
+    pattern: '^[^\\s,:/@]+:[0-9]{1,5}$',
+    description: '`host:port`, reached whatever its address.',
+  }),
+  { maxItems: 100, uniqueItems: true },
+)
+
+export const Services = Type.Object({
+  workspace_id: Id('ws'),
+  experimental: Experimental,
+  egress: Type.Object({ allow: Allow }),
+  anon: Anon,
+  objects: Type.Object({ public_read: PublicRead }),
+  updated_at: OptionalTime,
+})
+export type Services = Static<typeof Services>
+
+export const configureServices = onStructure({
+  name: 'service.configure',
+  summary:
+    'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
+  roles: ADMINS,
+  input: Input({
+    workspace_id: Ref('workspace'),
+    experimental: Type.Optional(Experimental),
+    egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
+    anon: Type.Optional(AnonAsked),
+    objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
+  }),
+  output: Services,
+  http: { method: 'POST', path: '/v1/services/configure', body: '*' },
+  run: async (scope, { workspace_id, experimental, egress, anon, objects }) => {
+    if (egress !== undefined && scope.actor.role !== 'operator') {
+      throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
+    }
+    if (objects !== undefined) checkPrefixes(objects.public_read)
+    const settings = [
+      [sql`experimental`, experimental],
+      [sql`egress_allow`, egress?.allow],
+      [sql`anon`, anon, sql`services.anon || excluded.anon`],
+      [sql`public_read`, objects?.public_read],
+    ] as const
+    const writes = settings.flatMap(([column, value, merged]) =>
+      value === undefined ? [] : [setting(workspace_id, column, value, merged)],
+    )
+    await scope.batch(...writes)
+    const { tenantId, services } = await readServices(scope, workspace_id)
+    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
+    return services
+  },
+})
+
+/** @param merged what a row that exists becomes */
+const setting = (
+  workspaceId: string,
+  column: Sql,
+  value: object,
+  merged = sql`excluded.${column}`,
+): Sql => sql`
+  insert into services (tenant_id, workspace_id, ${column})
+  select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
+  on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
+
+export const getServices = onStructure({
+  name: 'service.get',
+  summary: 'Read the switches of a workspace',
+  roles: ADMINS,
+  input: Input({ workspace_id: Ref('workspace') }),
+  output: Services,
+  http: { method: 'GET', path: '/v1/services' },
+  run: async (scope, { workspace_id }) => (await readServices(scope, workspace_id)).services,
+})
+
+interface Row {
+  readonly tenant_id: string
+  readonly experimental: Feature[]
+  readonly allow: string[]
+  readonly anon: Partial<Anon>
+  readonly public_read: string[]
+  readonly updated_at: string | null
+}
+
+async function readServices(
+  scope: AdminScope,
+  workspaceId: string,
+): Promise<{ tenantId: string; services: Services }> {
+  const row = await scope.row<Row>(sql`
+    select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
+      coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read, s.updated_at
+    from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
+    where w.id = ${workspaceId}`)
+  if (row === undefined) throw notFound('workspace')
+  const { tenant_id: tenantId, experimental, allow, public_read, updated_at } = row
+  const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
+  return {
+    tenantId,
+    services: { workspace_id: workspaceId, experimental, egress, anon, objects, updated_at },
+  }
+}
+
+/** The addresses that a workspace's flows may reach besides the public ones, as of a few seconds ago. The scope is an admin's. */
+export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
+  return memo(scope, 'egress', async () => {
+    const value = await egressAllowedNow(scope)
+    return { value, bytes: value.join().length }
+  })
+}
+
+/** The same as of now. */
+export async function egressAllowedNow(scope: WorkspaceScope): Promise<readonly string[]> {
+  const row = await scope.row<{ allow: string[] }>(sql`select egress_allow as allow from services`)
+  return row?.allow ?? []
+}
+
+/** True if the workspace has switched it on. The scope is an admin's. */
+export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promise<boolean> {
+  const row = await scope.row<{ on: boolean }>(
+    sql`select experimental @> ${JSON.stringify([feature])}::jsonb as on from services`,
+  )
+  return row?.on === true
+}
+
+/** @throws Problem `feature_not_enabled`, which says how to switch it on */
+export async function requireFeature(scope: WorkspaceScope, feature: Feature): Promise<void> {
+  if (await hasFeature(scope, feature)) return
+  const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })
+  throw new Problem('feature_not_enabled', {
+    detail: `${feature} is experimental and not switched on in this workspace.`,
+    hint: `POST /v1/services/configure ${body}`,
+  })
+}

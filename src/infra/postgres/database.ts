@@ -1,0 +1,198 @@
+/** The connection pool of the login role. Its only entry is a batch whose first statement sets the role and the tenant. */
+
+import { Pool, type PoolClient } from 'pg'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { BUSY, translate, unavailable } from './errors.ts'
+import { type Sql, sql } from './sql.ts'
+import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
+import { TransactionBatcher } from './transaction-batcher.ts'
+
+/** Runs batches on any connection, or always on the same one. */
+export interface StatementExecutor {
+  /**
+   * Runs the statements as one transaction in one round trip.
+   * @param group lets short statements share a transaction with others of the same context
+   * @throws Problem `dependency_unavailable`, `overloaded`, `query_timeout` or `output_too_large`; DatabaseError for what
+   *   the caller must judge (unique violations and the like)
+   */
+  batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]>
+}
+
+/** A connection of its own, for locks that last longer than a transaction. */
+export interface PinnedConnection extends StatementExecutor {
+  /** Closes the connection, which releases the locks of its session. */
+  end(): void
+}
+
+/** Statements with the rights of their owner. */
+export abstract class Statements {
+  /** Runs the statements as one transaction in one round trip. @returns rows per statement */
+  abstract batch(...statements: Sql[]): Promise<Row[][]>
+
+  /** The rows of one statement. */
+  async rows<T extends object>(statement: Sql): Promise<T[]> {
+    const [rows = []] = await this.batch(statement)
+    return rows as T[]
+  }
+
+  /** The first row of one statement; undefined if it has none. */
+  async row<T extends object>(statement: Sql): Promise<T | undefined> {
+    const [row] = await this.rows<T>(statement)
+    return row
+  }
+}
+
+export class Database implements StatementExecutor {
+  readonly #pool: Pool
+  readonly #slots = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
+  readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
+
+  private constructor(pool: Pool) {
+    this.#pool = pool
+  }
+
+  static open(
+    url: string,
+    onError: (error: Error) => void,
+    connectionsMax: number = LIMITS.poolConnectionsMax,
+  ): Database {
+    const pool = new Pool({
+      connectionString: url,
+      max: connectionsMax,
+      connectionTimeoutMillis: LIMITS.poolWaitMs,
+      application_name: 'tenon',
+    })
+    pool.on('error', onError)
+    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
+    pool.on('connect', (client) => client.on('error', onError))
+    return new Database(pool)
+  }
+
+  batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
+    return group === undefined
+      ? this.#runAlone(context, statements)
+      : this.#batcher.join(context, statements, group)
+  }
+
+  #runAlone(context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number): Promise<Row[][]> {
+    return this.#withClient(context.tenant, (client) => run(client, context, statements, lockTimeoutMs))
+  }
+
+  /**
+   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement: its process hangs,
+   * or its machine is gone, and another process waits for the lock. Its plans may be made while a table is empty and must
+   * still be good when it has a million rows.
+   * @throws Problem `dependency_unavailable`
+   */
+  async session(): Promise<PinnedConnection> {
+    const client = await this.#connect()
+    await client.query(SESSION_SETTINGS).catch((error: unknown) => {
+      client.release(true)
+      throw translate(error)
+    })
+    return {
+      batch: (context, statements) => run(client, context, statements),
+      end: () => client.release(true),
+    }
+  }
+
+  /**
+   * Several round trips as one transaction, for work that one statement cannot do. It ends when `work` does, or when
+   * nothing is asked of it for `transactionIdleMs`.
+   * @param tenant whose share of the connections it uses
+   * @throws what `work` throws, and as {@link batch} does; then nothing has happened
+   */
+  transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
+    return this.#withClient(tenant, async (client) => {
+      await send(client, BEGIN)
+      try {
+        const result = await work({ batch: (context, statements) => run(client, context, statements) })
+        await send(client, 'commit')
+        return result
+      } catch (error) {
+        await send(client, 'rollback')
+        throw error
+      }
+    })
+  }
+
+  async ping(): Promise<void> {
+    const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
+    await this.batch(context, [sql`select 1`])
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end()
+  }
+
+  /** Statements of no tenant (of operators, or before the tenant is known) are not limited. */
+  async #withClient<T>(tenant: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const release = tenant === '' ? undefined : await this.#slots.acquire(tenant, BUSY)
+    try {
+      return await this.#lend(work)
+    } finally {
+      release?.()
+    }
+  }
+
+  /** A connection that broke meanwhile does not return to the pool. */
+  async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#connect()
+    let isBroken = false
+    try {
+      return await work(client)
+    } catch (error) {
+      isBroken = error instanceof Problem && error.code === 'dependency_unavailable'
+      throw error
+    } finally {
+      client.release(isBroken)
+    }
+  }
+
+  #connect(): Promise<PoolClient> {
+    return this.#pool.connect().catch((error: unknown) => {
+      throw unavailable(error)
+    })
+  }
+}
+
+const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
+  set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
+
+const SESSION_SETTINGS = [
+  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
+  ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((method) => `set enable_${method} = off`),
+].join('; ')
+
+async function send(client: PoolClient, text: string): Promise<void> {
+  await client.query(text).catch((error: unknown) => {
+    throw translate(error)
+  })
+}
+
+async function run(
+  client: PoolClient,
+  context: SessionContext,
+  statements: readonly Sql[],
+  lockTimeoutMs?: number,
+): Promise<Row[][]> {
+  const { role, tenant, workspace, statementTimeoutMs, hops } = context
+  // All settings are transaction-local (third argument `true`): they end with the batch.
+  const settings = [
+    sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
+      set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
+    ...(hops === undefined ? [] : [sql`select set_config('tenon.hops', ${hops}, true) is null`]),
+    ...(lockTimeoutMs === undefined
+      ? []
+      : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
+  ]
+  const batch = new Batch([...settings, ...statements], settings.length)
+  try {
+    client.query(batch)
+    return (await batch.done).slice(settings.length)
+  } catch (error) {
+    throw translate(error, role === 'tenon_anon')
+  }
+}

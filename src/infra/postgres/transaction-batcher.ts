@@ -1,0 +1,152 @@
+/**
+ * Group commit: merges concurrent small transactions of the same role and workspace, and their statements of one kind into
+ * one. With 64 at once, an insert takes 2.6 times the CPU time without it, a read 1.9, an update 2.4 (decision 74); of that,
+ * merging statements saves 1.2 to 1.45 times for inserts.
+ */
+
+import { LRUCache } from 'lru-cache'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { failedStatement } from './errors.ts'
+import type { Sql } from './sql.ts'
+import type { BatchGroup, Row, SessionContext } from './statement-batch.ts'
+
+/** @param lockTimeoutMs how long a statement waits for a lock; as long as it may run by default */
+type Run = (context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number) => Promise<Row[][]>
+
+interface Member {
+  readonly statements: readonly Sql[]
+  readonly resolve: (rows: Row[][]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The batches of one context and kind of access. */
+interface Group {
+  readonly context: SessionContext
+  inFlight: number
+  waiting: Member[]
+  /** Sends waiting members, even if the batch before them still runs. */
+  timer: NodeJS.Timeout | undefined
+}
+
+const { membersMax, waitMs, lockMs, apartMs } = LIMITS.groups
+
+export class TransactionBatcher {
+  readonly #run: Run
+  readonly #groups = new Map<string, Group>()
+  /** Groups whose members run separately for a while, after one of them failed: more failures like it may follow. */
+  readonly #cooling = new LRUCache<string, true>({ max: LIMITS.keyCacheEntriesMax, ttl: apartMs })
+
+  constructor(run: Run) {
+    this.#run = run
+  }
+
+  /**
+   * Runs the statements as one transaction, possibly merged with others. If a merged transaction fails, its members are
+   * repeated separately, so that only the faulty one fails. Waits for at most `LIMITS.groups.waitMs`.
+   * @throws as running them alone does
+   */
+  join(context: SessionContext, statements: readonly Sql[], kind: BatchGroup): Promise<Row[][]> {
+    const key = keyOf(context, kind)
+    const group = this.#groups.get(key) ?? { context, inFlight: 0, waiting: [], timer: undefined }
+    this.#groups.set(key, group)
+    if (group.inFlight > 0 && !this.#cooling.has(key)) return this.#wait(key, group, statements)
+    group.inFlight += 1
+    return this.#run(context, statements).finally(() => this.#ended(key, group))
+  }
+
+  #wait(key: string, group: Group, statements: readonly Sql[]): Promise<Row[][]> {
+    return new Promise((resolve, reject) => {
+      group.waiting.push({ statements, resolve, reject })
+      group.timer ??= setTimeout(() => this.#send(key, group), waitMs)
+      if (group.waiting.length >= membersMax) this.#send(key, group)
+    })
+  }
+
+  #ended(key: string, group: Group): void {
+    group.inFlight -= 1
+    if (group.waiting.length > 0) this.#send(key, group)
+    else if (group.inFlight === 0) this.#groups.delete(key)
+  }
+
+  /** Never rejects: its members do. */
+  #send(key: string, group: Group): void {
+    clearTimeout(group.timer)
+    group.timer = undefined
+    const members = group.waiting
+    group.waiting = []
+    group.inFlight += 1
+    void this.#runMerged(key, group.context, members).finally(() => this.#ended(key, group))
+  }
+
+  async #runMerged(key: string, context: SessionContext, members: readonly Member[]): Promise<void> {
+    const isAlone = members.length === 1
+    try {
+      const merged = coalesce(members.flatMap((member) => member.statements))
+      const rows = merged.split(await this.#run(context, merged.statements, isAlone ? undefined : lockMs))
+      for (const { statements, resolve } of members) resolve(rows.splice(0, statements.length))
+    } catch (error) {
+      if (isAlone || !isOfOneStatement(error)) {
+        for (const { reject } of members) reject(error)
+        return
+      }
+      this.#cooling.set(key, true)
+      await Promise.all(
+        members.map(({ statements, resolve, reject }) =>
+          this.#run(context, statements).then(resolve, reject),
+        ),
+      )
+    }
+  }
+}
+
+/** True if one statement is at fault, and not the server or the connection; then no other has had an effect. */
+function isOfOneStatement(error: unknown): boolean {
+  if (!(error instanceof Problem)) return failedStatement(error) !== undefined
+  if (error.code === 'dependency_unavailable') return false
+  return error.code === 'output_too_large' || failedStatement(error) !== undefined
+}
+
+const keyOf = ({ role, tenant, workspace, statementTimeoutMs, hops }: SessionContext, kind: BatchGroup) =>
+  `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${hops ?? ''}`
+
+interface Coalesced {
+  readonly statements: readonly Sql[]
+  /** @returns the rows of each original statement */
+  readonly split: (rows: readonly Row[][]) => Row[][]
+}
+
+/**
+ * Merges single-row statements of one kind. Two statements about one row are never merged: the second must see the effect
+ * of the first.
+ */
+export function coalesce(all: readonly Sql[]): Coalesced {
+  const bundles: Sql[][] = []
+  const origins = all.map((statement) => {
+    const found = bundles.findIndex((bundle) => belongs(statement, bundle))
+    if (found >= 0) bundles[found]?.push(statement)
+    const at = found >= 0 ? found : bundles.push([statement]) - 1
+    return { at, key: statement.coalescable?.key }
+  })
+  return {
+    statements: bundles.map(merged),
+    split: (rows) =>
+      origins.map(({ at, key }) => {
+        const found = rows[at] ?? []
+        return bundles[at]?.length === 1 ? found : found.filter((row) => row['given_id'] === key)
+      }),
+  }
+}
+
+const belongs = ({ coalescable }: Sql, bundle: readonly Sql[]): boolean =>
+  coalescable !== undefined &&
+  bundle[0]?.coalescable?.kind === coalescable.kind &&
+  !bundle.some((other) => other.coalescable?.key === coalescable.key)
+
+function merged(bundle: readonly Sql[]): Sql {
+  const [first] = bundle
+  if (first === undefined) throw new TypeError('a bundle has a statement')
+  if (bundle.length === 1 || first.coalescable === undefined) return first
+  const items = bundle.flatMap(({ coalescable }) => (coalescable === undefined ? [] : [coalescable.item]))
+  return first.coalescable.kind.merge(items)
+}

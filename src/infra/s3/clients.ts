@@ -1,0 +1,192 @@
+/** S3 clients: one per workspace with its own key over shared connections, and one with the root identity that makes buckets. */
+
+import { Agent } from 'node:http'
+import { Agent as TlsAgent } from 'node:https'
+import {
+  BucketAlreadyExists,
+  BucketAlreadyOwnedByYou,
+  CreateBucketCommand,
+  GetBucketTaggingCommand,
+  ListBucketsCommand,
+  PutBucketTaggingCommand,
+  S3Client,
+  type S3ClientConfig,
+  S3ServiceException,
+} from '@aws-sdk/client-s3'
+import { LRUCache } from 'lru-cache'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Config } from '../config.ts'
+import type { Secrets } from '../crypto/secrets.ts'
+import { KeyedSemaphore } from '../keyed-semaphore.ts'
+
+export interface StorageKey {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+}
+
+/** A workspace's key as it is stored. */
+export interface SealedIdentity {
+  readonly access_key_id: string
+  readonly sealed: Buffer
+}
+
+export class ObjectClients {
+  readonly #config: Config
+  readonly #secrets: Secrets
+  /** Sends nothing itself: it holds the connections that the others share. */
+  readonly #shared: S3Client
+  readonly #shares = new KeyedSemaphore(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
+  /** Clients own nothing that would have to be closed. */
+  readonly #entries = new LRUCache<string, S3Client>({
+    max: LIMITS.storageIdentitiesCachedMax,
+    ttl: LIMITS.storageIdentityCacheMs,
+  })
+
+  constructor(config: Config, secrets: Secrets) {
+    this.#config = config
+    this.#secrets = secrets
+    const agent = { keepAlive: true, maxSockets: LIMITS.storeSocketsMax }
+    this.#shared = new S3Client({
+      ...storeOf(config),
+      credentials: rootOf(config),
+      requestHandler: {
+        connectionTimeout: LIMITS.storeConnectMs,
+        socketTimeout: LIMITS.storeIdleMs,
+        httpAgent: new Agent(agent),
+        httpsAgent: new TlsAgent(agent),
+      },
+    })
+  }
+
+  /** Seals a key for its own workspace; it opens for no other. */
+  seal(ref: WorkspaceRef, { secretAccessKey }: StorageKey): Buffer {
+    return this.#secrets.seal(purposeOf(ref), Buffer.from(secretAccessKey))
+  }
+
+  /**
+   * The client of a workspace; `find` reads its identity where none is remembered.
+   * @throws Problem `bucket_required` where the workspace has no identity
+   */
+  async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
+    const name = purposeOf(ref)
+    const known = this.#entries.get(name)
+    if (known !== undefined) return known
+    const identity = await find()
+    if (identity === undefined) throw new Problem('bucket_required')
+    const client = this.#open(ref, identity)
+    this.#entries.set(name, client)
+    return client
+  }
+
+  /** A connection of the tenant's share: a slow reader holds one for as long as it likes. @returns how to give it back */
+  take({ tenantId }: WorkspaceRef): Promise<() => void> {
+    return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
+  }
+
+  /** After the store has refused the key itself: the next call reads it anew. */
+  forget(ref: WorkspaceRef): void {
+    this.#entries.delete(purposeOf(ref))
+  }
+
+  close(): void {
+    this.#shared.destroy()
+  }
+
+  #open(ref: WorkspaceRef, { access_key_id: accessKeyId, sealed }: SealedIdentity): S3Client {
+    const secretAccessKey = this.#secrets.open(purposeOf(ref), sealed).toString()
+    const credentials = { accessKeyId, secretAccessKey }
+    const { requestHandler } = this.#shared.config
+    return new S3Client({ ...storeOf(this.#config), credentials, requestHandler })
+  }
+}
+
+const purposeOf = ({ tenantId, workspaceId }: WorkspaceRef) => `storage:${tenantId}:${workspaceId}`
+
+const OWNER_TAG = 'tenon-workspace'
+
+/** How every client speaks to the store. Checksums are trailers that not every store takes: only where required. */
+export function storeOf(config: Config) {
+  return {
+    endpoint: config.S3_ENDPOINT,
+    region: 'us-east-1',
+    forcePathStyle: true,
+    disableS3ExpressSessionAuth: true,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    maxAttempts: 2,
+  } as const satisfies S3ClientConfig
+}
+
+/** The platform's own identity, which makes buckets and identities. */
+export const rootOf = (config: Config) => ({
+  accessKeyId: config.S3_ACCESS_KEY_ID,
+  secretAccessKey: config.S3_SECRET_ACCESS_KEY,
+})
+
+export class Objects {
+  readonly #s3: S3Client
+
+  constructor(config: Config) {
+    this.#s3 = new S3Client({
+      ...storeOf(config),
+      requestHandler: { connectionTimeout: LIMITS.storeConnectMs, requestTimeout: 10_000 },
+      credentials: rootOf(config),
+    })
+  }
+
+  /**
+   * Makes a bucket for its owner. Idempotent for the same owner, by a tag that is set when it is made; a bucket that
+   * exists without that tag belongs to another owner, whatever the database says.
+   * @throws Problem `conflict`, or `dependency_unavailable`
+   */
+  async makeBucket(name: string, owner: string): Promise<void> {
+    try {
+      if (await this.#create(name)) await this.#tag(name, owner)
+      else if ((await this.#ownerOf(name)) !== owner)
+        throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
+    } catch (error) {
+      if (error instanceof Problem) throw error
+      throw new Problem('dependency_unavailable', {
+        detail: 'The object store does not answer.',
+        cause: error,
+      })
+    }
+  }
+
+  /** @returns whether it was made now */
+  async #create(Bucket: string): Promise<boolean> {
+    try {
+      await this.#s3.send(new CreateBucketCommand({ Bucket }))
+      return true
+    } catch (error) {
+      if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return false
+      throw error
+    }
+  }
+
+  async #tag(Bucket: string, Value: string): Promise<void> {
+    await this.#s3.send(
+      new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key: OWNER_TAG, Value }] } }),
+    )
+  }
+
+  async #ownerOf(Bucket: string): Promise<string | undefined> {
+    try {
+      const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
+      return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value
+    } catch (error) {
+      if (error instanceof S3ServiceException && error.name === 'NoSuchTagSet') return undefined
+      throw error
+    }
+  }
+
+  async ping(): Promise<void> {
+    await this.#s3.send(new ListBucketsCommand({}))
+  }
+
+  close(): void {
+    this.#s3.destroy()
+  }
+}

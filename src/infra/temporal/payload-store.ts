@@ -1,0 +1,66 @@
+/** The platform's own bucket for payloads that are too large for a workflow history; they are encrypted before. */
+
+import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { LIMITS } from '../../core/limits.ts'
+import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Config } from '../config.ts'
+import { type Objects, rootOf, storeOf } from '../s3/clients.ts'
+import { statusOf } from '../s3/errors.ts'
+
+export class PayloadStore {
+  readonly #s3: S3Client
+  readonly #objects: Objects
+  #bucket: Promise<void> | undefined
+
+  constructor(config: Config, objects: Objects) {
+    this.#objects = objects
+    this.#s3 = new S3Client({
+      ...storeOf(config),
+      // Callers that can wait retry.
+      maxAttempts: 1,
+      requestHandler: {
+        connectionTimeout: LIMITS.storeConnectMs,
+        requestTimeout: LIMITS.payloads.storeTimeoutMs,
+      },
+      credentials: rootOf(config),
+    })
+  }
+
+  /** @throws Problem `dependency_unavailable` */
+  async put(name: string, bytes: Buffer): Promise<void> {
+    await this.#ready()
+    const put = new PutObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name, Body: bytes })
+    await this.#s3.send(put).catch((cause: unknown) => {
+      throw away(cause)
+    })
+  }
+
+  /** @throws Problem `payload_unreadable` if there is no such object, `dependency_unavailable` */
+  async get(name: string): Promise<Buffer> {
+    try {
+      const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
+      return Buffer.from((await Body?.transformToByteArray()) ?? [])
+    } catch (cause) {
+      if (statusOf(cause) !== 404) throw away(cause)
+      throw new Problem('payload_unreadable', { detail: 'It is not in the object store any more.', cause })
+    }
+  }
+
+  close(): void {
+    this.#s3.destroy()
+  }
+
+  /** Creates the bucket when this process first needs it. */
+  #ready(): Promise<void> {
+    this.#bucket ??= this.#objects.makeBucket(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
+      this.#bucket = undefined
+      throw error
+    })
+    return this.#bucket
+  }
+}
+
+function away(cause: unknown): Problem {
+  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
+}

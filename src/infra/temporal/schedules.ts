@@ -1,0 +1,155 @@
+/** The Temporal Schedules of a tenant reference. Their ids are built here from the reference and a row, and never read back. */
+
+import {
+  ScheduleAlreadyRunning,
+  type ScheduleClient,
+  ScheduleNotFoundError,
+  ScheduleOverlapPolicy,
+  type ScheduleSpec,
+} from '@temporalio/client'
+import { type TenantRef, workflowId } from '../../core/tenant.ts'
+import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
+
+/** When a schedule starts its workflow, and what it does while an earlier one runs. */
+export interface Timing {
+  /** Five fields each, as Temporal takes them. */
+  readonly crons: readonly string[]
+  readonly everyMs?: number
+  /** IANA name; UTC by default. */
+  readonly timezone?: string
+  readonly jitterMs?: number
+  readonly overlap: keyof typeof OVERLAPS
+  /** A start that Temporal missed while it was unavailable is made up for only within this time. */
+  readonly catchUpMs: number
+}
+
+const OVERLAPS = {
+  skip: ScheduleOverlapPolicy.SKIP,
+  buffer_one: ScheduleOverlapPolicy.BUFFER_ONE,
+  buffer_all: ScheduleOverlapPolicy.BUFFER_ALL,
+  cancel_other: ScheduleOverlapPolicy.CANCEL_OTHER,
+  allow_all: ScheduleOverlapPolicy.ALLOW_ALL,
+} as const
+
+/** The start of each time. Temporal appends the time to the workflow id. */
+export interface Scheduled extends Start {
+  readonly timing: Timing
+  readonly paused: boolean
+  readonly note: string
+}
+
+export interface ScheduleStatus {
+  readonly next: readonly Date[]
+  readonly taken: number
+  /** Not started because another execution was running. */
+  readonly skipped: number
+  /** Not started because Temporal was unavailable for too long. */
+  readonly missed: number
+}
+
+/** A call about schedules, with the deadline and the errors of all calls. */
+type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
+
+/** All methods throw Problem `dependency_unavailable`. */
+export class Schedules {
+  readonly #ref: TenantRef
+  readonly #call: CallSchedules
+
+  constructor(ref: TenantRef, call: CallSchedules) {
+    this.#ref = ref
+    this.#call = call
+  }
+
+  /** Creates or updates a schedule. */
+  async put(scheduled: Scheduled): Promise<void> {
+    const options = optionsOf(this.#ref, scheduled)
+    const { scheduleId: id, ...changed } = options
+    await this.#call(async (client) => {
+      const update = () => client.getHandle(id).update(() => changed)
+      // Another process may create or delete it in between: then one of the two calls fails, and both are repeated.
+      for (;;) {
+        if (await succeeds(ScheduleNotFoundError, update())) return
+        if (await succeeds(ScheduleAlreadyRunning, client.create(options))) return
+      }
+    })
+  }
+
+  /** Does nothing if there is no such schedule. */
+  async remove(subject: string, uuid: string): Promise<void> {
+    const id = workflowId(this.#ref, subject, uuid)
+    await this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))
+  }
+
+  /** @returns undefined if there is no such schedule */
+  async status(subject: string, uuid: string): Promise<ScheduleStatus | undefined> {
+    const id = workflowId(this.#ref, subject, uuid)
+    const found = await this.#call((client) =>
+      unlessThrown(ScheduleNotFoundError, client.getHandle(id).describe()),
+    )
+    return (
+      found && {
+        next: found.info.nextActionTimes,
+        taken: found.info.numActionsTaken,
+        skipped: found.info.numActionsSkippedOverlap,
+        missed: found.info.numActionsMissedCatchupWindow,
+      }
+    )
+  }
+}
+
+/** @returns undefined if the work fails with this class of error */
+export async function unlessThrown<T>(
+  expected: abstract new (...args: never[]) => Error,
+  work: Promise<T>,
+): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof expected) return undefined
+    throw error
+  })
+}
+
+async function succeeds(
+  expected: Parameters<typeof unlessThrown>[0],
+  work: Promise<unknown>,
+): Promise<boolean> {
+  return (
+    (await unlessThrown(
+      expected,
+      work.then(() => true),
+    )) === true
+  )
+}
+
+function optionsOf(ref: TenantRef, scheduled: Scheduled) {
+  const { subject, uuid, timing, paused, note } = scheduled
+  const id = workflowId(ref, subject, uuid)
+  const attributes = searchAttributesOf(ref, scheduled.attributes)
+  // A variable of its own: the type of the options lacks `priority`, which the client passes on all the same.
+  const action = {
+    type: 'startWorkflow' as const,
+    workflowType: scheduled.type,
+    workflowId: id,
+    taskQueue: scheduled.queue,
+    args: withPurpose(`start:${scheduled.type}`, scheduled.input),
+    staticSummary: plaintextSummary(scheduled.summary),
+    typedSearchAttributes: attributes,
+    priority: { fairnessKey: ref.tenantId },
+  }
+  return {
+    scheduleId: id,
+    spec: specOf(timing),
+    action,
+    policies: { overlap: OVERLAPS[timing.overlap], catchupWindow: timing.catchUpMs },
+    state: { paused, note },
+    typedSearchAttributes: attributes,
+  }
+}
+
+function specOf({ crons, everyMs, timezone, jitterMs }: Timing): ScheduleSpec {
+  return {
+    cronExpressions: [...crons],
+    ...(everyMs !== undefined && { intervals: [{ every: everyMs }] }),
+    ...(timezone !== undefined && { timezone }),
+    ...(jitterMs !== undefined && { jitter: jitterMs }),
+  }
+}

@@ -1,0 +1,67 @@
+/** Starts of workflows, and their values as the client of Temporal sends them: summaries, arguments, search attributes. */
+
+import {
+  defaultPayloadConverter,
+  defineSearchAttributeKey,
+  RawValue,
+  type SearchAttributePair,
+  TypedSearchAttributes,
+} from '@temporalio/common'
+import type { TenantRef } from '../../core/tenant.ts'
+import type { QUEUES } from '../../core/work.ts'
+import { MARK, type Mark, PURPOSE, type Purpose } from '../../core/work-input.ts'
+
+export interface Start {
+  /** Workflow type: a name exported by src/workflows. */
+  readonly type: string
+  readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
+  /** Third part of the workflow id: a flow, a function, or the name of a tenant job. */
+  readonly subject: string
+  /** Fourth part: the execution's UUID. */
+  readonly uuid: string
+  readonly input: unknown
+  /** One line for operators in the Temporal UI; not encrypted. */
+  readonly summary: string
+  /** Search attributes besides tenant and workspace. */
+  readonly attributes?: Readonly<Record<string, string>>
+  /** Terminates the workflow if it runs longer. */
+  readonly timeoutMs?: number
+  readonly delayMs?: number
+}
+
+const OPEN = Buffer.from('open' satisfies Mark)
+const CHARS_MAX = 200
+
+/**
+ * A summary that operators read and that contains no data: the codec leaves it as it is.
+ * @param text is cut to 200 characters
+ */
+export function plaintextSummary(text: string): string {
+  return rawValue(text.slice(0, CHARS_MAX), MARK, OPEN) as unknown as string
+}
+
+/**
+ * The one argument of a workflow, a signal or an update. The codec seals the purpose with the value; the interceptors in
+ * workflows/tenant-interceptor.ts compare it.
+ */
+export function withPurpose(purpose: Purpose, value: unknown): [unknown] {
+  return [rawValue(value, PURPOSE, Buffer.from(purpose))]
+}
+
+function rawValue(value: unknown, name: string, text: Buffer): RawValue {
+  const payload = defaultPayloadConverter.toPayload(value)
+  return RawValue.fromPayload({ ...payload, metadata: { ...payload.metadata, [name]: text } })
+}
+
+/** Tenant and workspace, and the given ones. */
+export function searchAttributesOf(
+  ref: TenantRef,
+  more: Readonly<Record<string, string>> = {},
+): TypedSearchAttributes {
+  const of = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
+  const pairs: SearchAttributePair[] = Object.entries(of).map(([name, value]) => ({
+    key: defineSearchAttributeKey(name, 'KEYWORD'),
+    value,
+  }))
+  return new TypedSearchAttributes(pairs)
+}

@@ -1,0 +1,83 @@
+/** A flow that another flow runs (OWS 1.0 "Workflow Process"): a child workflow, its version chosen as it begins. */
+
+import { ApplicationFailure, CancelledFailure, ChildWorkflowFailure } from '@temporalio/common'
+import {
+  CancellationScope,
+  ChildWorkflowCancellationType,
+  ParentClosePolicy,
+  startChild,
+} from '@temporalio/workflow'
+import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { FlowRunInput, Subflow } from '../../core/run.ts'
+import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
+import { call, SUBFLOW } from './calls.ts'
+import { childOf } from './child-options.ts'
+import type { Hold } from './execution-gate.ts'
+
+interface Asked {
+  /** `{namespace, name, version, input, await}` */
+  readonly details: JsonObject
+  readonly step: StepRef
+  readonly hold: Hold
+  readonly parent: FlowRunInput
+  /** Hears the id of the execution before it begins. */
+  readonly begun: (id: string) => void
+}
+
+/**
+ * @returns the output of the flow, or `{id}` of its execution where nobody waits for it
+ * @throws FlowError what it faulted with; `configuration` where it is not there, or too deep
+ */
+export async function runSubflow({ details, step, hold, parent, begun: hear }: Asked): Promise<Json> {
+  const depth = (parent.depth ?? 0) + 1
+  if (depth > LIMITS.subflowDepthMax) {
+    const detail = `Flows that run flows that run flows … are at most ${LIMITS.subflowDepthMax} deep.`
+    throw new FlowError(ERRORS.configuration, detail, step.pointer)
+  }
+  const { await: isAwaited, ...which } = details
+  const asked = { ...which, started_by: parent.started_by }
+  const begun = (await call({ function: SUBFLOW, arguments: asked, step }, hold)) as unknown as Subflow
+  hear(begun.run.execution_id)
+  const child = await startChild('flowRun', {
+    ...optionsOf(begun, isAwaited === true),
+    args: [{ ...begun.run, depth } satisfies FlowRunInput],
+  })
+  if (isAwaited !== true) return { id: begun.run.execution_id }
+  try {
+    const output = withoutHandles((await child.result()) as Json)
+    if (hold.isPaused) await hold.lifted()
+    return output
+  } catch (error) {
+    throw faultOf(error, step.pointer)
+  }
+}
+
+/** What nobody waits for goes on when its parent has ended; the rest ends with it. */
+function optionsOf(begun: Subflow, isAwaited: boolean) {
+  return {
+    ...childOf(begun),
+    parentClosePolicy: isAwaited ? ParentClosePolicy.REQUEST_CANCEL : ParentClosePolicy.ABANDON,
+    cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+  }
+}
+
+/** A flow that was cancelled by itself has not cancelled who waits for it. */
+function faultOf(error: unknown, instance: string): unknown {
+  if (!(error instanceof ChildWorkflowFailure)) return error
+  const { cause } = error
+  if (cause instanceof CancelledFailure) {
+    if (CancellationScope.current().consideredCancelled) return cause
+    return new FlowError(ERRORS.runtime, 'The flow was cancelled.', instance)
+  }
+  const fault =
+    cause instanceof ApplicationFailure ? (cause.details?.[0] as ErrorObject | undefined) : undefined
+  if (fault === undefined) return new FlowError(ERRORS.runtime, 'The flow was ended from outside.', instance)
+  return new FlowError(
+    withoutHandles({ ...fault }),
+    replaceHandles(fault.detail, () => MASK),
+    instance,
+  )
+}

@@ -1,0 +1,53 @@
+/** Every row of the conformance table is a test, or names one: docs/reference/flow-conformance.md is made of them. */
+
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { type ConformanceRow, conformanceRows } from '../../../src/cli/stack/reference.ts'
+import { compileFlow } from '../../../src/features/flows/definitions.ts'
+
+const DOCUMENT = { dsl: '1.0.3', namespace: 'conformance', name: 'row', version: '1.0.0' }
+
+function compiled({ flow = {} }: ConformanceRow) {
+  const { document = {}, ...rest } = flow as { document?: object }
+  return compileFlow(stringify({ document: { ...DOCUMENT, ...document }, ...rest }))
+}
+
+const rows = conformanceRows()
+
+test.each(rows.filter(({ expect: wanted }) => wanted !== undefined))('$of: $construct', (row) => {
+  const { ir, faults } = compiled(row)
+  expect(faults).toEqual([])
+  if (ir === undefined) return
+  const {
+    of: _of,
+    construct,
+    flow: _flow,
+    note: _note,
+    partly: _partly,
+    expect: wanted = {},
+    ...simulation
+  } = row
+  expect(checkCase(ir, { ...simulation, name: construct, expect: wanted }).differences).toEqual([])
+})
+
+test.each(rows.filter(({ fault }) => fault !== undefined))('$of: $construct is refused', (row) => {
+  expect(compiled(row).faults.map(({ code }) => code)).toEqual([row.fault])
+})
+
+test.each(rows.filter((row) => row.test !== undefined))('$of: $construct has a test', ({ test: named }) => {
+  const [file = '', name = ''] = named ?? []
+  // After `test` or `test.each(…)`.
+  expect(readFileSync(file, 'utf8').split(`('${name}', `)).toHaveLength(2)
+})
+
+test('a row says one thing, and each construct is there once', () => {
+  for (const row of rows) {
+    const { expect: wanted, fault, test: named, missing } = row
+    const said = [wanted, fault, named, missing].filter((one) => one !== undefined)
+    expect([row.construct, said.length]).toEqual([row.construct, 1])
+  }
+  const names = rows.map(({ of, construct }) => `${of} ${construct}`)
+  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+})

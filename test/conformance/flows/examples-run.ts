@@ -1,0 +1,79 @@
+/** Examples on a platform: what they take for granted of its functions in their cases is so, whatever its settings. */
+
+import { readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { call } from '../../support/fixtures/tenants.ts'
+import type { Place } from './flow-runner.ts'
+
+/** Makes tests of them, for a place that is there when they begin. */
+export function testExamples(place: () => Place): void {
+  /** Publishes an example and starts it. @returns the execution's id */
+  async function started(name: string, input: object): Promise<string> {
+    await place().publish(name, await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8'))
+    return (await place().begin(name, input)).id
+  }
+
+  const ended = (id: string) => place().ended(id)
+
+  test('contacts are imported, and who has no address is told', async () => {
+    const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
+    const { output } = await ended(await started('contact-import', { contacts }))
+    expect(output).toEqual({ imported: 2, refused: ['nobody is no e-mail address.'] })
+    const kept = (await place().documents('contacts')).map(({ email }: { email: string }) => email)
+    expect(kept.toSorted()).toEqual(['ada@example.com', 'bob@example.com'])
+  })
+
+  test('the report of the night adds up the orders of the day, and is kept', async () => {
+    const day = new Date().toISOString().slice(0, 10)
+    for (const [product, price, on] of [
+      ['mug', 9, day],
+      ['pen', 2, day],
+      ['mug', 9, day],
+      ['mug', 9, '2020-01-01'],
+    ]) {
+      const { at, room } = place()
+      const body = { product, price, day: on }
+      await call('POST', '/v1/collections/orders/documents', { at, as: room.service, body })
+    }
+    const { output } = await ended(await started('nightly-report', {}))
+    expect(output).toEqual({ count: 3, revenue: 20, best: 'mug', id: expect.any(String) })
+    expect(await place().documents('reports')).toMatchObject([{ count: 3, revenue: 20, best: 'mug' }])
+  })
+
+  test('whoever signs up twice is told so', async () => {
+    const { output } = await ended(await started('signup', { name: 'ada', age: 36 }))
+    expect(output).toEqual({ id: expect.any(String) })
+    const again = await place().begin('signup', { name: 'ada', age: 36 })
+    expect(await ended(again.id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
+  })
+
+  test('readings are gathered until the batch is closed', async () => {
+    const id = await started('sensor-batch', { sensor: '/oven' })
+    const signal = (event: object) =>
+      place().call('POST', `${place().room.flows}/executions/${id}/signal`, { event })
+    for (const [number, fahrenheit] of [68, 212].entries()) {
+      await signal({ source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } })
+    }
+    await signal({ source: '/oven', id: 'end', type: 'sensor.closed' })
+    expect(await ended(id)).toMatchObject({ status: 'completed', output: { count: 2, hottest: 100 } })
+  })
+
+  test('a function judges a comment, which is published', async () => {
+    const source =
+      'export default ({ text }: { text: string }) => ({ toxicity: text === "Lovely!" ? 0.1 : 1 })'
+    const body = { workspace_id: place().room.workspaceId, name: 'judge-comment', source }
+    expect((await place().call('POST', '/v1/functions', body)).status).toBe(201)
+    const { output } = await ended(await started('moderation', { text: 'Lovely!' }))
+    expect(output).toEqual({ published: expect.any(String) })
+    expect(await place().documents('comments')).toMatchObject([{ text: 'Lovely!' }])
+  })
+
+  test('a customer is welcomed by a flow of its own, and trained by another', async () => {
+    const flow = (name: string, version: string, task: string) =>
+      `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
+    await place().publish('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))
+    await place().publish('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
+    const { output } = await ended(await started('onboarding', { email: 'ada@example.com', plan: 'team' }))
+    expect(output).toEqual({ account: expect.any(String), trainer: 'Bob' })
+  })
+}

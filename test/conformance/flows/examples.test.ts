@@ -1,0 +1,47 @@
+/** Every example has cases beside it that come out as they say, and together take every way through it. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { coverageOf } from '../../../flows-dsl/simulator/coverage.ts'
+import { compileFlow } from '../../../src/features/flows/definitions.ts'
+
+const EXAMPLES = new URL('../../../flows-dsl/examples/', import.meta.url)
+const read = (file: string) => readFileSync(new URL(file, EXAMPLES), 'utf8')
+
+const files = readdirSync(EXAMPLES)
+const names = files
+  .filter((file) => file.endsWith('.yaml') && !file.endsWith('.cases.yaml'))
+  .map((file) => file.replace('.yaml', ''))
+
+/** Against the platform's own catalogue, as at publish. */
+function compiled(name: string) {
+  const { ir, faults } = compileFlow(read(`${name}.yaml`))
+  expect(faults).toEqual([])
+  if (ir === undefined) throw new Error(`${name} does not compile.`)
+  return ir
+}
+
+for (const name of names) {
+  test(`example ${name}`, () => {
+    const ir = compiled(name)
+    const checked = casesIn(parse(read(`${name}.cases.yaml`))).map((one) => checkCase(ir, one))
+    for (const one of checked) expect([one.name, one.differences]).toEqual([one.name, []])
+    const { tasks, ways } = coverageOf(ir, ...checked.map(({ simulated }) => simulated.trace))
+    expect([...tasks.missed, ...ways.missed]).toEqual([])
+    expect(checked.length).toBeGreaterThanOrEqual(2)
+    expect(checked.length).toBeLessThanOrEqual(5)
+  })
+
+  test(`example ${name} says what it shows, under its own name`, () => {
+    expect(read(`${name}.yaml`)).toMatch(/^# [A-Z].*\.\n(?:# .*\n)?document:/)
+    expect(compiled(name).document).toMatchObject({ namespace: 'examples', name })
+  })
+}
+
+test('there are enough of them, and no cases without a flow', () => {
+  expect(names.length).toBeGreaterThanOrEqual(15)
+  const flows = files.map((file) => file.replace(/(?:\.cases)?\.yaml$/, ''))
+  expect([...new Set(flows)].sort()).toEqual([...names].sort())
+})

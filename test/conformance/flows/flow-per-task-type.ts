@@ -1,0 +1,269 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** A flow for each kind of task, and for what a call can be: run on real servers, and kept as a history for replays. */
+
+import { expect } from 'vitest'
+import type { Outside } from '../../support/servers/fake-servers.ts'
+import type { Place } from './flow-runner.ts'
+
+/** Where a flow of a kind runs, and what it may reach. */
+export interface Kinds {
+  readonly place: Place
+  readonly outside: Outside
+}
+
+export interface Kind {
+  /** Of the task that it shows; after a dash, which of several. */
+  readonly name: string
+  /** Of the flow, below `do`. */
+  readonly tasks: string | ((kinds: Kinds) => string)
+  /** Above it. */
+  readonly head?: string
+  readonly input?: object | ((kinds: Kinds) => object)
+  /** What the run is told while it goes on. */
+  readonly tell?: (kinds: Kinds, id: string) => Promise<void>
+  readonly status?: 'completed' | 'faulted' | 'cancelled'
+  readonly output: unknown
+}
+
+const signal = (type: string, n: number) => ({
+  event: { type, source: '/kinds', id: `${type}${n}`, data: { n } },
+})
+const approving = { decisions: [expect.objectContaining({ approved: true, comment: 'Fine.' })] }
+
+export const KINDS: readonly Kind[] = [
+  {
+    name: 'call-local',
+    tasks:
+      "  - a: { call: collection.create, with: { name: kinds, document: { n: 1 } }, output: { as: '${ .n }' } }",
+    output: 1,
+  },
+  {
+    name: 'call-own',
+    tasks: `  - a:
+      call: collection.create
+      with: { name: kinds, document: { n: 2 } }
+      metadata: { tenon: { local: false } }
+      output: { as: '\${ .n }' }
+  - b: { call: collection.get, with: { name: kinds, id: 0198c0de-0000-7000-8000-000000000000 } }`,
+    status: 'faulted',
+    output: null,
+  },
+  {
+    // So many that one of them has a task of its own.
+    name: 'call-brief',
+    tasks: ({ outside }) => `  - all:
+      for: { each: n, in: '\${ [range(8)] }' }
+      do: [{ get: { call: http, with: { method: get, endpoint: '${outside.origin}/late' } } }]
+  - last: { call: http, with: { method: head, endpoint: '${outside.origin}/echo' }, output: { as: '\${ 8 }' } }`,
+    output: 8,
+  },
+  {
+    name: 'call-http',
+    tasks: ({ outside }) => `  - get:
+      call: http
+      with: { method: get, endpoint: '${outside.origin}/echo' }
+      metadata: { tenon: { local: false } }
+  - post: { call: http, with: { method: post, endpoint: '${outside.origin}/echo', body: { was: '\${ .method }' } } }
+  - read: { set: { body: '\${ .body }' } }`,
+    output: { body: '{"was":"GET"}' },
+  },
+  {
+    name: 'call-openapi',
+    tasks: ({ outside }) => `  - a:
+      call: openapi
+      with: { document: { endpoint: '${outside.origin}/v2/swagger.json' }, operationId: getPetById, parameters: { petId: 7 } }
+      output: { as: '\${ .id }' }`,
+    output: 7,
+  },
+  {
+    name: 'call-function',
+    tasks: '  - a: { call: function.invoke, with: { id: kinds, input: { n: 4 } } }',
+    output: 8,
+  },
+  {
+    name: 'do',
+    tasks: "  - outer: { do: [{ one: { set: { n: 1 } } }, { two: { set: { n: '${ .n + 1 }' } } }] }",
+    output: { n: 2 },
+  },
+  {
+    name: 'set',
+    tasks:
+      "  - a: { set: { n: 1 }, export: { as: '${ { kept: .n } }' } }\n  - b: { set: { kept: '${ $context.kept }' } }",
+    output: { kept: 1 },
+  },
+  {
+    name: 'switch',
+    tasks: `  - which: { switch: [{ small: { when: .n < 3, then: little } }, { other: { then: much } }] }
+  - much: { set: { size: much }, then: end }
+  - little: { set: { size: little } }`,
+    input: { n: 2 },
+    output: { size: 'little' },
+  },
+  {
+    name: 'for',
+    tasks: `  - each:
+      for: { each: n, in: '\${ [1, 2, 3] }' }
+      while: $n < 3
+      do: [{ put: { call: collection.create, with: { name: kinds, document: { n: '\${ $n }' } }, output: { as: '\${ .n }' } } }]`,
+    output: 2,
+  },
+  {
+    name: 'for-concurrent',
+    tasks: ({ outside }) => `  - each:
+      for: { each: n, in: '\${ [range(6)] }', concurrency: 3, onError: continue }
+      do:
+        - rest: { wait: { milliseconds: 5 } }
+        - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/echo' }, if: $n < 4, output: { as: '\${ $n }' } }
+        - say: { set: '\${ $n }' }`,
+    output: [0, 1, 2, 3, 4, 5],
+  },
+  {
+    name: 'fork',
+    tasks: ({ outside }) => `  - all:
+      fork:
+        branches:
+          - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/echo' }, output: { as: '\${ "asked" }' } }
+          - rest: { do: [{ nap: { wait: { milliseconds: 20 } } }, { say: { set: { rested: true } } }] }`,
+    output: ['asked', { rested: true }],
+  },
+  {
+    name: 'fork-compete',
+    tasks: `  - race:
+      fork:
+        compete: true
+        branches:
+          - slow: { do: [{ long: { wait: { hours: 1 } } }, { never: { set: { won: slow } } }] }
+          - fast: { do: [{ nap: { wait: { milliseconds: 20 } } }, { say: { set: { won: fast } } }] }`,
+    output: { won: 'fast' },
+  },
+  {
+    name: 'try',
+    tasks: ({ outside }) => `  - guarded:
+      try: [{ ask: { call: http, with: { method: get, endpoint: '${outside.origin}/missing' } } }]
+      catch:
+        errors: { with: { status: 404 } }
+        retry: { delay: { milliseconds: 20 }, limit: { attempt: { count: 2 } } }
+        do: [{ handle: { set: { caught: '\${ $error.status }' } } }]`,
+    output: { caught: 404 },
+  },
+  {
+    name: 'raise',
+    tasks: `  - book:
+      call: collection.create
+      with: { name: kinds, document: { n: 7 } }
+      compensate: [{ undo: { call: collection.create, with: { name: undone, document: { n: '\${ .output.n }' } } } }]
+  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`,
+    status: 'faulted',
+    output: null,
+  },
+  {
+    name: 'wait',
+    tasks: '  - a: { wait: { milliseconds: 20 } }\n  - b: { set: { done: true } }',
+    output: { done: true },
+  },
+  {
+    // Long enough for its place to be given back.
+    name: 'wait-place',
+    head: 'concurrency: { limit: 1, holdWhileWaiting: false }\n',
+    tasks: `  - a: { wait: { milliseconds: 1200 } }
+  - b: { call: collection.create, with: { name: kinds, document: { n: 4 } }, output: { as: '\${ .n }' } }`,
+    output: 4,
+  },
+  {
+    name: 'timeout',
+    tasks: '  - a: { wait: { hours: 1 }, timeout: { after: { milliseconds: 50 } } }',
+    status: 'faulted',
+    output: null,
+  },
+  {
+    name: 'listen',
+    tasks:
+      "  - a: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } }, output: { as: '${ map(.n) }' } }",
+    tell: async ({ place }, id) => {
+      await place.tell(id, 'signal', signal('a', 1))
+      await place.tell(id, 'signal', signal('b', 2))
+    },
+    output: [1, 2],
+  },
+  {
+    name: 'emit',
+    tasks:
+      "  - a: { emit: { event: { with: { source: https://example.com, type: kinds.said, data: { n: 1 } } } }, output: { as: '${ .type }' } }",
+    output: 'kinds.said',
+  },
+  {
+    name: 'run',
+    tasks:
+      "  - a: { run: { workflow: { namespace: kinds, name: kind-set, input: {} } } }\n  - b: { run: { workflow: { namespace: kinds, name: kind-do, input: {} }, await: false }, output: { as: '${ type }' } }",
+    output: 'object',
+  },
+  {
+    name: 'approve',
+    tasks: '  - a: { approve: { approvers: ["${ $workflow.input.by }"], fourEyes: false } }',
+    input: ({ place }) => ({ by: place.at.clientId }),
+    tell: ({ place }, id) => place.tell(id, 'approve', { approved: true, comment: 'Fine.' }),
+    output: expect.objectContaining({ approved: true, ...approving }),
+  },
+  {
+    name: 'hold',
+    head: 'onFault: hold\n',
+    tasks: `  - a: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }
+  - b: { set: { got: '\${ .by }' } }`,
+    tell: ({ place }, id) => release(place, id),
+    output: { got: 'hand' },
+  },
+  {
+    name: 'cancel',
+    tasks: `  - book:
+      call: collection.create
+      with: { name: kinds, document: { n: 9 } }
+      compensate: [{ free: { call: collection.create, with: { name: undone, document: { n: '\${ .output.n }' } } } }]
+  - nap: { wait: { hours: 1 } }`,
+    tell: ({ place }, id) => place.tell(id, 'cancel', {}),
+    status: 'cancelled',
+    output: null,
+  },
+]
+
+async function release(place: Place, id: string): Promise<void> {
+  const { room } = place
+  await expect
+    .poll(async () => (await place.call('GET', `${room.flows}/executions/${id}`)).body.status, {
+      timeout: 60_000,
+    })
+    .toBe('suspended')
+  const skipped = await place.call('POST', `${room.flows}/executions/${id}/skip-step`, {
+    output: { by: 'hand' },
+  })
+  expect(skipped.status).toBe(200)
+}
+
+/** What the flows take for granted: a function, and that they may call the servers outside. */
+export async function prepare({ place, outside }: Kinds): Promise<void> {
+  const { workspaceId } = place.room
+  const egress = { workspace_id: workspaceId, egress: { allow: [outside.place] } }
+  expect((await place.call('POST', '/v1/services/configure', egress)).status).toBe(200)
+  const source = 'export default ({ n }: { n: number }) => 2 * n'
+  const deployed = await place.call('POST', '/v1/functions', {
+    workspace_id: workspaceId,
+    name: 'kinds',
+    source,
+  })
+  expect(deployed.status, JSON.stringify(deployed.body)).toBe(201)
+  for (const kind of KINDS) await place.publish(`kind-${kind.name}`, sourceOf(kind, { place, outside }))
+}
+
+function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {
+  const document = `document: { dsl: '1.0.3', namespace: kinds, name: kind-${name}, version: '1.0.0' }\n`
+  return `${document}${head}do:\n${typeof tasks === 'string' ? tasks : tasks(kinds)}\n`
+}
+
+/** Runs one, and holds its end against what it must be. @returns the execution */
+export async function runKind({ name, input = {}, tell, status = 'completed', output }: Kind, kinds: Kinds) {
+  const { place } = kinds
+  const { id } = await place.begin(`kind-${name}`, typeof input === 'function' ? input(kinds) : input)
+  await tell?.(kinds, id)
+  const run = await place.ended(id)
+  expect([name, run.status, run.output], JSON.stringify(run.error)).toEqual([name, status, output])
+  return run
+}

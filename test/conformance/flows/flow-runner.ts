@@ -1,0 +1,57 @@
+/** A room on a platform, whatever its settings, and how flows are run there: for tests that do so on several. */
+
+import { expect } from 'vitest'
+import { call, eventually, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import type { Running } from '../../support/stack/start.ts'
+
+export class Place {
+  readonly room: Room
+  readonly at: Running
+
+  constructor(room: Room, at: Running) {
+    this.room = room
+    this.at = at
+  }
+
+  /** Of the operator of the room. */
+  call(method: string, path: string, body?: object): Promise<Reply> {
+    return call(method, path, { at: this.at, as: this.room.operator, ...(body && { body }) })
+  }
+
+  async publish(name: string, source: string): Promise<void> {
+    const drafted = await this.call('POST', `${this.room.flows}/definitions`, { name, source })
+    expect(drafted.body.faults, source).toEqual([])
+    const published = await this.call('POST', `${this.room.flows}/definitions/${name}/versions`, {})
+    expect(published.status, JSON.stringify(published.body)).toBe(201)
+  }
+
+  /** Starts a flow that is published. @returns the execution, as it was then */
+  async begin(name: string, input: unknown) {
+    const run = await this.call('POST', `${this.room.flows}/definitions/${name}/executions`, { input })
+    expect(run.status, JSON.stringify(run.body)).toBe(201)
+    return run.body
+  }
+
+  /** The execution when it has ended, with its steps. */
+  ended(id: string, ms = 60_000) {
+    return eventually(async () => {
+      const { body } = await this.call('GET', `${this.room.flows}/executions/${id}`)
+      return body.ended_at ? body : undefined
+    }, ms)
+  }
+
+  async documents(collection: string) {
+    const path = `/v1/collections/${collection}/documents`
+    return (await call('GET', path, { at: this.at, as: this.room.service })).body.data
+  }
+
+  /** Tells a run what it waits for, as soon as it does. */
+  async tell(id: string, command: string, body: object): Promise<void> {
+    await eventually(async () => {
+      const { body: run } = await this.call('GET', `${this.room.flows}/executions/${id}`)
+      if (run.status !== 'waiting') return undefined
+      const { status } = await this.call('POST', `${this.room.flows}/executions/${id}/${command}`, body)
+      return status < 300 ? true : undefined
+    }, 60_000)
+  }
+}

@@ -1,0 +1,309 @@
+/** Recorded histories replayed with today's bundle: a change that would break runs in flight fails here. */
+
+import { execFile } from 'node:child_process'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { Client, Connection } from '@temporalio/client'
+import type { PayloadCodec } from '@temporalio/common'
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker'
+import { DeterminismViolationError } from '@temporalio/workflow'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { TASKS } from '../../../flows-dsl/tasks/index.ts'
+import type { Platform } from '../../../src/app/platform.ts'
+import { tenantOfPayload } from '../../../src/infra/temporal/payload-codec.ts'
+import type { WirePayload } from '../../../src/infra/temporal/payload-reader.ts'
+import { binary } from '../../../stack/binaries.mjs'
+import { workflowTypes } from '../../support/clients/histories.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { executionsOf, publishScheduled, withTemporal } from '../../support/fixtures/schedules.ts'
+import { buildIndex } from '../../support/fixtures/schemas.ts'
+import { reachable } from '../../support/fixtures/secrets.ts'
+import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
+import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+import { openInside } from '../../support/stack/in-process-platform.ts'
+import { KINDS, prepare, runKind } from './flow-per-task-type.ts'
+import { Place } from './flow-runner.ts'
+
+const FOLDER = new URL('histories/', import.meta.url)
+type History = Parameters<typeof Worker.runReplayHistory>[1]
+
+let bundle: string
+let platform: Platform
+beforeAll(async () => {
+  Runtime.install({ logger: new DefaultLogger('ERROR', () => {}) })
+  bundle = await readFile(inject('tenon').env['TENON_WORKFLOW_BUNDLE'] ?? '', 'utf8')
+  platform = openInside()
+})
+afterAll(() => platform.close())
+
+/** @throws DeterminismViolationError where the code asks for other commands than the history has */
+async function replay(history: unknown, workflowId: string): Promise<void> {
+  // What a replay would send goes nowhere, and the tenants of recorded runs are on other machines.
+  const codec: PayloadCodec = {
+    encode: async (payloads) => payloads,
+    // Recorded payloads are in the clear.
+    decode: (payloads, context) =>
+      Promise.all(
+        payloads.map(async (payload) => {
+          if (!tenantOfPayload(payload)) return payload
+          return (await platform.codec.decode([payload], context))[0] ?? payload
+        }),
+      ),
+  }
+  const dataConverter = { payloadCodecs: [codec] }
+  const options = { workflowBundle: { code: bundle }, dataConverter }
+  await Worker.runReplayHistory(options, history as History, workflowId)
+}
+
+interface Recorded {
+  readonly workflow_id: string
+  readonly history: {
+    events: {
+      workflowExecutionStartedEventAttributes?: { workflowType: { name: string } }
+      activityTaskScheduledEventAttributes?: { activityType: { name: string } }
+    }[]
+  }
+}
+
+const names = await readdir(FOLDER)
+
+async function read(name: string): Promise<Recorded> {
+  return JSON.parse(await readFile(new URL(name, FOLDER), 'utf8'))
+}
+
+/** By their first event, since files are named by what they show. */
+const typeIn = ({ history }: Recorded) =>
+  history.events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name
+
+test('there is a history of each workflow type', async () => {
+  const types = await workflowTypes()
+  expect(types).toContain('flowRun')
+  const kept = new Set((await Promise.all(names.map(read))).map(typeIn))
+  expect(types.filter((type) => !kept.has(type))).toEqual([])
+})
+
+test('there is a history of each kind of task', () => {
+  const kept = names.flatMap((name) => /-task-(.+)\.json$/.exec(name)?.[1] ?? [])
+  expect(KINDS.map(({ name }) => name).filter((name) => !kept.includes(name))).toEqual([])
+  const shown = KINDS.map(({ name }) => name.split('-')[0])
+  expect(TASKS.map(({ kind }) => kind).filter((kind) => !shown.includes(kind))).toEqual([])
+})
+
+test.each(names)('%s replays', async (name) => {
+  const { workflow_id, history } = await read(name)
+  await replay(history, workflow_id)
+})
+
+test('a history whose commands differ does not: the test above is able to fail', async () => {
+  const { workflow_id, history } = await read('0.1.0-task-call-http.json')
+  for (const event of history.events) {
+    const scheduled = event.activityTaskScheduledEventAttributes
+    if (scheduled !== undefined) scheduled.activityType.name = 'somethingElse'
+  }
+  await expect(replay(history, workflow_id)).rejects.toThrow(DeterminismViolationError)
+})
+
+test('runs of the running platform replay too (with TENON_RECORD they are kept)', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
+  const made = await call('POST', `${room.flows}/definitions`, {
+    as,
+    body,
+    headers: { 'content-type': 'application/yaml' },
+  })
+  await call('POST', `${room.flows}/definitions/hello/versions`, { as, body: {} })
+  const run = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
+    as,
+    body: { input: { name: 'Ada' } },
+    headers: { prefer: 'wait=20' },
+  })
+  const source = 'export default ({ name }: { name: string }) => `Hello, ${name}!`'
+  const deploy = { workspace_id: room.workspaceId, name: 'hello', source }
+  await call('POST', '/v1/functions', { as, body: deploy })
+  const invoked = await call('POST', '/v1/functions/hello/invoke', {
+    as: room.service,
+    body: { name: 'Ada' },
+  })
+  expect(invoked.body).toBe('Hello, Ada!')
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    const client = new Client({ connection })
+    const query = `TenantId = '${room.tenantId}'`
+    const runs = await eventually(async () => {
+      const found: string[] = []
+      for await (const { workflowId } of client.workflow.list({ query })) found.push(workflowId)
+      return found.length >= 4 ? found : undefined
+    })
+    expect(runs).toContain(run.body.workflow_id)
+    for (const workflowId of runs) {
+      const history = await download(workflowId)
+      await replay(history, workflowId)
+      if (process.env['TENON_RECORD']) await keep(workflowId, history, kindOf(workflowId))
+    }
+  } finally {
+    await connection.close()
+  }
+})
+
+test('a run that fails replays too', async () => {
+  const runs = new Runs(await aRoom())
+  const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
+  const run = await runs.ended(
+    await runs.start(await runs.publish(`  - burst: { raise: { error: ${error} } }`)),
+  )
+  expect(run.status).toBe('faulted')
+  const { workflow_id: workflowId } = run
+  const history = await eventually(async () => {
+    const found = await download(workflowId)
+    return JSON.stringify(found).includes('EVENT_TYPE_WORKFLOW_EXECUTION_FAILED') ? found : undefined
+  })
+  await replay(history, workflowId)
+  if (process.env['TENON_RECORD']) await keep(workflowId, history, 'flow-faulted')
+})
+
+test('what schedules start replays too', async () => {
+  const room = await aRoom()
+  await publishScheduled(room, 'tick', '{ every: PT1S }')
+  await eventually(async () =>
+    (await executionsOf(room, 'tick'))[0]?.status === 'completed' ? true : undefined,
+  )
+  await publishScheduled(room, 'tick', '')
+  await replayEnded(room, { flowTrigger: 'flow-trigger', registration: 'registration' })
+}, 60_000)
+
+test('indexes that are built, and a suspension, replay too', async () => {
+  const room = await aRoom()
+  await buildIndex(room)
+  expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
+  await replayEnded(room, { indexBuild: 'index-build', suspension: 'suspension' })
+}, 60_000)
+
+test('runs of each kind of task replay too', async () => {
+  const kinds = {
+    place: new Place(await aRoom(), inject('tenon')),
+    outside: await Outside.open(),
+  }
+  try {
+    await prepare(kinds)
+    for (const kind of KINDS) {
+      const { workflow_id } = await runKind(kind, kinds)
+      const history = await download(workflow_id)
+      await replay(history, workflow_id)
+      if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
+    }
+  } finally {
+    await kinds.outside.close()
+  }
+}, 180_000)
+
+test('runs in which much ends at the same time, one way or another, replay too', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const outside = await Outside.open({
+    '/soon': () => ({ json: {}, lateMs: Math.random() * 20 }),
+  })
+  try {
+    await reachable(room, outside)
+    const name = await runs.publish(`  - all:
+      for: { each: n, in: '\${ [range(24)] }', concurrency: 6 }
+      do:
+        - rest: { wait: { milliseconds: 3 }, if: $n % 3 == 0 }
+        - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/soon' }, if: $n % 2 == 0 }
+        - put: { call: collection.create, with: { name: many, document: { n: 1 } } }
+        - told: { emit: { event: { with: { type: told, data: {} } } }, if: $n % 4 == 1 }
+        - all: { call: collection.list, with: { name: many } }
+`)
+    for (let nth = 0; nth < 5; nth++) {
+      const run = await runs.ended(await runs.start(name))
+      expect(run.error).toBeNull()
+      await replay(await download(run.workflow_id), run.workflow_id)
+    }
+  } finally {
+    await outside.close()
+  }
+}, 60_000)
+
+test('runs that pause for those of others, in the midst of timers and calls, replay too', async () => {
+  const runs = new Runs(await aRoom())
+  const items = 12
+  const name = await runs.publish(`  - all:
+      for: { each: n, in: '\${ [range(${items})] }', concurrency: 6 }
+      do:
+        - rest: { wait: { milliseconds: 5 } }
+        - put: { call: collection.create, with: { name: many, document: { n: 1 } }, if: $n % 2 == 0 }
+        - costly: { set: '\${ reduce range(200000) as $i ($n; .) }' }
+`)
+  for (let nth = 0; nth < 3; nth++) {
+    const run = await runs.ended(await runs.start(name))
+    expect([run.error, run.output]).toEqual([null, Array.from({ length: items }, (_, n) => n)])
+    const history = await download(run.workflow_id)
+    const timers = JSON.stringify(history).match(/"EVENT_TYPE_TIMER_STARTED"/g)
+    expect(timers?.length).toBeGreaterThan(items)
+    await replay(history, run.workflow_id)
+  }
+}, 60_000)
+
+/** One workflow of the room of each of these types, when it has completed. */
+const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promise<void> =>
+  withTemporal(async (client) => {
+    for (const [type, kind] of Object.entries(kinds)) {
+      const query = `TenantId = '${room.tenantId}' and WorkflowType = '${type}' and ExecutionStatus = 'Completed'`
+      const workflowId = await eventually(async () => {
+        for await (const found of client.workflow.list({ query })) return found.workflowId
+        return undefined
+      }, 40_000)
+      const history = await download(workflowId)
+      await replay(history, workflowId)
+      if (process.env['TENON_RECORD']) await keep(workflowId, history, kind)
+    }
+  })
+
+/** As an operator gets it: the same JSON that the Temporal UI downloads. */
+async function download(workflowId: string): Promise<unknown> {
+  const path = await binary('temporal')
+  const address = inject('tenon').env['TEMPORAL_ADDRESS'] ?? ''
+  const args = ['workflow', 'show', '--workflow-id', workflowId, '--output', 'json', '--address', address]
+  const { stdout } = await promisify(execFile)(path, args, { maxBuffer: 16 * 1024 * 1024 })
+  return JSON.parse(stdout)
+}
+
+function kindOf(workflowId: string): string {
+  const subject = workflowId.split(':')[2] ?? ''
+  if (subject.startsWith('flow_')) return 'flow-hello'
+  return subject.startsWith('fn_') ? 'function-hello' : `provision-${subject.replace('-provision', '')}`
+}
+
+async function keep(workflowId: string, history: unknown, kind: string): Promise<void> {
+  // Who ran it, on which machine, is nobody's business and no part of a replay.
+  const kept = { workflow_id: workflowId, history: await decoded(history) }
+  const text = JSON.stringify(kept, null, 1).replaceAll(/\d+@[\w.-]+/g, '1@worker')
+  await writeFile(new URL(`${process.env['TENON_RECORD']}-${kind}.json`, FOLDER), `${text}\n`)
+}
+
+/** In the clear: the key is gone with the tenant. */
+async function decoded(value: unknown): Promise<unknown> {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return Promise.all(value.map(decoded))
+  if ('metadata' in value && 'data' in value) return plain(value as WirePayload)
+  const entries = Object.entries(value).map(async ([name, member]) => [name, await decoded(member)])
+  return Object.fromEntries(await Promise.all(entries))
+}
+
+async function plain(payload: WirePayload): Promise<WirePayload> {
+  const metadata = Object.entries(payload.metadata ?? {}).map(([name, text]) => [name, bytesOf(text)])
+  const [read] = await platform.codec.decode([
+    { metadata: Object.fromEntries(metadata), data: bytesOf(payload.data ?? '') },
+  ])
+  if (read === undefined) return payload
+  const texts = Object.entries(read.metadata ?? {}).map(([name, bytes]) => [name, base64(bytes)])
+  // Where the code stands on this machine is in stacks.
+  const data = Buffer.from(read.data ?? [])
+    .toString('utf8')
+    .replaceAll(`${process.cwd()}/`, '')
+  return { metadata: Object.fromEntries(texts), data: base64(Buffer.from(data)) }
+}
+
+const bytesOf = (text: string) => Buffer.from(text, 'base64')
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')

@@ -1,0 +1,219 @@
+/** The editor's schema and the compiler say the same of the form of a definition, but for the table below. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { compile } from '../../../flows-dsl/compile/compile.ts'
+import type { Diagnostic } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { editorSchema } from '../../../flows-dsl/language-schema/language-schema.ts'
+import { CATALOGUE } from './scenario.ts'
+
+const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, allErrors: false })
+const fits = ajv.compile(editorSchema(CATALOGUE))
+
+/** What no schema can say: what must be there elsewhere, what must parse, what must go together. */
+const NOT_OF_FORM: ReadonlySet<string> = new Set([
+  'task_name_duplicate',
+  'unknown_target',
+  'unknown_function',
+  'unknown_reference',
+  'circular_reference',
+  'unsupported_catalog',
+  'expression_invalid',
+  'expression_partial',
+  'cron_invalid',
+  'pattern_refused',
+  'secret_not_named',
+  'secret_stored',
+  'unknown_secret',
+])
+
+/** The same, by what the compiler says: codes that are of the form elsewhere. */
+const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
+  [/^(?:A wait|A timeout|`\w+`) must be between /, 'a sum of parts has no bounds in a schema'],
+  [/are both named \$/, 'two names that must differ'],
+  [/^A second case without `when`/, 'the number of cases without a key'],
+  [/^`to` must not be shorter than `from`/, 'two durations compared'],
+  [/^Two cases are named/, 'names that must differ'],
+  [/^Two webhooks are named/, 'names that must differ'],
+  [/^`while` does not go with `concurrency`/, 'keys of two mappings'],
+  [/must approve, and only \d+ may/, 'a number and the length of a list'],
+  [/^The secret `.*` is declared twice/, 'names that must differ'],
+]
+
+const isOfForm = ({ code, message }: Diagnostic) =>
+  !NOT_OF_FORM.has(code) && !DIFFERENCES.some(([says]) => says.test(message))
+
+/** Faults of form, and whether the schema accepts. */
+function judge(definition: unknown): { faults: string[]; accepts: boolean } {
+  const { faults } = compile(JSON.stringify(definition), { catalogue: CATALOGUE })
+  const formal = faults.filter(isOfForm).map(({ code, pointer, message }) => `${code} ${pointer} ${message}`)
+  return { faults: formal, accepts: fits(definition) }
+}
+
+const FOLDERS = ['test/conformance/flows/corpus', 'flows-dsl/examples']
+const files = FOLDERS.flatMap((folder) =>
+  readdirSync(folder)
+    .filter((one) => one.endsWith('.yaml') && !one.endsWith('.cases.yaml'))
+    .map((file) => `${folder}/${file}`),
+)
+const definitions: unknown[] = files.map((file) => parse(readFileSync(file, 'utf8')))
+
+test.each(files.map((file, index) => [file, definitions[index]] as const))(
+  '%s is accepted',
+  (_file, definition) => {
+    expect(judge(definition), JSON.stringify(fits.errors)).toEqual({ faults: [], accepts: true })
+  },
+)
+
+type Place = readonly [holder: Record<string, unknown> | unknown[], key: string | number]
+
+/** Every value within a value, by what holds it. */
+function placesIn(value: unknown): Place[] {
+  if (typeof value !== 'object' || value === null) return []
+  const entries: [string | number, unknown][] = Array.isArray(value)
+    ? [...value.entries()]
+    : Object.entries(value)
+  return entries.flatMap(([key, inner]) => [[value, key] as unknown as Place, ...placesIn(inner)])
+}
+
+const JUNK: readonly unknown[] = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  7,
+  '',
+  'text',
+  '${ .a }',
+  'PT1S',
+  'P1W2DT3H4M5.678S',
+  'P1Y',
+  'PT',
+  [],
+  {},
+  [{}],
+  { a: 1 },
+  [1],
+]
+
+/** The same of both. */
+function expectAgreement(definition: unknown): boolean {
+  const { faults, accepts } = judge(definition)
+  const why = `${JSON.stringify(definition)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`
+  expect(faults.length === 0, why).toBe(accepts)
+  return accepts
+}
+
+test('whatever one thing is left out, both see it or neither', () => {
+  for (const definition of definitions)
+    for (const at of placesIn(definition).keys()) {
+      const changed = structuredClone(definition)
+      const place = placesIn(changed)[at]
+      if (place !== undefined) apply(place, { do: 'delete' })
+      expectAgreement(changed)
+    }
+}, 120_000)
+
+test.each([
+  'PT1S',
+  'P1W',
+  'P1W2DT3H4M5.678S',
+  'P1Y',
+  'P1M',
+  'P',
+  'PT',
+  'P1DT',
+  'PT1.2345S',
+  'pt1s',
+  '1s',
+  '',
+  ' PT1S',
+])('a duration: %j', (wait) => {
+  const document = { dsl: '1.0.3', namespace: 'a', name: 'b', version: '1.0.0' }
+  expectAgreement({ document, do: [{ pause: { wait } }] })
+})
+
+type Change =
+  | { readonly do: 'delete' | 'twice' }
+  | { readonly do: 'rename'; readonly to: string }
+  | { readonly do: 'replace'; readonly by: unknown }
+  | { readonly do: 'add'; readonly key: string; readonly by: unknown }
+
+const KEYS = [
+  'if',
+  'then',
+  'when',
+  'do',
+  'set',
+  'wait',
+  'for',
+  'with',
+  'catch',
+  'input',
+  'export',
+  'timeout',
+  'retry',
+  'as',
+  'x',
+]
+const change: fc.Arbitrary<Change> = fc.oneof(
+  fc.constant({ do: 'delete' as const }),
+  fc.record({ do: fc.constant('rename' as const), to: fc.constantFrom(...KEYS) }),
+  fc.record({ do: fc.constant('replace' as const), by: fc.constantFrom(...JUNK) }),
+  fc.record({ do: fc.constant('add' as const), key: fc.constantFrom(...KEYS), by: fc.constantFrom(...JUNK) }),
+)
+
+function apply([holder, key]: Place, how: Change): void {
+  const map = holder as Record<string | number, unknown>
+  if (how.do === 'replace') map[key] = structuredClone(how.by)
+  else if (how.do === 'add') {
+    const inner = map[key]
+    const target = typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? inner : map
+    if (!Array.isArray(target)) (target as Record<string, unknown>)[how.key] = structuredClone(how.by)
+  } else if (Array.isArray(holder)) holder.splice(Number(key), 1)
+  else {
+    if (how.do === 'rename') map[how.to] = map[key]
+    delete map[key]
+  }
+}
+
+test('whatever is deleted, renamed, added or of another type, both see it or neither', () => {
+  const seen = { accepted: 0, refused: 0 }
+  const changes = fc.array(fc.tuple(fc.nat(), change), { minLength: 1, maxLength: 2 })
+  fc.assert(
+    fc.property(fc.constantFrom(...definitions), changes, (definition, made) => {
+      const changed = structuredClone(definition)
+      for (const [at, how] of made) {
+        const places = placesIn(changed)
+        const place = places[at % Math.max(1, places.length)]
+        if (place !== undefined) apply(place, how)
+      }
+      seen[expectAgreement(changed) ? 'accepted' : 'refused'] += 1
+    }),
+    { numRuns: 1_000, seed: 7 },
+  )
+  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(100)
+}, 120_000)
+
+test('every mapping of ours is closed, and everything says what it is', () => {
+  const closed: string[] = []
+  const walk = (value: unknown, at: string): void => {
+    if (typeof value !== 'object' || value === null) return
+    const schema = value as Record<string, unknown>
+    if (
+      schema['type'] === 'object' &&
+      schema['properties'] !== undefined &&
+      schema['additionalProperties'] === undefined
+    )
+      closed.push(at)
+    for (const [key, inner] of Object.entries(schema)) if (key !== 'enum') walk(inner, `${at}/${key}`)
+  }
+  walk(editorSchema(CATALOGUE), '')
+  // Attributes of events may be any; their names are checked.
+  expect(closed).toEqual(['/$defs/eventFilter/properties/with'])
+})

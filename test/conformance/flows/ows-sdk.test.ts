@@ -1,0 +1,80 @@
+/** Definitions that compile, against the SDK of the Open Workflow Specification: what it refuses is known, with why. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import sdk from '@serverlessworkflow/sdk'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { compileFlow } from '../../../src/features/flows/definitions.ts'
+
+const FOLDERS = ['../../../flows-dsl/examples/', 'corpus/']
+
+/** What a definition has that the SDK refuses, and the definitions that have it. */
+const REFUSED: Readonly<Record<string, readonly string[]>> = {
+  'the task `approve`, which is an extension of the language': [
+    'approve',
+    'approve-many',
+    'approve-policies',
+    'expense-approval',
+    'moderation',
+    'refund',
+  ],
+  '`compensate`, which is an extension of the language': ['order-saga', 'saga', 'saga-loops', 'trip-saga'],
+  '`for.concurrency` or `for.onError`, which are extensions of the language': [
+    'contact-import',
+    'for-concurrent',
+    'for-concurrent-fail',
+    'for-continue',
+    'hold',
+    'listen-loop',
+  ],
+  '`schedule.webhook`, which is an extension of the language': ['paid-order'],
+  '`catch.then`, which is an extension of the language': ['listen-timeout', 'try-flow'],
+  'an event without `source`, which is the execution by default': [
+    'emit',
+    'logged-calls',
+    'nightly-report',
+    'sensor-batch',
+    'signature-reminder',
+  ],
+  'a sub-flow without `version`, which is the newest by default': ['onboarding', 'run'],
+  'a literal value in place of a runtime expression': ['for-nested', 'listen-forever', 'switch-color'],
+}
+
+const definitions = FOLDERS.flatMap((folder) => {
+  const url = new URL(folder, import.meta.url)
+  const files = readdirSync(url).filter((file) => /(?<!\.cases)\.yaml$/.test(file))
+  return files.map((file) => ({
+    name: file.replace('.yaml', ''),
+    source: readFileSync(new URL(file, url), 'utf8'),
+  }))
+})
+
+/** The SDK takes the first version of the language alone; later ones clarified it. */
+function isTaken(source: string): boolean {
+  const definition = parse(source)
+  definition.document.dsl = '1.0.0'
+  try {
+    sdk.validate('Workflow', definition)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('definitions that compile: the SDK takes each, or the reason is known', () => {
+  for (const { name, source } of definitions)
+    expect([name, compileFlow(source).ir]).not.toEqual([name, undefined])
+  const refused = definitions.filter(({ source }) => !isTaken(source)).map(({ name }) => name)
+  expect(refused.toSorted()).toEqual(Object.values(REFUSED).flat().toSorted())
+  const most = Object.entries(REFUSED).map(([reason, names]) => `${names.join(', ')}: ${reason}`)
+  process.stdout.write(
+    `${definitions.length - refused.length} of ${definitions.length} are valid for the SDK; not\n  ${most.join('\n  ')}\n`,
+  )
+})
+
+test('a definition with a misspelt task: neither takes it', () => {
+  const [{ source } = { source: '' }] = definitions.filter(({ name }) => name === 'hello')
+  const misspelt = source.replace(/^(\s+)(set|call|emit):/m, '$1sett:')
+  expect(misspelt).not.toBe(source)
+  expect([isTaken(misspelt), compileFlow(misspelt).ir]).toEqual([false, undefined])
+})

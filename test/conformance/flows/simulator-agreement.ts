@@ -1,0 +1,75 @@
+/** Made-up flows, and how a run of one is held against what the simulator says of it: the same end, by the same steps. */
+
+import fc from 'fast-check'
+import { expect } from 'vitest'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import { compileFlow } from '../../../src/features/flows/definitions.ts'
+import { eventually } from '../../support/fixtures/tenants.ts'
+import { corpus } from './corpus.ts'
+import type { Place } from './flow-runner.ts'
+import { flowTexts } from './generated-flows.ts'
+
+const TRACE_MAX = 500
+/** What a flow asks of the world has no answer here, or takes its time. */
+const OF_THE_WORLD = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
+
+interface Told {
+  readonly status: string
+  readonly output: unknown
+  readonly error?: { readonly type: string; readonly instance: string } | null
+}
+
+const essence = ({ status, output, error }: Told) => ({
+  status,
+  output: status === 'completed' ? output : null,
+  error: error ? { type: error.type, instance: error.instance } : null,
+})
+
+/** The same ones each time. */
+export function madeUpFlows(count: number): string[] {
+  // Names that no store keeps end a run with another error than a simulation.
+  const texts = flowTexts(false).filter((text) => !text.includes('u0000'))
+  return fc.sample(texts, { seed: 88, numRuns: count })
+}
+
+/** Whether it enters few tasks: thousands are one workflow task, which nothing interrupts, and which a busy machine ends. */
+export function isShort(source: string): boolean {
+  const { ir } = compileFlow(source)
+  return ir !== undefined && simulate(ir, { input: {} }).trace.length < TRACE_MAX
+}
+
+/** A flow of the corpus, with the input of one of its cases. */
+export interface CorpusFlow {
+  readonly name: string
+  readonly source: string
+  readonly input: Json
+}
+
+/** Those of the corpus that ask nothing of the world. */
+export function quietCorpus(): CorpusFlow[] {
+  return corpus().flatMap(({ file, source, cases }) => {
+    const asks = OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(JSON.stringify(cases))
+    if (asks) return []
+    const inputs = Object.values(cases).map(({ input = null }) => input)
+    return inputs.map((input, n) => ({ name: `${file.replace('.yaml', '')}-${n}`, source, input }))
+  })
+}
+
+/** Runs a flow under a name and holds it against its simulation. @returns how it ended */
+export async function agrees(place: Place, name: string, source: string, input: Json = {}): Promise<string> {
+  const simulated = await eventually(async () => {
+    const asked = await place.call('POST', `${place.room.flows}/simulate`, { source, input })
+    // There are so many places for simulations, and others may have them.
+    return asked.status === 503 ? undefined : asked.body
+  })
+  await place.publish(name, source)
+  const run = await place.ended((await place.begin(name, input)).id)
+  expect(essence(run), source).toEqual(essence(simulated))
+  const entered = simulated.trace
+    .filter(({ phase }: { phase: string }) => phase === 'started' || phase === 'skipped')
+    .map(({ pointer }: { pointer: string }) => pointer)
+  const steps = run.steps.map(({ pointer }: { pointer: string }) => pointer)
+  expect(steps, source).toEqual(entered.slice(0, 1_000))
+  return run.status
+}

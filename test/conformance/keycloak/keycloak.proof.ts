@@ -1,0 +1,158 @@
+/** A real Keycloak as an issuer: what docs/identity.md says to configure there and here is what works. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { aRoom, type Caller, call, type Room } from '../../support/fixtures/tenants.ts'
+import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import { type Keycloak, startKeycloak } from './keycloak.ts'
+
+const AUDIENCE = 'https://api.acme.test'
+const SECRET = 'a-secret-of-the-job'
+
+let keycloak: Keycloak
+let room: Room
+let other: Room
+let node: Trusting
+beforeAll(async () => {
+  keycloak = await startKeycloak()
+  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  for (const realm of ['acme', 'rival']) await furnish(realm)
+  node = await trusting([
+    {
+      issuer: `${keycloak.base}/realms/acme`,
+      audience: AUDIENCE,
+      typ: 'JWT',
+      algorithms: ['RS256'],
+      tenants: [room.tenantId],
+      roles: { app: 'service', boss: 'tenant_admin' },
+    },
+  ])
+})
+afterAll(async () => {
+  await node?.close()
+  await keycloak?.stop()
+})
+
+const mapper = (name: string, protocolMapper: string, config: object) => ({
+  name,
+  protocol: 'openid-connect',
+  protocolMapper,
+  config: { 'access.token.claim': 'true', 'id.token.claim': 'true', ...config },
+})
+const audience = mapper('audience', 'oidc-audience-mapper', { 'included.custom.audience': AUDIENCE })
+const fixed = (name: string, value: string) =>
+  mapper(name, 'oidc-hardcoded-claim-mapper', {
+    'claim.name': name,
+    'claim.value': value,
+    'jsonType.label': 'String',
+  })
+const ofUser = (name: string) =>
+  mapper(name, 'oidc-usermodel-attribute-mapper', {
+    'user.attribute': name,
+    'claim.name': name,
+    'jsonType.label': 'String',
+  })
+
+/** A realm with two roles, a machine with fixed claims for each room, and a client for people with claims of theirs. */
+async function furnish(realm: string): Promise<void> {
+  await keycloak.admin('POST', '', { realm, enabled: true })
+  await keycloak.admin('PUT', `/${realm}/users/profile`, {
+    ...(await keycloak.admin('GET', `/${realm}/users/profile`)),
+    unmanagedAttributePolicy: 'ADMIN_EDIT',
+  })
+  for (const name of ['app', 'boss']) await keycloak.admin('POST', `/${realm}/roles`, { name })
+  for (const [clientId, to] of [['job', room] as const, ['job-elsewhere', other] as const])
+    await aMachine(realm, clientId, [fixed('tenant_id', to.tenantId), fixed('workspace_id', to.workspaceId)])
+  await keycloak.admin('POST', `/${realm}/clients`, {
+    ...{ clientId: 'web', publicClient: true, directAccessGrantsEnabled: true },
+    defaultClientScopes: ['basic', 'roles'],
+    protocolMappers: [audience, ofUser('tenant_id'), ofUser('workspace_id')],
+  })
+  await keycloak.admin('POST', `/${realm}/users`, {
+    ...{ username: 'ada', firstName: 'Ada', lastName: 'L', email: 'ada@acme.test', enabled: true },
+    attributes: { tenant_id: [room.tenantId] },
+    credentials: [{ type: 'password', value: 'correct horse', temporary: false }],
+  })
+  const [ada] = await keycloak.admin('GET', `/${realm}/users?username=ada`)
+  await give(realm, ada.id, 'boss')
+}
+
+async function aMachine(realm: string, clientId: string, mappers: object[]): Promise<void> {
+  await keycloak.admin('POST', `/${realm}/clients`, {
+    ...{ clientId, secret: SECRET, serviceAccountsEnabled: true, standardFlowEnabled: false },
+    defaultClientScopes: ['basic', 'roles'],
+    protocolMappers: [audience, ...mappers],
+  })
+  const [{ id }] = await keycloak.admin('GET', `/${realm}/clients?clientId=${clientId}`)
+  const account = await keycloak.admin('GET', `/${realm}/clients/${id}/service-account-user`)
+  await give(realm, account.id, 'app')
+}
+
+async function give(realm: string, user: string, role: string): Promise<void> {
+  const found = await keycloak.admin('GET', `/${realm}/roles/${role}`)
+  await keycloak.admin('POST', `/${realm}/users/${user}/role-mappings/realm`, [found])
+}
+
+const bearer = (token = ''): Caller => ({ authorization: `Bearer ${token}` })
+const machine = async (realm: string, clientId = 'job') => {
+  const parameters = { grant_type: 'client_credentials', client_id: clientId, client_secret: SECRET }
+  return bearer((await keycloak.tokens(realm, parameters))['access_token'])
+}
+const person = (realm: string) => {
+  const credentials = { username: 'ada', password: 'correct horse' }
+  return keycloak.tokens(realm, { grant_type: 'password', client_id: 'web', scope: 'openid', ...credentials })
+}
+
+test('a machine reads and writes data of its workspace', async () => {
+  const as = await machine('acme')
+  const me = await node.ask(as, '/v1/me')
+  expect([me.status, me.body]).toMatchObject([
+    200,
+    { kind: 'token', roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId },
+  ])
+  expect(me.body.subject).toMatch(`${keycloak.base}/realms/acme#`)
+  const made = await call('POST', DOCUMENTS, { as, at: node.at, body: { from: 'keycloak' } })
+  expect(made.status).toBe(201)
+  expect((await node.ask(room.service, `${DOCUMENTS}/${made.body.id}`)).body.from).toBe('keycloak')
+  expect((await node.ask(other.service, `${DOCUMENTS}/${made.body.id}`)).status).toBe(404)
+  expect((await node.ask(as, '/v1/tenants')).status).toBe(403)
+})
+
+test('a person is the admin of her tenant, by her attributes; her identity token opens nothing', async () => {
+  const { access_token: access, id_token: identity, refresh_token: refresh } = await person('acme')
+  expect((await node.ask(bearer(access), '/v1/me')).body.roles).toEqual(['tenant_admin'])
+  expect((await node.ask(bearer(access), `/v1/workspaces/${room.workspaceId}`)).status).toBe(200)
+  expect((await node.ask(bearer(access), `/v1/workspaces/${other.workspaceId}`)).status).toBe(404)
+  // It has the same audience, tenant and signature.
+  await expectRefused(node, bearer(identity))
+  await expectRefused(node, bearer(refresh))
+})
+
+test('another realm of the same server, and another tenant, are refused', async () => {
+  await node.ask(room.operator, '/v1/me')
+  await expectRefused(node, await machine('rival'))
+  await expectRefused(node, bearer((await person('rival'))['access_token']))
+  await expectRefused(node, await machine('acme', 'job-elsewhere'))
+})
+
+test('a new key of the realm is followed', async () => {
+  const { id: parentId } = await keycloak.admin('GET', '/acme')
+  const kid = (as: Caller) =>
+    JSON.parse(Buffer.from(as['authorization']?.slice(7).split('.')[0] ?? '', 'base64url').toString()).kid
+  const before = await machine('acme')
+  await keycloak.admin('POST', '/acme/components', {
+    ...{
+      name: 'newer',
+      providerId: 'rsa-generated',
+      providerType: 'org.keycloak.keys.KeyProvider',
+      parentId,
+    },
+    config: { priority: ['500'], enabled: ['true'], active: ['true'], algorithm: ['RS256'] },
+  })
+  const after = await machine('acme')
+  expect(kid(after)).not.toBe(kid(before))
+  await expectRefused(node, after)
+  node.pass(LIMITS.jwksMs.cooldown)
+  expect((await node.ask(after)).status).toBe(200)
+  expect((await node.ask(before)).status).toBe(200)
+})

@@ -1,0 +1,240 @@
+/** The life of an API key: rotated, disabled, ended, limited; and what its admins are shown of it. */
+
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { becomes, inSeconds, KEYS, type Keys, keysOf, passed, told } from '../../support/fixtures/keys.ts'
+import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
+
+let node: Node
+let room: Room
+let keys: Keys
+beforeAll(async () => {
+  node = await aSecondNode()
+  room = await aRoom()
+  keys = keysOf(room)
+})
+afterAll(() => node.close())
+
+test('what an admin is shown of a key', async () => {
+  const { key, ...shown } = await keys.make({
+    name: 'ci',
+    rate_limit: 90,
+    scopes: ['events:write', 'collections:read'],
+  })
+  expect(key).toMatch(/^svc_service_[\w-]{43}[0-9a-f]{8}$/)
+  expect(shown).toEqual({
+    id: expect.stringMatching(/^key_/),
+    tenant_id: room.tenantId,
+    workspace_id: room.workspaceId,
+    kind: 'service',
+    name: 'ci',
+    prefix: 'svc_service_',
+    last4: key.slice(-4),
+    scopes: ['collections:read', 'events:write'],
+    rate_limit: 90,
+    status: 'active',
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    expires_at: null,
+    revoked_at: null,
+    last_used_at: null,
+    rotated_from: null,
+  })
+  expect(await keys.get(shown.id)).toEqual(shown)
+})
+
+describe('rotation', () => {
+  test('the new key has the rights of the old one, which is good until the grace is over', async () => {
+    const old = await keys.make({ scopes: ['collections:read'], rate_limit: 7 })
+    const { status, headers, body } = await keys.rotate(old.id, { grace_seconds: 60 })
+    expect([status, headers.get('location')]).toEqual([201, `${KEYS}/${body.id}`])
+    const { kind, name, scopes, rate_limit, workspace_id, tenant_id } = old
+    const same = { kind, name, scopes, rate_limit, workspace_id, tenant_id }
+    expect(body).toMatchObject({ ...same, status: 'active', expires_at: null, rotated_from: old.id })
+    expect(body.key).not.toBe(old.key)
+    const replaced = await keys.get(old.id)
+    expect(replaced.status).toBe('expiring')
+    expect(Date.parse(replaced.expires_at) - Date.now()).toBeGreaterThan(50_000)
+    expect(Date.parse(replaced.expires_at) - Date.now()).toBeLessThan(61_000)
+    expect(
+      await Promise.all([told(old.key), told(body.key), told(old.key, node.at), told(body.key, node.at)]),
+    ).toEqual([200, 200, 200, 200])
+    await passed(old.id)
+    expect((await keys.get(old.id)).status).toBe('expired')
+    await Promise.all([becomes(old.key, 'api_key_expired'), becomes(old.key, 'api_key_expired', node.at)])
+    expect(await told(body.key)).toBe(200)
+  })
+
+  test('without grace the old key ends now, here at once and elsewhere within seconds', async () => {
+    const old = await keys.make()
+    expect([await told(old.key), await told(old.key, node.at)]).toEqual([200, 200])
+    expect((await keys.rotate(old.id, { grace_seconds: 0 })).status).toBe(201)
+    expect(await told(old.key)).toBe('api_key_expired')
+    await becomes(old.key, 'api_key_expired', node.at)
+    expect((await keys.get(old.id)).status).toBe('expired')
+  })
+
+  test('of ten at once one wins, on whichever node, and there is one new key', async () => {
+    const old = await keys.make()
+    const url = `${KEYS}/${old.id}/rotate`
+    const other = { at: node.at, as: room.operator, body: {} }
+    const [statuses, others] = await Promise.all([
+      Promise.all(Array.from({ length: 5 }, async () => (await keys.rotate(old.id)).status)),
+      Promise.all(Array.from({ length: 5 }, async () => (await call('POST', url, other)).status)),
+    ])
+    expect([...statuses, ...others].sort()).toEqual([201, ...Array(9).fill(409)])
+    const made = await asSuperuser('select id from tenon.api_keys where rotated_from = $1', [old.id])
+    expect(made).toHaveLength(1)
+  })
+
+  test('only what is active is replaced: the others say what they are', async () => {
+    const made = await Promise.all(Array.from({ length: 4 }, () => keys.make({ expires_at: inSeconds(600) })))
+    const [disabled, expiring, expired, revoked] = made.map(({ id }) => id as string) as [
+      string,
+      string,
+      string,
+      string,
+    ]
+    await keys.change(disabled, { status: 'disabled' })
+    await keys.rotate(expiring)
+    await passed(expired)
+    await keys.revoke(revoked)
+    for (const [id, state] of Object.entries({ disabled, expiring, expired, revoked }).map(
+      ([a, b]) => [b, a] as const,
+    )) {
+      const { status, body } = await keys.rotate(id)
+      expect([status, body.code, body.state]).toEqual([409, 'state_conflict', state])
+    }
+    expect((await keys.rotate('key_00000000000000000000000000')).status).toBe(404)
+  })
+
+  test('the new key lives as long as the old one was to, or as is said', async () => {
+    const [one, two, three] = await Promise.all(
+      [1, 2, 3].map(() => keys.make({ expires_at: inSeconds(3_600) })),
+    )
+    const { body: same } = await keys.rotate(one.id)
+    expect(Date.parse(same.expires_at) - Date.parse(same.created_at)).toBeGreaterThan(3_590_000)
+    expect(Date.parse(same.expires_at) - Date.parse(same.created_at)).toBeLessThan(3_610_000)
+    const endless = '9999-12-31T23:59:59.999Z'
+    const last = await keys.make({ expires_at: endless })
+    expect((await keys.rotate(last.id)).body.expires_at).toBe(endless)
+    // The grace of a day is longer than the old one had.
+    expect((await keys.get(one.id)).expires_at).toBe(one.expires_at)
+    expect((await keys.rotate(two.id, { expires_at: null })).body.expires_at).toBeNull()
+    const said = inSeconds(60)
+    expect((await keys.rotate(three.id, { expires_at: said })).body.expires_at).toBe(said)
+  })
+
+  test('under an Idempotency-Key the lost reply is given again, the text of the key with it', async () => {
+    const { id } = await keys.make()
+    const headers = { 'idempotency-key': randomUUID() }
+    const send = () => call('POST', `${KEYS}/${id}/rotate`, { as: room.operator, headers, body: {} })
+    const [first, again] = [await send(), await send()]
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect([again.status, again.body]).toEqual([201, first.body])
+    const kept = await asSuperuser<{ reply: Buffer }>(
+      'select reply from tenon.idempotency where reply is not null',
+    )
+    expect(kept.some(({ reply }) => reply.includes(first.body.key))).toBe(false)
+  })
+
+  test.each([
+    { grace_seconds: -1 },
+    { grace_seconds: 2_592_001 },
+    { grace_seconds: 0.5 },
+    { expires_at: '2020-01-01T00:00:00Z' },
+    { expires_at: 'soon' },
+    { kind: 'anon' },
+  ])('%j is refused', async (body) => {
+    const { id } = await keys.make()
+    const reply = await keys.rotate(id, body)
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+    expect((await keys.get(id)).status).toBe('active')
+  })
+})
+
+describe('changes', () => {
+  test('a disabled key is refused, here at once and elsewhere within seconds, until it is enabled', async () => {
+    const { id, key } = await keys.make()
+    expect([await told(key), await told(key, node.at)]).toEqual([200, 200])
+    expect((await keys.change(id, { status: 'disabled' })).body.status).toBe('disabled')
+    expect(await told(key)).toBe('api_key_disabled')
+    await becomes(key, 'api_key_disabled', node.at)
+    expect((await keys.change(id, { status: 'active' })).body.status).toBe('active')
+    expect(await told(key)).toBe(200)
+    await becomes(key, 200, node.at)
+  })
+
+  test('what is not named stays; null takes an end and a rate away', async () => {
+    const end = inSeconds(600)
+    const { key: _key, ...made } = await keys.make({
+      expires_at: end,
+      rate_limit: 5,
+      scopes: ['events:read'],
+    })
+    expect((await keys.change(made.id, {})).body).toEqual(made)
+    expect((await keys.change(made.id, { name: 'two' })).body).toEqual({ ...made, name: 'two' })
+    const { body } = await keys.change(made.id, { expires_at: null, rate_limit: null, scopes: [] })
+    expect(body).toEqual({ ...made, name: 'two', expires_at: null, rate_limit: null, scopes: [] })
+    const merge = { as: room.operator, headers: { 'content-type': 'application/merge-patch+json' } }
+    const patched = await call('PATCH', `${KEYS}/${made.id}`, { ...merge, body: { rate_limit: 1_000_000 } })
+    expect(patched.body.rate_limit).toBe(1_000_000)
+  })
+
+  test('a key that has been replaced ends: its end can be moved, not taken away; it can be disabled', async () => {
+    const { id } = await keys.make()
+    await keys.rotate(id)
+    const taken = await keys.change(id, { expires_at: null })
+    expect([taken.status, taken.body.code]).toEqual([409, 'state_conflict'])
+    const end = inSeconds(7_200)
+    expect((await keys.change(id, { expires_at: end })).body).toMatchObject({
+      status: 'expiring',
+      expires_at: end,
+    })
+    expect((await keys.change(id, { status: 'disabled' })).body.status).toBe('disabled')
+    expect((await keys.change(id, { status: 'active' })).body.status).toBe('expiring')
+  })
+
+  test('revoked stays revoked, expired stays expired', async () => {
+    const [revoked, expired] = await Promise.all([keys.make(), keys.make({ expires_at: inSeconds(600) })])
+    await keys.revoke(revoked.id)
+    await passed(expired.id)
+    for (const [{ id, key }, state] of [
+      [revoked, 'revoked'],
+      [expired, 'expired'],
+    ] as const) {
+      for (const body of [
+        { status: 'active' },
+        { name: 'x' },
+        { expires_at: null },
+        { expires_at: inSeconds(60) },
+      ]) {
+        const reply = await keys.change(id, body)
+        expect([reply.status, reply.body.code, reply.body.state]).toEqual([409, 'state_conflict', state])
+      }
+      expect(await told(key)).toBe(`api_key_${state}`)
+    }
+    expect((await keys.revoke(revoked.id)).body.status).toBe('revoked')
+  })
+
+  test.each([
+    { status: 'revoked' },
+    { status: null },
+    { name: null },
+    { name: '' },
+    { scopes: null },
+    { rate_limit: 0 },
+    { rate_limit: 1_000_001 },
+    { rate_limit: 1.5 },
+    { rate_limit: '60' },
+    { expires_at: '2020-01-01T00:00:00Z' },
+    { kind: 'anon' },
+    { workspace_id: 'ws_x' },
+  ])('%j is refused', async (body) => {
+    const { key: _key, ...made } = await keys.make()
+    const reply = await keys.change(made.id, body)
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+    expect(await keys.get(made.id)).toEqual(made)
+  })
+})

@@ -1,0 +1,252 @@
+/** What scopes narrow keys and tokens to: every data operation under every scope, and streams that outlive one. */
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { AnyOperation } from '../../../src/core/operation.ts'
+import { SCOPES } from '../../../src/features/api-keys/key.ts'
+import { OPERATIONS } from '../../../src/features/index.ts'
+import { ROWS, type World } from '../../isolation/sweep-rows.ts'
+import { type Heard, hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { aRoom, type Caller, call, eventually, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+
+afterEach(stopHearing)
+
+let room: Room
+/** Things that are not there: who gets past the door is told so. */
+let world: World
+beforeAll(async () => {
+  room = await aRoom()
+  const id = '01890000-0000-7000-8000-000000000000'
+  const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
+  world = {
+    room,
+    ...none,
+    scheduleId: 't',
+    webhookId: 't',
+    bucket: 'no-such-bucket',
+    functionId: 'fn',
+    accountId: 'a',
+    clientId: 'c',
+  }
+})
+
+const DATA = OPERATIONS.filter(({ domain }) => domain === 'data_access')
+const ADMINISTRATIVE = OPERATIONS.filter(({ domain }) => domain === 'structural_admin')
+const DOCUMENTS = '/v1/collections/things/documents'
+
+const key = async (scopes: readonly string[], kind = 'service') => {
+  const body = { workspace_id: room.workspaceId, kind, name: 'narrow', scopes }
+  return call('POST', '/v1/api-keys', { as: room.operator, body })
+}
+const narrowKey = async (...scopes: string[]): Promise<Caller & { id: string }> => {
+  const { body } = await key(scopes)
+  return { apikey: body.key, id: body.id }
+}
+const narrowToken = (scope: string) =>
+  tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId, scope })
+
+async function send(operation: AnyOperation, as: Caller) {
+  const row = ROWS[operation.name]
+  const body = row?.body?.(world)
+  return call(operation.http.method, row?.path(world) ?? '', { as, ...(body !== undefined && { body }) })
+}
+
+test('the scopes that there are', () => {
+  expect(SCOPES).toEqual([
+    'analytics:read',
+    'collections:read',
+    'collections:write',
+    'events:read',
+    'events:write',
+    'functions:write',
+    'objects:read',
+    'objects:write',
+  ])
+  // An operation of keys that is not in the list of data operations would need a scope that nobody can be given.
+  expect([...new Set(DATA.map(({ requiredScope }) => requiredScope))].sort()).toEqual(SCOPES)
+  expect(ADMINISTRATIVE.filter(({ requiredScope }) => requiredScope !== undefined)).toEqual([])
+})
+
+describe.each(SCOPES)('a caller with %s alone', (scope) => {
+  const callers: Record<string, Caller> = {}
+  beforeAll(async () => {
+    const { id: _id, ...asKey } = await narrowKey(scope)
+    Object.assign(callers, { key: asKey, token: await narrowToken(`openid ${scope} profile`) })
+  })
+
+  test.each(DATA.map((operation) => [operation.name, operation] as const))('%s', async (_name, operation) => {
+    for (const as of Object.values(callers)) {
+      const { status, headers, body } = await send(operation, as)
+      const code = headers.get('x-problem-code') ?? body.code
+      if (operation.requiredScope === scope) {
+        expect([401, 403, 500]).not.toContain(status)
+        continue
+      }
+      expect([status, code]).toEqual([403, 'insufficient_scope'])
+      expect(headers.get('www-authenticate')).toBe(
+        `Bearer realm="tenon", error="insufficient_scope", scope="${operation.requiredScope}"`,
+      )
+      if (operation.http.method !== 'HEAD') expect(body.scope).toBe(operation.requiredScope)
+    }
+  })
+})
+
+test('a scope gives no right that the kind has not', async () => {
+  const { body } = await key(['objects:read', 'collections:read', 'events:read'], 'anon')
+  const as = { apikey: body.key }
+  expect((await call('GET', DOCUMENTS, { as })).status).toBe(200)
+  const publish = await call('POST', '/v1/events/publish', { as, body: { topic: 'a', data: 1 } })
+  expect([publish.status, publish.body.code]).toEqual([403, 'forbidden'])
+  const write = await call('POST', DOCUMENTS, { as, body: { n: 1 } })
+  expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
+})
+
+test('a narrowed anon key does not write even where the collection allows anon keys to', async () => {
+  const collection = 'open'
+  const access = { anon: { create: true } }
+  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const narrow = { apikey: (await key(['collections:read'], 'anon')).body.key }
+  const path = `/v1/collections/${collection}/documents`
+  expect((await call('POST', path, { as: room.anon, body: { n: 1 } })).status).toBe(201)
+  const refused = await call('POST', path, { as: narrow, body: { n: 1 } })
+  expect([refused.status, refused.body.code]).toEqual([403, 'insufficient_scope'])
+})
+
+describe('tokens', () => {
+  test('scopes of others narrow nothing; one that is misspelt opens nothing', async () => {
+    for (const scope of ['openid profile email', '', 'read:messages', 'mcp:notes:search'])
+      expect((await call('GET', DOCUMENTS, { as: await narrowToken(scope) })).status).toBe(200)
+    for (const scope of ['collection:read', 'everything:write', 'openid things:read']) {
+      const { status, body } = await call('GET', DOCUMENTS, { as: await narrowToken(scope) })
+      expect([status, body.code]).toEqual([403, 'insufficient_scope'])
+    }
+  })
+
+  test.each(ADMINISTRATIVE.map((operation) => [operation.name, operation] as const))(
+    'a narrowed operator is none: %s',
+    async (_name, operation) => {
+      const as = await tokenOf({ roles: ['operator'], scope: SCOPES.join(' ') })
+      const { status, headers, body } = await send(operation, as)
+      expect([status, body.code]).toEqual([403, 'insufficient_scope'])
+      expect(headers.get('www-authenticate')).toBe('Bearer realm="tenon", error="insufficient_scope"')
+    },
+  )
+})
+
+describe('which scopes a key is given', () => {
+  const change = (id: string, scopes: readonly string[]) =>
+    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body: { scopes } })
+
+  test('one that does not exist is named, with the nearest', async () => {
+    const reply = await key(['collections:read', 'colections:read', 'flows:write'])
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+    expect(reply.body.errors).toEqual([
+      expect.objectContaining({ pointer: '/scopes/1', detail: expect.stringContaining('collections:read?') }),
+      expect.objectContaining({
+        pointer: '/scopes/2',
+        detail: expect.stringContaining('There is no such scope'),
+      }),
+    ])
+    expect(reply.body.known).toEqual(SCOPES)
+    const { id } = await narrowKey('events:read')
+    expect((await change(id, ['analytics:write'])).status).toBe(400)
+    expect((await key(Array(51).fill('events:read'))).status).toBe(400)
+    expect((await change(id, ['events:read', 'events:read'])).body.scopes).toEqual(['events:read'])
+  })
+
+  test.each(SCOPES)('an anon key may have %s where it reads, and not where it writes', async (scope) => {
+    const reads = scope.endsWith(':read')
+    const made = await key([scope], 'anon')
+    expect(made.status).toBe(reads ? 201 : 400)
+    const { body } = await key([], 'anon')
+    const changed = await change(body.id, [scope])
+    expect(changed.status).toBe(reads ? 200 : 400)
+    if (!reads) expect(changed.body.errors[0]).toMatchObject({ pointer: '/scopes/0' })
+  })
+
+  test('a change is in force at once, wider and narrower', async () => {
+    const { id, ...as } = await narrowKey('events:read')
+    const status = async () => (await call('GET', DOCUMENTS, { as })).status
+    expect(await status()).toBe(403)
+    await change(id, ['collections:read'])
+    expect(await status()).toBe(200)
+    await change(id, ['objects:read'])
+    expect(await status()).toBe(403)
+    await change(id, [])
+    expect(await status()).toBe(200)
+  })
+})
+
+describe('streams', () => {
+  const ends = (heard: readonly Heard[]) =>
+    eventually(async () => heard.find(({ event }) => event === 'end')?.data.code, 8_000)
+  const change = (id: string, body: object) =>
+    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body })
+
+  test.each(['collections.*', 'collections.things.*', 'collections.things.created', 'collections'])(
+    'changes carry documents, so %s needs collections:read as well',
+    async (topic) => {
+      for (const as of [await narrowKey('events:read'), await narrowToken('events:read')]) {
+        const { id: _id, ...caller } = as as Record<string, string>
+        const refused = await call('GET', `/v1/events/subscribe?topic=${topic}`, { as: caller })
+        expect([refused.status, refused.body.code, refused.body.scope]).toEqual([
+          403,
+          'insufficient_scope',
+          'collections:read',
+        ])
+      }
+      const { id: _id, ...both } = await narrowKey('events:read', 'collections:read')
+      await hear(both, `topic=${topic}`)
+    },
+  )
+
+  test('a stream ends, and says why, when its key is disabled, rotated away or narrowed', async () => {
+    const keys = await Promise.all(
+      Array.from({ length: 4 }, () => narrowKey('events:read', 'collections:read')),
+    )
+    const [disabled, replaced, narrowed, halved] = await Promise.all(
+      keys.map(({ id: _id, ...as }) => hear(as, 'topic=collections.things.*')),
+    )
+    const [one, two, three, four] = keys.map(({ id }) => id)
+    await change(one ?? '', { status: 'disabled' })
+    const body = { grace_seconds: 0 }
+    await call('POST', `/v1/api-keys/${two}/rotate`, { as: room.operator, body })
+    await change(three ?? '', { scopes: ['objects:read'] })
+    await change(four ?? '', { scopes: ['events:read'] })
+    expect(
+      await Promise.all([disabled, replaced, narrowed, halved].map((heard) => ends(heard ?? []))),
+    ).toEqual(['api_key_disabled', 'api_key_expired', 'insufficient_scope', 'insufficient_scope'])
+  })
+
+  test('one that keeps what it needs goes on', async () => {
+    const { id, ...as } = await narrowKey('events:read', 'collections:read')
+    const heard = await hear(as, 'topic=collections.kept.*')
+    await change(id, { name: 'renamed', scopes: ['collections:read', 'events:read', 'objects:read'] })
+    const made = await call('POST', '/v1/collections/kept/documents', { as: room.service, body: { n: 1 } })
+    expect(made.status).toBe(201)
+    await heardAtLeast(heard, 1)
+  })
+})
+
+test('the tools of the official MCP server are narrowed likewise', async () => {
+  const call = async (scope: string) => {
+    const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
+    const client = new Client({ name: 'test', version: '1' })
+    const transport = new StreamableHTTPClientTransport(url, {
+      requestInit: { headers: await narrowToken(scope) },
+    })
+    await client.connect(transport as Parameters<typeof client.connect>[0])
+    try {
+      return await client.callTool({ name: 'collections_list', arguments: {} })
+    } finally {
+      await client.close()
+    }
+  }
+  expect(await call('collections:read')).toMatchObject({ isError: false })
+  expect(await call('events:read')).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('insufficient_scope') }],
+  })
+})

@@ -1,0 +1,229 @@
+/** The verbs for definitions as a person types them: what is wrong, what it looks like, what to begin with. */
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { printFaults } from '../../../src/cli/flows/diagnostics.ts'
+import { aRoom } from '../../support/fixtures/tenants.ts'
+
+const run = promisify(execFile)
+const BOOTSTRAP = resolve('stack/bootstrap.mjs')
+let folder: string
+let env: NodeJS.ProcessEnv
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tenon-flows-'))
+  const { url, clientId, clientSecret } = inject('tenon')
+  const { workspaceId: TENON_WORKSPACE_ID } = await aRoom()
+  const client = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
+  const secrets = { ...client, TENON_WORKSPACE_ID, TENON_QUIET: '1' }
+  env = { ...process.env, ...secrets, TENON_URL: url }
+  await writeFile(join(folder, 'bad.yaml'), BAD)
+  await writeFile(join(folder, 'good.yaml'), GOOD)
+  await writeFile(join(folder, 'warned.yaml'), WARNED)
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const GOOD = `document: { dsl: '1.0.3', namespace: test, name: good, version: '1.0.0' }
+do: [{ a: { wait: PT1S, if: .x > 1, then: end } }]
+`
+const BAD = `document: { dsl: '1.0.3', namespace: test, name: bad, version: '1.0.0' }
+do:
+  - a: { swich: 1 }
+  - b: { wait: soon }
+`
+const SAID = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
+3 |   - a: { swich: 1 }
+  |          ^
+bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
+4 |   - b: { wait: soon }
+  |                ^
+`
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise<Ended> =>
+  run(process.execPath, [BOOTSTRAP, ...args.split(' ')], { cwd: join(folder, below), env: more }).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    (error: Ended) => error,
+  )
+
+/** Nobody answers there, and nobody is known. */
+const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
+
+const WARNED = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
+do:
+  - a: { wait: PT1S, then: end }
+  - b: { wait: PT1S }
+`
+const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`: \`a\` before it says \`then: end\`. Name it in a \`then\`, or leave it out.
+4 |   - b: { wait: PT1S }
+  |     ^
+`
+
+test('validate warns of what is valid and hardly meant, by a server and without one', async () => {
+  const [asked, offline] = await Promise.all([
+    tenon('flow validate warned.yaml'),
+    tenon('flow validate --offline warned.yaml', alone()),
+  ])
+  for (const { code, stdout, stderr } of [asked, offline])
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'warned.yaml: valid\n', stderr: WARNING })
+  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', alone())
+  const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
+  expect([code, JSON.parse(stdout)]).toEqual([
+    0,
+    [{ file: 'warned.yaml', valid: true, faults: [], warnings }],
+  ])
+}, 60_000)
+
+test('publish warns as well, and publishes; a flow that is not valid has faults, and no version', async () => {
+  const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
+  expect(warned).toMatchObject({ code: 0, stderr: WARNING })
+  expect(warned.stdout).toMatch(/^warned v1 /)
+  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: SAID })
+}, 60_000)
+
+test('validate tells all faults of all files, by a server and without one', async () => {
+  const [asked, offline] = await Promise.all([
+    tenon('flow validate bad.yaml good.yaml'),
+    tenon('flow validate --offline bad.yaml good.yaml', alone()),
+  ])
+  for (const { code, stdout, stderr } of [asked, offline])
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: SAID })
+  const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', alone())
+  expect([code, JSON.parse(stdout)]).toEqual([
+    1,
+    [
+      {
+        file: 'bad.yaml',
+        valid: false,
+        faults: [
+          expect.objectContaining({ code: 'task_kind_missing', line: 3, pointer: '/do/0/a/swich' }),
+          expect.objectContaining({ code: 'duration_invalid', line: 4, pointer: '/do/1/b/wait' }),
+        ],
+        warnings: [],
+      },
+      { file: 'good.yaml', valid: true, faults: [], warnings: [] },
+    ],
+  ])
+  expect(await tenon('flow validate --offline none.yaml', alone())).toMatchObject({ code: 1 })
+}, 60_000)
+
+test('a terminal has colours, all else has none', () => {
+  const fault = {
+    code: 'wrong_type',
+    message: 'No.',
+    line: 2,
+    column: 3,
+    pointer: '',
+    excerpt: '2 | a\n  |   ^',
+  }
+  const shown = (output: object) => {
+    const texts: string[] = []
+    printFaults('f', [fault], { write: (text) => texts.push(text), ...output })
+    return texts.join('')
+  }
+  const plain = 'f:2:3 wrong_type: No.\n2 | a\n  |   ^\n'
+  expect(shown({})).toBe(plain)
+  expect(shown({ isTTY: true, hasColors: () => false })).toBe(plain)
+  const coloured = shown({ isTTY: true, hasColors: () => true })
+  expect(coloured).toContain('\u001b[31mwrong_type\u001b[39m')
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are made of them
+  expect(coloured.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
+})
+
+test('graph writes Mermaid or JSON, the same with a server and without', async () => {
+  const [asked, offline] = await Promise.all([
+    tenon('flow graph good.yaml'),
+    tenon('flow graph good.yaml --offline', alone()),
+  ])
+  expect(offline.stdout).toBe(asked.stdout)
+  expect(asked.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
+  const json = JSON.parse((await tenon('flow graph good.yaml --format json')).stdout)
+  expect(json.edges.map(({ kind }: { kind: string }) => kind)).toEqual(['next', 'end', 'next'])
+  const refused = await tenon('flow graph bad.yaml')
+  expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', SAID])
+  expect(await tenon('flow graph good.yaml --format png')).toMatchObject({ code: 1, stdout: '' })
+}, 60_000)
+
+test('init writes a flow that is valid, and never over one that is there', async () => {
+  expect((await tenon('flow init new')).stdout).toBe('new/greet.yaml\nnew/greet.cases.yaml\n')
+  const written = await readFile(join(folder, 'new/greet.yaml'), 'utf8')
+  expect(written).toMatch(/^# yaml-language-server: \$schema=http:\/\/\S+\/v1\/flows\/schema\.json\n/)
+  expect((await tenon('flow validate new/greet.yaml')).stdout).toBe('new/greet.yaml: valid\n')
+  const again = await tenon('flow init new')
+  expect([again.code, again.stderr]).toEqual([1, 'new/greet.yaml is there already.\n'])
+  expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
+}, 60_000)
+
+test('test runs the cases of what init has written, and tells what is not covered', async () => {
+  await tenon('flow init tested')
+  const passed = await tenon('flow test', alone(), 'tested')
+  expect([passed.code, passed.stderr]).toEqual([0, ''])
+  expect(passed.stdout).toBe(`greet.yaml
+  ✓ whoever has a name is greeted, and the greeting is kept
+  ✓ whoever has none is told so
+  coverage: 4 of 4 tasks, 2 of 2 ways
+2 passed
+`)
+  const cases = join(folder, 'tested/greet.cases.yaml')
+  const first = (await readFile(cases, 'utf8')).split('- name: whoever has none')[0] ?? ''
+  await writeFile(cases, first.replace('output: { message', 'output: { massage'))
+  const failed = await tenon('flow test tested/greet.yaml', alone())
+  expect([failed.code, failed.stdout]).toEqual([
+    1,
+    `tested/greet.yaml
+  ✗ whoever has a name is greeted, and the greeting is kept
+      output.massage
+        - "Hello, Ada!"
+        + nothing
+      output.message
+        - nothing
+        + "Hello, Ada!"
+  coverage: 3 of 4 tasks, 1 of 2 ways
+    missed tested/greet.yaml:13:5 shrug
+    missed tested/greet.yaml:9:5 known: nameless
+1 of 1 failed
+`,
+  ])
+  await writeFile(cases, '- nam: x')
+  const odd = await tenon('flow test tested/greet.cases.yaml', alone())
+  const says = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
+  expect([odd.code, odd.stderr]).toEqual([1, says])
+  const none = await tenon('flow test good.yaml', alone())
+  expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
+  await writeFile(cases, '- [')
+  const broken = await tenon('flow test tested/greet.yaml', alone())
+  expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
+  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
+}, 90_000)
+
+test('simulate prints what happens, and the output alone on stdout', async () => {
+  await writeFile(join(folder, 'ask.yaml'), ASK)
+  await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
+  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
+  expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
+  expect(stderr).toContain('completed after 1 hour 1 second of virtual time')
+  const waits = await tenon('flow simulate ask.yaml', alone())
+  expect([waits.code, waits.stdout]).toEqual([1, ''])
+  expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')
+  const json = JSON.parse((await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', alone())).stdout)
+  expect(json).toMatchObject({ status: 'completed', coverage: { tasks: { entered: 2, total: 2 } } })
+  await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
+  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
+}, 60_000)
+
+const ASK = `document: { dsl: '1.0.3', namespace: test, name: ask, version: '1.0.0' }
+do:
+  - ask: { call: collection.get, with: { name: a, id: b } }
+  - pause: { wait: PT1S }
+`

@@ -1,0 +1,49 @@
+/** `tenon fn`: deploys a file, invokes it, says what is wrong with both as a compiler would. */
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, inject, test } from 'vitest'
+import { aRoom } from '../../support/fixtures/tenants.ts'
+
+const run = promisify(execFile)
+type Failed = { readonly code: number; readonly stdout: string; readonly stderr: string }
+
+test('deploy, invoke, a fault with file:line:column, a failure with its log', async () => {
+  const { url, clientId, clientSecret } = inject('tenon')
+  const room = await aRoom()
+  const env = {
+    ...process.env,
+    TENON_URL: url,
+    TENON_CLIENT_ID: clientId,
+    TENON_CLIENT_SECRET: clientSecret,
+    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_QUIET: '1',
+    TENON_SERVICE_KEY: room.service['apikey'],
+  }
+  const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', 'fn', ...args], { env })
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))
+  try {
+    const file = join(dir, 'greet.ts')
+    await writeFile(file, 'export default (name: string) => ({ hello: name })')
+    expect((await tenon('deploy', file)).stdout).toMatch(/^greet v1 [0-9a-f]{12} \(fn_\w+\)\n$/)
+    expect((await tenon('deploy', file)).stdout).toMatch(/^greet v2 /)
+    const invoked = await tenon('invoke', 'greet', '--input', '"Ada"')
+    expect(JSON.parse(invoked.stdout)).toEqual({ hello: 'Ada' })
+    await writeFile(file, 'export default () => {\n  console.log("so far"); throw new Error("no")\n}')
+    await tenon('deploy', file, '--name', 'bad')
+    const failed = await tenon('invoke', 'bad').catch((error: Failed) => error)
+    expect(failed).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^\| so far\nfunction_error: no\n/),
+    })
+    await writeFile(file, 'export default (')
+    const faulty = await tenon('deploy', file).catch((error: Failed) => error)
+    expect(faulty).toMatchObject({ code: 1, stderr: `${file}:1:17 Unexpected end of file\n` })
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}, 60_000)

@@ -1,0 +1,41 @@
+/** `tenon mcp`: from a collection to what an agent is told, and the agent's call, by the terminal alone. */
+
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expect, inject, test } from 'vitest'
+import { callTool } from '../../support/clients/mcp.ts'
+import { aRoom, call } from '../../support/fixtures/tenants.ts'
+
+const run = promisify(execFile)
+
+test('publish makes a server and says what to tell an agent; its token calls; call calls as well', async () => {
+  const { url, clientId, clientSecret } = inject('tenon')
+  const room = await aRoom()
+  await call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'by hand' } })
+  const env = {
+    ...process.env,
+    TENON_URL: url,
+    TENON_CLIENT_ID: clientId,
+    TENON_CLIENT_SECRET: clientSecret,
+    TENON_WORKSPACE_ID: room.workspaceId,
+  }
+  const tenon = (...args: string[]) => run(process.execPath, ['src/cli/main.ts', 'mcp', ...args], { env })
+  const published = await tenon('publish', 'notes')
+  expect(JSON.parse(published.stdout)).toMatchObject({
+    version: 1,
+    diff: { added: ['notes_get', 'notes_list', 'notes_query'] },
+  })
+  const path = `/v1/mcp/workspaces/${room.workspaceId}/servers/notes/mcp`
+  const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
+  expect(JSON.parse(line)).toEqual({ mcpServers: { notes: { type: 'http', url: `${url}${path}` } } })
+  const token = await tenon('token', 'notes')
+  expect(token.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  const as = { authorization: `Bearer ${token.stdout.trim()}` }
+  const { body } = await callTool(path, as, 'notes_list')
+  expect(body.result.structuredContent.data).toMatchObject([{ text: 'by hand' }])
+  const called = await tenon('call', 'notes', 'notes_query', '--arguments', '{"filter":{"text":"by hand"}}')
+  expect(JSON.parse(called.stdout)).toMatchObject({ is_error: false })
+  await expect(tenon('call', 'notes', 'notes_get', '--arguments', '{"id":"x"}')).rejects.toMatchObject({
+    code: 1,
+  })
+}, 60_000)

@@ -1,0 +1,112 @@
+/** The verbs of the CLI as a person types them, each against the running platform. */
+
+import { execFile, spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { aRoom, type Room } from '../../support/fixtures/tenants.ts'
+
+const run = promisify(execFile)
+let room: Room
+let env: NodeJS.ProcessEnv
+
+beforeAll(async () => {
+  room = await aRoom()
+  const { url, clientId, clientSecret } = inject('tenon')
+  env = {
+    ...process.env,
+    TENON_URL: url,
+    TENON_CLIENT_ID: clientId,
+    TENON_CLIENT_SECRET: clientSecret,
+    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_QUIET: '1',
+    TENON_SERVICE_KEY: room.service['apikey'],
+  }
+})
+
+const tenon = async (...args: string[]) =>
+  (await run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })).stdout
+const json = async (...args: string[]) => JSON.parse(await tenon(...args))
+
+test('collection add and list', async () => {
+  await json('collection', 'add', 'todos', '{"title":"milk"}')
+  expect((await json('collection', 'list', 'todos')).data).toMatchObject([{ title: 'milk' }])
+  const refused = await tenon('collection', 'add', 'todos', '{title:}').catch((error) => error)
+  expect(refused).toMatchObject({ code: 1, stderr: 'The document is not JSON: {title:}\n' })
+}, 60_000)
+
+test('tenant suspend and resume, of a tenant and of a workspace', async () => {
+  const other = await aRoom()
+  const states = []
+  for (const id of [other.tenantId, other.workspaceId]) {
+    states.push((await json('tenant', 'suspend', id, '--reason', 'unpaid')).suspended_reason)
+    states.push((await json('tenant', 'resume', id)).state)
+  }
+  expect(states).toEqual(['unpaid', 'active', 'unpaid', 'active'])
+}, 60_000)
+
+test('collection import and export', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
+  try {
+    const [from, to] = [join(dir, 'in.ndjson'), join(dir, 'out.ndjson')]
+    await writeFile(from, '{"n":1}\n{"n":2}\n')
+    const imported = () => json('collection', 'import', 'files', from)
+    expect(await imported()).toMatchObject({ created: 2, existing: 0 })
+    expect(await imported()).toMatchObject({ created: 0, existing: 2 })
+    await tenon('collection', 'export', 'files', 'n=gte.2', '--out', to)
+    expect(await readdir(dir)).toEqual(['in.ndjson', 'out.ndjson'])
+    expect(await readFile(to, 'utf8')).toMatch(/^\{"id":"[^"]+","n":2,[^\n]*\}\n$/)
+    expect((await tenon('collection', 'export', 'files')).split('\n')).toHaveLength(3)
+    await writeFile(from, 'nonsense')
+    expect(await tenon('collection', 'import', 'files', from).catch((error) => error)).toMatchObject({
+      code: 2,
+    })
+    const stopped = await tenon('collection', 'import', 'files', from, '--stop').catch((error) => error)
+    expect([stopped.code, stopped.stderr]).toEqual([1, expect.stringContaining('body_invalid: Line 1: ')])
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}, 90_000)
+
+test('quota set and show, service configure, metrics', async () => {
+  expect((await json('quota', 'set', 'documents', '7')).quotas.documents.limit).toBe(7)
+  expect(await tenon('quota', 'show')).toMatch(/^documents +\d+ of 7$/m)
+  expect((await json('service', 'configure', 'mcp.flow_tools')).experimental).toEqual(['mcp.flow_tools'])
+  expect(await json('metrics', 'errors', '--window', '10m')).toMatchObject({ metric: 'errors', step: '1m' })
+}, 60_000)
+
+test('event subscribe hears what event publish says', async () => {
+  const listener = spawn(process.execPath, ['stack/bootstrap.mjs', 'event', 'subscribe', 'orders.*'], { env })
+  const ready = new Promise((done) => listener.stderr.once('data', done))
+  const heard = new Promise<string>((done) =>
+    listener.stdout.once('data', (chunk: Buffer) => done(String(chunk))),
+  )
+  try {
+    await ready
+    await json('event', 'publish', 'orders.created', '{"n":1}')
+    expect(JSON.parse(await heard)).toMatchObject({ type: 'orders.created', data: { n: 1 } })
+  } finally {
+    listener.kill()
+  }
+}, 60_000)
+
+test('key create, list, rotate, disable, enable, revoke', async () => {
+  const first = await json('key', 'create', '--kind', 'service', '--name', 'ci', '--scopes', 'events:write')
+  expect(first).toMatchObject({ key: expect.stringMatching(/^svc_service_/), scopes: ['events:write'] })
+  const second = await json('key', 'rotate', first.id, '--grace', '60')
+  expect(second).toMatchObject({ rotated_from: first.id, scopes: ['events:write'] })
+  expect(await json('key', 'disable', second.id)).toMatchObject({ status: 'disabled' })
+  const listed = await tenon('key', 'list', '--status', 'disabled')
+  expect(listed.trim()).toBe(`${second.id}  service …${second.last4}  disabled    ci`)
+  expect(await tenon('key', 'list')).toMatch(
+    new RegExp(`^${first.id}  service ….{4}  expiring until 20.*  ci$`, 'm'),
+  )
+  expect(await json('key', 'enable', second.id)).toMatchObject({ status: 'active' })
+  expect(await json('key', 'revoke', second.id)).toMatchObject({ status: 'revoked' })
+  const refused = await tenon('key', 'create', '--kind', 'anon', '--scopes', 'event:read').catch(
+    (error) => error,
+  )
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('events:read?') })
+}, 90_000)

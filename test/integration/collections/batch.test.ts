@@ -1,0 +1,210 @@
+/** Several changes in one call: all or none in one transaction, or each by itself. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { stopHearing } from '../../support/clients/sse.ts'
+import { told } from '../../support/fixtures/outbox.ts'
+import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let declared: string
+beforeAll(async () => {
+  room = await aRoom()
+  declared = await aCollection({
+    store: 'relational',
+    schema: {
+      properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
+      maxProperties: 5,
+    },
+    unique: [['sku']],
+  })
+})
+
+async function aCollection(declaration: object): Promise<string> {
+  const collection = unique('c')
+  const body = { workspace_id: room.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  return collection
+}
+
+const batch = (collection: string, ops: object[], more: object = {}) =>
+  call('POST', `/v1/collections/${collection}/batch`, { as: room.service, body: { ops, ...more } })
+const all = async (collection: string) => {
+  const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
+    as: room.service,
+  })
+  return body.data as Record<string, unknown>[]
+}
+const make = async (collection: string, body: object) =>
+  (await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body })).body
+    .id as string
+afterAll(stopHearing)
+
+describe.each(['undeclared', 'declared'])('%s', (kind) => {
+  let collection: string
+  beforeAll(async () => {
+    const schema = { properties: { title: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 9 }
+    collection = kind === 'undeclared' ? unique('c') : await aCollection({ store: 'relational', schema })
+  })
+
+  test('every sort of change, in one transaction, each on what the ones before it left', async () => {
+    const [a, b] = [await make(collection, { n: 1, o: { x: 1 } }), await make(collection, { n: 2 })]
+    const reply = await batch(collection, [
+      { op: 'create', data: { title: 'new' }, ref: 'first' },
+      { op: 'update', id: a, data: { title: 'x' }, unset: ['n'], if_version: 1 },
+      { op: 'patch', id: a, data: { o: { x: null, y: 2 } } },
+      { op: 'increment', id: a, field: 'n', by: 5 },
+      { op: 'increment', id: a, field: 'n' },
+      { op: 'update', id: a, data: {} },
+      { op: 'replace', id: b, data: { n: 9 }, if_version: 1 },
+      { op: 'delete', id: b },
+    ])
+    expect([reply.status, reply.body.committed]).toEqual([200, true])
+    const [made, ...others] = reply.body.results
+    expect(made).toMatchObject({ status: 201, ref: 'first', version: 1 })
+    expect(others).toEqual([
+      ...[2, 3, 4, 5, 5].map((version) => ({ status: 200, id: a, version })),
+      ...[2, 2].map((version) => ({ status: 200, id: b, version })),
+    ])
+    const left = Object.fromEntries((await all(collection)).map((document) => [document['id'], document]))
+    expect(left[a]).toMatchObject({ title: 'x', n: 6, o: { y: 2 }, _version: 5 })
+    expect(left[made.id]).toMatchObject({ title: 'new' })
+    expect(left[b]).toBeUndefined()
+  })
+
+  test('where one cannot be done none is, and the reply says which', async () => {
+    const id = await make(collection, { n: 1 })
+    const before = [await all(collection), await told(room, collection)]
+    const gone = '019aa0a0-0000-7000-8000-000000000000'
+    const FAULTS: readonly [object, string][] = [
+      [{ op: 'update', id: gone, data: { n: 1 } }, 'not_found'],
+      [{ op: 'delete', id: 'no uuid' }, 'not_found'],
+      [{ op: 'replace', id, data: {}, if_version: 7 }, 'precondition_failed'],
+      [{ op: 'increment', id, field: 'title', by: 1, if_version: 9 }, 'precondition_failed'],
+      [{ op: 'create', data: { _x: 1 } }, 'validation_failed'],
+      [{ op: 'update', id, data: { big: 'x'.repeat(LIMITS.documentBytesMax) } }, 'body_too_large'],
+      [{ op: 'upsert', on: ['n'], data: { n: 1 } }, 'upsert_not_unique'],
+      [{ op: 'increment', id, field: 'n', by: 1e308 * 10 }, 'validation_failed'],
+    ]
+    for (const [fault, code] of FAULTS) {
+      const reply = await batch(collection, [
+        { op: 'create', data: { n: 2 } },
+        { op: 'update', id, data: { n: 3 } },
+        fault,
+        { op: 'delete', id },
+      ])
+      expect([code, reply.body.code]).toEqual([code, code])
+      if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
+      expect([await all(collection), await told(room, collection)]).toEqual(before)
+    }
+  })
+
+  test('each by itself: what can be done is, in order', async () => {
+    const id = await make(collection, { n: 1 })
+    const { body } = await batch(
+      collection,
+      [
+        { op: 'increment', id, field: 'n', by: 1 },
+        { op: 'update', id, data: { n: 9 }, if_version: 1, ref: 'stale' },
+        { op: 'delete', id },
+        { op: 'delete', id },
+      ],
+      { atomic: false },
+    )
+    expect(body.committed).toBe(false)
+    expect(body.results).toMatchObject([
+      { status: 200, version: 2 },
+      { status: 412, ref: 'stale', id, error: { code: 'precondition_failed' } },
+      { status: 200, version: 2 },
+      { status: 404, error: { code: 'not_found' } },
+    ])
+  })
+
+  test('increments of many at once lose nothing', async () => {
+    const id = await make(collection, { n: 0 })
+    const replies = await Promise.all(
+      Array.from({ length: 30 }, () => batch(collection, [{ op: 'increment', id, field: 'n', by: 2 }])),
+    )
+    expect(replies.map(({ status }) => status)).toEqual(Array(30).fill(200))
+    const { body } = await call('GET', `/v1/collections/${collection}/documents/${id}`, { as: room.service })
+    expect([body.n, body._version]).toEqual([60, 31])
+  })
+
+  test('batches that want each other’s documents all come through', async () => {
+    const ids = [await make(collection, { n: 0 }), await make(collection, { n: 0 })]
+    const update = (id: string | undefined) => ({ op: 'update', id, data: { seen: true } })
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        batch(collection, n % 2 ? [update(ids[0]), update(ids[1])] : [update(ids[1]), update(ids[0])]),
+      ),
+    )
+    expect(replies.map(({ status }) => status)).toEqual(Array(20).fill(200))
+  })
+
+  test('five hundred, and not one more', async () => {
+    const create = (n: number) => Array.from({ length: n }, (_, i) => ({ op: 'create', data: { n: i } }))
+    const { body } = await batch(collection, create(LIMITS.batchOpsMax))
+    expect(new Set(body.results.map(({ id }: { id: string }) => id)).size).toBe(LIMITS.batchOpsMax)
+    expect((await batch(collection, create(LIMITS.batchOpsMax + 1))).body.code).toBe('validation_failed')
+    expect((await batch(collection, [])).body.code).toBe('validation_failed')
+  })
+})
+
+test('members that an op needs, or that mean nothing to it, are all named at once', async () => {
+  const { body } = await batch('x', [
+    { op: 'create', id: 'a' },
+    { op: 'delete', id: 'a', by: 1 },
+    { op: 'increment', id: 'a' },
+  ])
+  expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
+    '/ops/0/data',
+    '/ops/0/id',
+    '/ops/1/by',
+    '/ops/2/field',
+  ])
+})
+
+test('an upsert creates once and updates after that, whoever is first', async () => {
+  const upsert = (sku: string, data: object) => ({ op: 'upsert', on: ['sku'], data: { sku, ...data } })
+  const both = await batch(declared, [upsert('a', { n: 1 }), upsert('a', { n: 2 }), upsert('b', {})])
+  expect(both.body.results).toMatchObject([{ status: 201 }, { status: 200, version: 2 }, { status: 201 }])
+  const racers = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => batch(declared, [upsert('race', { n })])),
+  )
+  const results = racers.map(({ body }) => body.results?.[0])
+  expect(results.filter(({ status }) => status === 201)).toHaveLength(1)
+  expect(new Set(results.map(({ id }) => id)).size).toBe(1)
+  const taken = await batch(declared, [
+    { op: 'create', data: { sku: 'c' } },
+    { op: 'create', data: { sku: 'a' } },
+  ])
+  expect([taken.status, taken.body.code, taken.body.op_index]).toEqual([409, 'unique_violation', 1])
+  expect(taken.body.errors).toMatchObject([{ pointer: '/sku' }])
+  const without = await batch(declared, [{ op: 'upsert', on: ['sku'], data: { n: 1 } }])
+  expect(without.body.code).toBe('validation_failed')
+  const tooMuch = await batch(declared, [{ op: 'increment', id: results[0].id, field: 'n', by: 200 }])
+  expect([tooMuch.status, tooMuch.body.code]).toEqual([422, 'schema_violation'])
+})
+
+test('one transaction spans collections, declared and not', async () => {
+  const other = unique('c')
+  const run = (ops: object[]) => call('POST', '/v1/batch', { as: room.service, body: { ops } })
+  const make = { collection: other, op: 'create', data: { a: 1 } }
+  const refused = await run([make, { collection: declared, op: 'create', data: { n: 101 } }])
+  expect([refused.status, refused.body.op_index, await all(other)]).toEqual([422, 1, []])
+  const taken = await run([make, { collection: declared, op: 'create', data: { sku: 'b' } }])
+  expect([taken.status, taken.body.op_index, await all(other)]).toEqual([409, 1, []])
+  const done = await run([make, { collection: declared, op: 'create', data: { sku: 'z' } }])
+  expect([done.status, (await all(other)).length]).toEqual([200, 1])
+})
+
+test('a batch of large documents commits and says so, however large they are together', async () => {
+  const collection = unique('c')
+  const ids: string[] = []
+  for (let n = 0; n < 150; n++) ids.push(await make(collection, { text: 'x'.repeat(250_000) }))
+  const { status, body } = await batch(
+    collection,
+    ids.map((id) => ({ op: 'update', id, data: { seen: true } })),
+  )
+  expect([status, body.results?.length]).toEqual([200, 150])
+})

@@ -1,0 +1,65 @@
+/** The list of collections: declared or written to, page by page, and nothing that the caller may not read. */
+
+import { expect, test } from 'vitest'
+import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const create = (room: Room, collection: string) =>
+  call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
+const declare = (room: Room, collection: string, body: object) =>
+  call('POST', '/v1/schemas', {
+    as: room.operator,
+    body: { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, ...body },
+  })
+const list = async (as: Room['anon'], size = 50) => {
+  const found = []
+  for (let next: string | null = ''; next !== null; ) {
+    const after = next === '' ? '' : `&page[after]=${next}`
+    const { status, body } = await call('GET', `/v1/collections?page[size]=${size}${after}`, { as })
+    expect(status).toBe(200)
+    expect(body.page.size).toBe(size)
+    found.push(...body.data)
+    next = body.page.next
+  }
+  return found
+}
+
+test('collections are listed by name, declared or not, with documents or not', async () => {
+  const room = await aRoom()
+  const [sibling, other] = await Promise.all([aWorkspace(room), aRoom()])
+  for (const of of [sibling, other]) await create(of, 'foreign')
+  for (const name of ['b', 'Z', 'z-1', 'b', 'A_2']) await create(room, name)
+  const schema = { properties: { n: { type: 'integer' } } }
+  const open = await declare(room, 'c', { schema, indexes: [{ fields: ['n'] }] })
+  const closed = await declare(room, 'a', {
+    access: { anon: { read: false } },
+    store: 'document',
+    mode: 'off',
+  })
+  await create(room, 'c')
+  const undeclared = (name: string) => ({ name, store: 'document', declared: false })
+  const all = [
+    undeclared('A_2'),
+    undeclared('Z'),
+    { name: 'a', store: 'document', declared: true, mode: 'off', schema_id: closed.body.id, indexes: [] },
+    undeclared('b'),
+    {
+      ...{ name: 'c', store: 'relational', declared: true, mode: 'enforce', schema_id: open.body.id },
+      indexes: [{ name: 'i1', fields: ['n'], unique: false, state: 'ready' }],
+    },
+    undeclared('z-1'),
+  ]
+  for (const size of [1, 2, 5, 50]) {
+    expect(await list(room.service, size)).toEqual(all)
+    const names = all.flatMap(({ name }) => (name === 'a' ? [] : [{ name }]))
+    expect(await list(room.anon, size)).toEqual(names)
+  }
+  expect(await list(sibling.service)).toEqual([undeclared('foreign')])
+})
+
+test('what nobody has written to is no collection', async () => {
+  const room = await aRoom()
+  expect(await list(room.anon)).toEqual([])
+  const { body } = await create(room, 'once')
+  await call('DELETE', `/v1/collections/once/documents/${body.id}`, { as: room.service })
+  expect(await list(room.anon)).toEqual([])
+})

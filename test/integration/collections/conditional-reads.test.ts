@@ -1,0 +1,101 @@
+/** Conditional reads (RFC 9110 §13.1.2), and what the door's own headers cost: nothing where they are not sent. */
+
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
+import { buildApp } from '../../../src/api/app.ts'
+import { openPlatform } from '../../../src/app/platform.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import { Database } from '../../../src/infra/postgres/database.ts'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const DOCUMENTS = '/v1/collections/todos/documents'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+test('a reader that holds the document is sent nothing of it', async () => {
+  const as = room.service
+  const { body } = await call('POST', DOCUMENTS, { as, body: { secret: 'x' } })
+  const path = `${DOCUMENTS}/${body.id}`
+  const read = (tags: string, method = 'GET') =>
+    call(method, path, { as, headers: { 'if-none-match': tags } })
+  for (const tags of ['"v1"', 'W/"v1"', '"v0", "v1"', '*'])
+    for (const method of ['GET', 'HEAD']) {
+      const { status, body: none, headers } = await read(tags, method)
+      expect([tags, status, none]).toEqual([tags, 304, ''])
+      expect([headers.get('etag'), headers.get('content-type')]).toEqual(['"v1"', null])
+      expect(headers.get('cache-control')).toBe('private, no-store')
+    }
+  for (const tags of ['"v2"', 'v1', '"v1', '', '"v1" "v1"']) {
+    const reply = await read(tags)
+    expect([tags, reply.status, reply.body.secret]).toEqual([tags, 200, 'x'])
+  }
+  await call('PUT', path, { as, body: { secret: 'y' } })
+  expect((await read('"v1"')).body.secret).toBe('y')
+  expect((await read('"v2"')).status).toBe(304)
+})
+
+test('a condition opens nothing: what is not there, or not the own, stays so', async () => {
+  const { body } = await call('POST', DOCUMENTS, { as: room.service, body: {} })
+  const other = await aRoom()
+  const headers = { 'if-none-match': '*' }
+  expect((await call('GET', `${DOCUMENTS}/${body.id}`, { as: other.service, headers })).status).toBe(404)
+  expect((await call('GET', `${DOCUMENTS}/${body.id}`, { headers })).status).toBe(401)
+})
+
+test('a write is not answered as if it were a read', async () => {
+  const as = room.service
+  const { body, status } = await call('POST', DOCUMENTS, {
+    as,
+    body: {},
+    headers: { 'if-none-match': '"v1"' },
+  })
+  expect(status).toBe(201)
+  const headers = { 'if-none-match': '"v2"' }
+  const put = await call('PUT', `${DOCUMENTS}/${body.id}`, { as, body: { n: 1 }, headers })
+  expect([put.status, put.body.n]).toEqual([200, 1])
+})
+
+/** The application once more, in this process, where its round trips can be counted. */
+async function here() {
+  const config = parseConfig(inject('tenon').env)
+  const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
+  const app = await buildApp(platform, openAuthServices(config, parts))
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return { url, close: () => app.close().then(() => platform.close()) }
+}
+
+let local: Awaited<ReturnType<typeof here>>
+beforeAll(async () => {
+  local = await here()
+})
+afterAll(() => local.close())
+
+test('without a key a write takes one round trip; with one, two more; a replay, one', async () => {
+  const batch = vi.spyOn(Database.prototype, 'batch')
+  // Entries of the audit log go in the background, for many requests at once.
+  const asked = () =>
+    batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
+      .length
+  const headers = { ...room.service, 'content-type': 'application/json' }
+  const trips = async (key?: string) => {
+    const before = asked()
+    const sent = { ...headers, ...(key && { 'idempotency-key': key }) }
+    const { status } = await fetch(`${local.url}${DOCUMENTS}`, {
+      method: 'POST',
+      headers: sent,
+      body: '{"n":1}',
+    })
+    expect(status).toBe(201)
+    return asked() - before
+  }
+  // The first one finds the key and what the collection is, which are remembered.
+  await trips()
+  expect([await trips(), await trips('a'), await trips('a'), await trips('b'), await trips()]).toEqual([
+    1, 3, 1, 3, 1,
+  ])
+  batch.mockRestore()
+})

@@ -1,0 +1,83 @@
+/** Documents that are costly to judge, hundreds at a time: the process has one thread, and others need it too. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+const SLOW = '^(a|b|ab)*$'
+/** A text that takes nearly as many steps as the main thread spends on one document, and does not fit. */
+const costly = `${'ab'.repeat(120)}!`
+const MANY = 200
+
+let room: Room
+let neighbour: Room
+beforeAll(async () => {
+  ;[room, neighbour] = await Promise.all([aRoom(), aRoom()])
+}, 60_000)
+
+async function declare(more: object = {}): Promise<{ id: string; at: string }> {
+  const collection = unique('c')
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection, store: 'relational', mode: 'warn' },
+    ...{ schema: { properties: { a: { type: 'string', pattern: SLOW } } }, ...more },
+  }
+  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  expect(made.status).toBe(201)
+  return { id: made.body.id, at: `/v1/collections/${collection}` }
+}
+
+/** Expects that a neighbour never waits for all of the work: one that did would wait for the whole. */
+async function whileWorking(status: number, work: () => Promise<Reply>): Promise<void> {
+  const since = performance.now()
+  let reply: Reply | undefined
+  const done = work().then((it) => {
+    reply = it
+  })
+  let waited = 0
+  while (reply === undefined) {
+    const asked = performance.now()
+    expect((await call('GET', '/v1/collections/x/documents', { as: neighbour.anon })).status).toBe(200)
+    waited = Math.max(waited, performance.now() - asked)
+  }
+  await done
+  const took = performance.now() - since
+  expect([reply.status, reply.body]).toEqual([status, expect.anything()])
+  expect(waited).toBeLessThan(took * 0.75)
+}
+
+/** Once is enough: on a machine that others use as well, a neighbour may wait for them. */
+const OFTEN = { retry: 3, timeout: 60_000 }
+
+const body = () => ({ ops: Array.from({ length: MANY }, () => ({ op: 'create', data: { a: costly } })) })
+const LINES = { 'content-type': 'application/x-ndjson' }
+const lines = () => `${JSON.stringify({ a: costly })}\n`.repeat(MANY)
+const properties = () => {
+  const property = { type: 'string', pattern: SLOW, default: costly }
+  return Object.fromEntries(Array.from({ length: MANY }, (_, n) => [`p${n}`, property]))
+}
+
+test('documents of a batch are judged in turns with the requests of others', OFTEN, async () => {
+  const { at } = await declare()
+  await whileWorking(200, () => call('POST', `${at}/batch`, { as: room.service, body: body() }))
+})
+
+test('so are lines of an import', OFTEN, async () => {
+  const { at } = await declare()
+  const work = () => call('POST', `${at}/import`, { as: room.service, body: lines(), headers: LINES })
+  await whileWorking(200, work)
+})
+
+test('so are documents that a change of their schema is held against', OFTEN, async () => {
+  const { at, id } = await declare({ schema: {}, mode: 'off' })
+  expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
+  // They all fit: of those that do not, no more are judged than are told.
+  const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
+  await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
+})
+
+test('so are defaults of a schema', OFTEN, async () => {
+  const declaration = {
+    ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'document' },
+    schema: { properties: properties() },
+  }
+  await whileWorking(422, () => call('POST', '/v1/schemas', { as: room.operator, body: declaration }))
+})

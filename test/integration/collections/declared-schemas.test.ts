@@ -1,0 +1,279 @@
+/** Declared collections: what a schema may be, what it does to documents, who sees it. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const TODO = {
+  type: 'object',
+  required: ['title'],
+  properties: {
+    title: { type: 'string', minLength: 1, maxLength: 20 },
+    age: { type: 'integer', minimum: 0 },
+    done: { type: 'boolean' },
+    state: { $ref: '#/$defs/state' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
+  additionalProperties: false,
+  $defs: { state: { enum: ['open', 'closed'] } },
+}
+
+interface Declared {
+  collection?: string
+  store?: string
+  schema?: unknown
+  [member: string]: unknown
+}
+
+const declare = (body: Declared = {}, of: Room = room) =>
+  call('POST', '/v1/schemas', {
+    as: of.operator,
+    body: {
+      workspace_id: of.workspaceId,
+      collection: unique('c'),
+      store: 'relational',
+      schema: TODO,
+      ...body,
+    },
+  })
+const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
+
+describe.each(['relational', 'document'])('a %s collection', (store) => {
+  test('is declared, read, listed, withdrawn when it is empty', async () => {
+    const of = await aRoom()
+    const made = await declare({ store }, of)
+    expect(made.status).toBe(201)
+    expect(made.headers.get('location')).toBe(`/v1/schemas/${made.body.id}`)
+    expect(made.body).toMatchObject({
+      store,
+      schema: TODO,
+      mode: 'enforce',
+      access: {},
+      tenant_id: of.tenantId,
+    })
+    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: of.tenantId })
+    expect((await call('GET', `/v1/schemas/${made.body.id}`, { as })).body).toEqual(made.body)
+    expect((await call('GET', '/v1/schemas', { as })).body.data).toEqual([made.body])
+    const { body } = await call('POST', at(made.body.collection), { as: of.service, body: { title: 'a' } })
+    const full = await call('DELETE', `/v1/schemas/${made.body.id}`, { as })
+    expect([full.status, full.body.code]).toEqual([409, 'state_conflict'])
+    expect((await call('GET', at(made.body.collection, body.id), { as: of.service })).body.title).toBe('a')
+    await call('DELETE', at(made.body.collection, body.id), { as: of.service })
+    expect((await call('DELETE', `/v1/schemas/${made.body.id}`, { as })).body).toEqual({
+      id: made.body.id,
+      deleted: true,
+    })
+    expect((await call('GET', `/v1/schemas/${made.body.id}`, { as })).status).toBe(404)
+    expect(await asSuperuser(`select from pg_class where relname = $1`, [made.body.id])).toEqual([])
+  })
+})
+
+const create = (collection: string, body: unknown, of: Room = room): Promise<Reply> =>
+  call('POST', at(collection), { as: of.service, body })
+
+describe('documents of a declared collection', () => {
+  test('what does not fit is refused with every fault at once; nothing is stored', async () => {
+    for (const store of ['relational', 'document']) {
+      const { body: schema } = await declare({ store })
+      const { status, body } = await create(schema.collection, {
+        age: -1,
+        done: 'x',
+        tags: ['a', 1],
+        x: 1,
+        y: 2,
+      })
+      expect([status, body.code]).toEqual([422, 'schema_violation'])
+      const faults = body.errors.map(({ pointer, keyword }: Reply['body']) => `${pointer} ${keyword}`)
+      expect(faults.sort()).toEqual(
+        ['/age minimum', '/done type', '/tags/1 type', '/title required', '/x additionalProperties'].concat(
+          '/y additionalProperties',
+        ),
+      )
+      expect((await call('GET', at(schema.collection), { as: room.service })).body.data).toEqual([])
+      const good = await create(schema.collection, { title: 'a', age: 1, state: 'open' })
+      const put = (fields: unknown) =>
+        call('PUT', at(schema.collection, good.body.id), { as: room.service, body: fields })
+      expect((await put({ state: 'lost' })).body.errors).toMatchObject([
+        { pointer: '/state', keyword: 'enum' },
+      ])
+      expect((await put({ title: 'b' })).body).toMatchObject({
+        title: 'b',
+        age: 1,
+        state: 'open',
+        _version: 2,
+      })
+      expect((await put({ title: null })).body.code).toBe('schema_violation')
+    }
+  })
+
+  test('warn stores and says so, off says nothing', async () => {
+    for (const store of ['relational', 'document']) {
+      const warn = await declare({ store, mode: 'warn' })
+      const made = await create(warn.body.collection, { age: 'old' })
+      expect(made.status).toBe(201)
+      expect(made.body._warnings.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual([
+        '/age',
+        '/title',
+      ])
+      const path = at(warn.body.collection, made.body.id)
+      expect((await call('GET', path, { as: room.anon })).body).not.toHaveProperty('_warnings')
+      const put = await call('PUT', path, { as: room.service, body: { title: 'a', age: 3 } })
+      expect(put.body).not.toHaveProperty('_warnings')
+      const off = await declare({ store, mode: 'off' })
+      const any = await create(off.body.collection, { age: 'old', other: 1 })
+      expect([any.status, any.body.age, any.body._warnings]).toEqual([201, 'old', undefined])
+    }
+  })
+
+  test('a flow that writes what does not fit fails with the same code', async () => {
+    const { body } = await declare({ schema: TODO })
+    const source = `document: { dsl: '1.0.3', namespace: test, name: ${unique('f')}, version: '1.0.0' }
+do:
+- good: { call: collection.create, with: { name: ${body.collection}, document: { title: a } } }
+- bad: { call: collection.create, with: { name: ${body.collection}, document: { age: 1 } } }`
+    const as = room.operator
+    const flow = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+    const run = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+      as,
+      body: { input: {} },
+      headers: { prefer: 'wait=20' },
+    })
+    expect(run.body.status).toBe('faulted')
+    expect(run.body.error.detail).toContain('schema_violation')
+    expect((await call('GET', at(body.collection), { as: room.anon })).body.data).toMatchObject([
+      { title: 'a' },
+    ])
+  })
+})
+
+test('a member that is forbidden, or many that are not declared, do not slip through', async () => {
+  const no = await declare({ schema: { properties: { a: false, b: { items: false } } } })
+  const { body } = await create(no.body.collection, { a: 1, b: [1] })
+  expect(body.errors.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual(['/a', '/b/0'])
+  const closed = await declare({ schema: { additionalProperties: false } })
+  const many = await create(
+    closed.body.collection,
+    Object.fromEntries(Array.from({ length: 90 }, (_, n) => [n, n])),
+  )
+  expect([many.status, many.body.errors.length]).toEqual([422, 20])
+})
+
+describe('declaring', () => {
+  test('a collection that has documents, or a declaration, stays as it is', async () => {
+    const collection = unique('c')
+    await create(collection, { a: 1 })
+    for (const store of ['relational', 'document']) {
+      const late = await declare({ collection, store })
+      expect([late.status, late.body.code]).toEqual([409, 'state_conflict'])
+      expect(late.body.detail).toContain('has documents')
+    }
+    expect((await create(collection, { a: 2 })).status).toBe(201)
+    const { body } = await declare()
+    const again = await declare({ collection: body.collection, store: 'document' })
+    expect([again.status, again.body.code]).toEqual([409, 'conflict'])
+  })
+
+  test('a node that has not heard of it loses no document', async () => {
+    const collection = unique('c')
+    // This node remembers that nobody declared it …
+    expect((await call('GET', at(collection), { as: room.anon })).body.data).toEqual([])
+    // … and another one declares it: seen from here, rows come out of nowhere.
+    const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
+    await asSuperuser(
+      `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
+       values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
+      [id, room.tenantId, room.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
+    )
+    const asOperator = (action: string) =>
+      asSuperuser(
+        `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3)`,
+        [room.tenantId, room.workspaceId, id],
+      )
+    await asOperator('create')
+    expect((await create(collection, { n: 1 })).status).toBe(201)
+    expect((await create(collection, { n: 'x' })).body.code).toBe('schema_violation')
+    const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
+    expect(row?.c1).toBe('1')
+    expect(await asSuperuser('select from tenon.documents where collection = $1', [collection])).toEqual([])
+    // The other way round: the table goes, and what this node remembers of it with it.
+    const [{ body }] = [await call('GET', at(collection), { as: room.service })]
+    await call('DELETE', at(collection, body.data[0].id), { as: room.service })
+    await asOperator('drop')
+    expect((await create(collection, { n: 2 })).status).toBe(201)
+  })
+
+  test('writers and a declaration at once: whoever wins, every document is found again', async () => {
+    for (let round = 0; round < 5; round++) {
+      const collection = unique('race')
+      const writes = Array.from({ length: 12 }, () => () => create(collection, { title: 'a' }))
+      const work = writes.toSpliced(round * 2, 0, () => declare({ collection }))
+      const replies = await Promise.all(work.map((start) => start()))
+      const made = replies.filter((reply) => reply.status === 201 && reply.body._version === 1)
+      expect(made).toHaveLength(12)
+      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: room.service })
+      expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(
+        made.map((reply) => reply.body.id).sort(),
+      )
+    }
+  })
+
+  test('anon keys read where nothing else is said, and nowhere else', async () => {
+    for (const store of ['relational', 'document']) {
+      const { body } = await declare({ store, access: { anon: { read: false } } })
+      expect(body.access).toEqual({ anon: { read: false } })
+      const made = await create(body.collection, { title: 'a' })
+      for (const path of [at(body.collection), at(body.collection, made.body.id)]) {
+        const reply = await call('GET', path, { as: room.anon })
+        expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
+      }
+      const query = await call('POST', `/v1/collections/${body.collection}/query`, {
+        as: room.anon,
+        body: {},
+      })
+      expect(query.status).toBe(403)
+      expect((await call('GET', at(body.collection), { as: room.service })).body.data).toHaveLength(1)
+    }
+  })
+
+  test('two tenants, one name: two collections', async () => {
+    const [a, b] = await Promise.all([aRoom(), aRoom()])
+    const sibling = await aWorkspace(a)
+    for (const of of [a, b, sibling]) {
+      await declare({ collection: 'shared' }, of)
+      await create('shared', { title: of.workspaceId.slice(-12) }, of)
+    }
+    for (const of of [a, b, sibling]) {
+      const { body } = await call('GET', at('shared'), { as: of.service })
+      expect(body.data.map(({ title }: { title: string }) => title)).toEqual([of.workspaceId.slice(-12)])
+    }
+  })
+
+  test('is for admins of the workspace, in their own', async () => {
+    const other = await aRoom()
+    const as = await tokenOf({
+      roles: ['workspace_admin'],
+      tenant_id: room.tenantId,
+      workspace_id: room.workspaceId,
+    })
+    const body = { collection: unique('c'), store: 'document', schema: {} }
+    const post = (workspace_id: string) =>
+      call('POST', '/v1/schemas', { as, body: { ...body, workspace_id } })
+    expect((await post(other.workspaceId)).status).toBe(404)
+    expect((await post((await aWorkspace(room)).workspaceId)).status).toBe(404)
+    expect((await post(room.workspaceId)).status).toBe(201)
+  })
+})

@@ -1,0 +1,201 @@
+/** Changes of documents in every store of PostgreSQL: what each leaves, on which conditions, and who is told. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { stopHearing } from '../../support/clients/sse.ts'
+import { told } from '../../support/fixtures/outbox.ts'
+import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+afterAll(stopHearing)
+
+const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
+
+/** Declared ones have columns for some of what the tests write, and room for the rest. */
+const STORES: Readonly<Record<string, object | undefined>> = {
+  undeclared: undefined,
+  document: { store: 'document', schema: { properties: { a: {}, n: { type: ['integer', 'null'] } } } },
+  relational: {
+    store: 'relational',
+    schema: { properties: { a: {}, title: { type: 'string' }, n: { type: ['integer', 'null'] } } },
+  },
+  unseparable: {
+    store: 'relational',
+    schema: {
+      properties: { title: { type: 'string' }, n: { type: ['integer', 'null'] } },
+      maxProperties: 50,
+    },
+  },
+}
+
+async function aCollection(declaration: object | undefined): Promise<string> {
+  const collection = unique('c')
+  if (declaration === undefined) return collection
+  const body = { workspace_id: room.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  return collection
+}
+
+/** RFC 7396, Appendix A, as far as both sides are objects. */
+const MERGES: readonly [object, object, object][] = [
+  [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
+  [{ a: 'b' }, { a: null }, {}],
+  [{ a: 'b', b: 'c' }, { a: null }, { b: 'c' }],
+  [{ a: ['b'] }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'c' }, { a: ['b'] }, { a: ['b'] }],
+  [{ a: { b: 'c' } }, { a: { b: 'd', c: null } }, { a: { b: 'd' } }],
+  [{ a: [{ b: 'c' }] }, { a: [1] }, { a: [1] }],
+  [{ e: null }, { a: 1 }, { e: null, a: 1 }],
+  [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }],
+  [{ title: 'x', n: 1 }, { title: null }, { n: 1 }],
+]
+
+const fieldsOf = (body: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/^_[a-z]/.test(name)))
+
+describe.each(Object.keys(STORES))('%s', (store) => {
+  let collection: string
+  beforeAll(async () => {
+    collection = await aCollection(STORES[store])
+  })
+
+  const make = async (body: object) =>
+    (await call('POST', at(collection), { as: room.service, body })).body as {
+      id: string
+      _version: number
+    }
+
+  test.each(MERGES)('a merge patch: %j + %j', async (target, patch, wanted) => {
+    const as = room.service
+    const { id } = await make(target)
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    const patched = await call('PATCH', at(collection, id), { as, body: patch, headers })
+    expect([patched.status, fieldsOf(patched.body)]).toEqual([200, wanted])
+    expect(patched.body._version).toBe(2)
+    expect((await call('GET', at(collection, id), { as })).body).toEqual(patched.body)
+  })
+
+  test('an update sets, takes away, or replaces; nothing at all makes no version', async () => {
+    const as = room.service
+    const { id } = await make({ title: 'x', n: 1, a: [1], other: { deep: true } })
+    const put = (query: string, body: object) =>
+      call('PUT', at(collection, id) + query, { as, body }).then(({ body }) => [
+        body._version,
+        fieldsOf(body),
+      ])
+    expect(await put('', {})).toEqual([1, { title: 'x', n: 1, a: [1], other: { deep: true } }])
+    expect(await put('', { n: null, a: { b: 1 } })).toEqual([
+      2,
+      { title: 'x', n: null, a: { b: 1 }, other: { deep: true } },
+    ])
+    expect(await put('?unset=n,other', { title: 'y' })).toEqual([3, { title: 'y', a: { b: 1 } }])
+    expect(await put('?unset=title', {})).toEqual([4, { a: { b: 1 } }])
+    expect(await put('?replace=true', { id, n: 7, z: 'z' })).toEqual([5, { n: 7, z: 'z' }])
+    expect(await put('?replace=true', {})).toEqual([6, {}])
+  })
+
+  test('conditions: lists, stars and weak tags', async () => {
+    const as = room.service
+    const { id } = await make({ n: 1 })
+    const status = async (method: string, headers: Record<string, string>, body?: object) =>
+      (await call(method, at(collection, id), { as, headers, ...(body && { body }) })).status
+    expect(await status('PUT', { 'if-match': '"v9", "v1"' }, { n: 2 })).toBe(200)
+    expect(await status('PUT', { 'if-match': '*' }, { n: 3 })).toBe(200)
+    for (const method of ['PUT', 'PATCH', 'DELETE']) {
+      const body = method === 'DELETE' ? undefined : { n: 4 }
+      for (const tag of ['"v1"', 'W/"v3"', 'v3', '"v3', '', '"v3" "v3"'])
+        expect(await status(method, { 'if-match': tag }, body), `${method} ${tag}`).toBe(412)
+      expect(await status(method, { 'if-none-match': '*' }, body)).toBe(412)
+    }
+    const stale = await call('DELETE', at(collection, id), { as, headers: { 'if-match': '"v1"' } })
+    expect([stale.body.code, stale.headers.get('etag')]).toEqual(['precondition_failed', '"v3"'])
+    expect(await status('DELETE', { 'if-match': '"v3"' })).toBe(200)
+    for (const method of ['PUT', 'PATCH', 'DELETE'])
+      expect(await status(method, { 'if-match': '"v3"' }, method === 'DELETE' ? undefined : {})).toBe(404)
+  })
+
+  test('of many patches at once none is lost', async () => {
+    const as = room.service
+    const { id } = await make({})
+    const names = Array.from({ length: 24 }, (_, n) => `f${n}`)
+    const all = await Promise.all(
+      names.map((name) => call('PATCH', at(collection, id), { as, body: { [name]: true } })),
+    )
+    expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]))
+    const { body } = await call('GET', at(collection, id), { as })
+    expect([body._version, Object.keys(fieldsOf(body)).sort()]).toEqual([25, [...names].sort()])
+  })
+
+  test('a document grows to its limit and not beyond, however it is changed', async () => {
+    const as = room.service
+    const { id } = await make({ title: 'x'.repeat(LIMITS.documentBytesMax - 1_000) })
+    for (const method of ['PUT', 'PATCH']) {
+      const grown = await call(method, at(collection, id), { as, body: { more: 'y'.repeat(1_000) } })
+      expect([method, grown.status, grown.body.code]).toEqual([method, 413, 'body_too_large'])
+    }
+    expect((await call('PUT', at(collection, id), { as, body: { title: 'short' } })).status).toBe(200)
+    const { body } = await call('PUT', at(collection, id), { as, body: { more: 'y'.repeat(1_000) } })
+    expect(body._version).toBe(3)
+  })
+
+  test('each change is told once, a refused one never', async () => {
+    const as = room.service
+    const { id } = await make({ title: 'x', n: 1, a: { b: [null] }, o: null })
+    await call('PUT', at(collection, id), { as, body: { n: 2 } })
+    await call('PUT', at(collection, id), { as, body: {} })
+    await call('PUT', at(collection, id), { as, body: { n: 3 }, headers: { 'if-match': '"v1"' } })
+    await call('PATCH', at(collection, id), { as, body: { title: null } })
+    await call('DELETE', at(collection, id), { as, headers: { 'content-type': 'application/json' } })
+    await call('DELETE', at(collection, id), { as })
+    const lines = (await told(room, collection)).filter(({ data }) => data.id === id)
+    const title = { title: 'x' }
+    expect(lines.map(({ topic, data }) => [topic.split('.')[2], data])).toEqual([
+      ['created', { id, version: 1, document: { ...title, n: 1, a: { b: [null] }, o: null } }],
+      ['updated', { id, version: 2, document: { ...title, n: 2, a: { b: [null] }, o: null } }],
+      ['updated', { id, version: 3, document: { n: 2, a: { b: [null] }, o: null } }],
+      ['deleted', { id, version: 3 }],
+    ])
+  })
+})
+
+test('a merge patch is sent to PATCH and nowhere else', async () => {
+  const headers = { 'content-type': 'application/merge-patch+json' }
+  const refused = await call('POST', at('any'), { as: room.service, body: {}, headers })
+  expect([refused.status, refused.body.code]).toEqual([415, 'media_type_unsupported'])
+})
+
+test('a patch is held to the bounds of documents', async () => {
+  const as = room.service
+  const { body } = await call('POST', at('bounds'), { as, body: { a: 1 } })
+  const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
+  for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }, { a: 2 ** 60 }]) {
+    const refused = await call('PATCH', at('bounds', body.id), { as, body: patch })
+    expect(refused.status).toBe(400)
+  }
+  for (const unset of ['a.b', 'id', '_version', '']) {
+    const refused = await call('PUT', `${at('bounds', body.id)}?unset=${unset}`, { as, body: {} })
+    expect([unset, refused.status]).toEqual([unset, 400])
+  }
+  expect((await call('GET', at('bounds', body.id), { as })).body).toEqual(body)
+})
+
+test('an empty patch changes nothing, and a part of a document has the tag of the whole', async () => {
+  const as = room.service
+  const { body } = await call('POST', at('parts'), { as, body: { a: 1, b: { c: 2, d: 3 } } })
+  const patched = await call('PATCH', at('parts', body.id), { as, body: {} })
+  expect([patched.headers.get('etag'), patched.body]).toEqual(['"v1"', body])
+  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: room.anon })
+  expect([part.headers.get('etag'), part.body]).toEqual(['"v1"', { id: body.id, b: { d: 3 } }])
+})
+
+test('HEAD answers as GET does, without the body', async () => {
+  const as = room.service
+  const { body } = await call('POST', at('heads'), { as, body: { a: 1 } })
+  const head = await call('HEAD', at('heads', body.id), { as })
+  expect([head.status, head.headers.get('etag'), head.body]).toEqual([200, '"v1"', ''])
+  expect((await call('HEAD', at('heads', room.workspaceId), { as })).status).toBe(404)
+})

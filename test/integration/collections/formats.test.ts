@@ -1,0 +1,281 @@
+/** Declared points in time, dates and uuids: compared as what they mean, read back as they were written. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
+import { stopHearing } from '../../support/clients/sse.ts'
+import { told } from '../../support/fixtures/outbox.ts'
+import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+afterAll(stopHearing)
+
+const properties = {
+  n: { type: 'string' },
+  at: { type: ['string', 'null'], format: 'date-time' },
+  day: { type: 'string', format: 'date' },
+  ref: { type: 'string', format: 'uuid' },
+}
+const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
+
+async function declared(body: object = {}): Promise<{ id: string; collection: string }> {
+  const asked = { workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' }
+  const reply = await call('POST', '/v1/schemas', {
+    as: room.operator,
+    body: { ...asked, schema: { properties }, ...body },
+  })
+  expect([reply.status, reply.body]).toMatchObject([201, {}])
+  return reply.body
+}
+async function fill(collection: string, documents: readonly object[]): Promise<void> {
+  for (const body of documents)
+    expect((await call('POST', at(collection), { as: room.service, body })).status).toBe(201)
+}
+const ask = (collection: string, query: string): Promise<Reply> =>
+  call('GET', `${at(collection)}?${query}`, { as: room.service })
+const names = ({ status, body }: Reply): string =>
+  status === 200 ? body.data.map(({ n }: { n: unknown }) => n).join(' ') : body.code
+
+const REF = '01890a5d-ac96-774b-bcce-b302099a8057'
+/** `a`, `b` and `c` are one point in time; `d` is before it and stands behind it as text. */
+const WRITTEN = [
+  { n: 'a', at: '2026-01-01T00:00:00Z', day: '2026-01-01', ref: REF },
+  { n: 'b', at: '2026-01-01T02:00:00.000+02:00', ref: REF.toUpperCase() },
+  { n: 'c', at: '2025-12-31t19:00:00-05:00', day: '2025-12-31' },
+  { n: 'd', at: '2026-01-01T01:59:59.999999999+02:00' },
+  { n: 'e', at: '2026-01-01T00:00:00.1z' },
+  { n: 'f', at: null },
+  { n: 'g' },
+]
+
+describe.each([
+  ['relational', {}],
+  ['relational, with indexes', { indexes: [{ fields: ['at'] }, { fields: ['ref'] }, { fields: ['day'] }] }],
+  ['document', { store: 'document' }],
+  ['relational, not enforced', { mode: 'warn' }],
+])('%s', (_name, body) => {
+  let collection: string
+  beforeAll(async () => {
+    collection = (await declared(body)).collection
+    await fill(collection, WRITTEN)
+  })
+
+  test.each([
+    ['at=eq.2026-01-01T00:00:00Z', 'a b c'],
+    ['at=eq.2025-12-31T23:00:00.0-01:00', 'a b c'],
+    ['at=neq.2026-01-01', 'd e'],
+    ['at=in.(2026-01-01,2026-01-01T00:00:00.100Z)', 'a b c e'],
+    ['at=gt.2026-01-01T00:00:00Z', 'e'],
+    ['at=gte.2026-01-01T01:00:00%2B01:00', 'a b c e'],
+    ['at=lt.2026-01-01', 'd'],
+    ['at=not.lt.2026-01-01', 'a b c e'],
+    ['at=isdistinct.2026-01-01', 'd e f g'],
+    ['at=is.null', 'f g'],
+    ['at=exists.true', 'a b c d e f'],
+    ['at=like.2025*', 'c'],
+    ['at=not.like.2026*', 'c'],
+    [`ref=eq.${REF}`, 'a b'],
+    [`ref=eq.${REF.toUpperCase()}`, 'a b'],
+    ['day=lt.2026-01-01', 'c'],
+    ['order=at', 'd a b c e f g'],
+    ['order=at.desc', 'g f e c b a d'],
+    ['order=at.desc.nullslast,n.desc', 'e c b a d g f'],
+    ['or=(at.lt.2026-01-01,day.eq.2026-01-01)', 'a d'],
+  ])('%s → %s', async (query, found) => {
+    expect(names(await ask(collection, query))).toBe(found)
+  })
+
+  test.each([
+    ['at=gt.yesterday', 'declared as date-time; got "yesterday"', 'at=gte.2026-01-31T12:00:00Z'],
+    ['at=gt.2026-01-01T00:00:00+02:00', 'got "2026-01-01T00:00:00 02:00"', '%2B'],
+    ['at=eq.2026-02-29', 'got "2026-02-29"', 'at=gte.'],
+    ['at=gte.2026', 'got "2026"', 'at=gte.'],
+    ['at=in.(2026-01-01,x)', 'got "x"', 'at=gte.'],
+    ['ref=eq.x', 'declared as uuid; got "x"', 'type'],
+    ['day=gt.2026-01-01T00:00:00Z', 'declared as date; got', 'type'],
+  ])('%s → 400', async (query, detail, hint) => {
+    const { status, body: problem } = await ask(collection, query)
+    expect([status, problem.code]).toEqual([400, 'filter_type_mismatch'])
+    expect(problem.detail).toContain(detail)
+    expect(problem.hint).toContain(hint)
+  })
+
+  test.each(['at', 'at.desc', 'at.nullsfirst', 'at.desc.nullslast', 'ref,at'])(
+    'pages in the order %s lose and repeat nothing, also where one ends among equals',
+    async (order) => {
+      const whole = names(await ask(collection, `order=${order}`))
+      for (const size of [1, 2, 3]) {
+        const seen: string[] = []
+        for (let after = ''; ; ) {
+          const { body: page } = await ask(collection, `order=${order}&page[size]=${size}${after}`)
+          seen.push(...page.data.map(({ n }: { n: string }) => n))
+          if (page.page.next === null) break
+          after = `&page[after]=${page.page.next}`
+        }
+        expect(seen.join(' ')).toBe(whole)
+      }
+    },
+  )
+
+  test('every value reads back as it was written', async () => {
+    const { body: page } = await ask(collection, '')
+    const fields = page.data.map(
+      ({ id, _created_at, _updated_at, _version, ...rest }: Record<string, unknown>) => rest,
+    )
+    expect(fields).toEqual(WRITTEN)
+  })
+})
+
+describe('values that are not of their format, where nobody enforces it', () => {
+  test.each(['relational', 'document'])(
+    '%s: kept, shown, and found by what is not typed alone',
+    async (store) => {
+      const { collection } = await declared({ store, mode: 'off' })
+      const odd = [
+        { n: 'x', at: 'yesterday' },
+        { n: 'y', at: 42 },
+        { n: 'z', at: '' },
+        { n: 'o', at: { a: 1 } },
+      ]
+      await fill(collection, [...odd, ...WRITTEN])
+      const found: [string, string][] = [
+        ['at=gte.0000-01-01', 'a b c d e'],
+        ['at=neq.2026-01-01', 'x y z o d e'],
+        ['at=not.gt.2026-01-01', 'x y z o a b c d'],
+        ['at=is.null', 'f g'],
+        ['at=exists.true', 'x y z o a b c d e f'],
+        ['at=like.yes*', 'x'],
+        ['order=at&at=exists.true', 'd a b c e x y z o f'],
+      ]
+      for (const [query, names_] of found)
+        expect([query, names(await ask(collection, query))]).toEqual([query, names_])
+      const { body } = await ask(collection, 'n=in.(x,y,z,o)')
+      expect(body.data).toMatchObject(odd)
+    },
+  )
+})
+
+describe('a declaration that changes', () => {
+  const plain = { properties: { ...properties, at: { type: ['string', 'null'] } } }
+  const put = (id: string, body: object) =>
+    call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers: { prefer: 'wait=20' } })
+
+  test.each(['relational', 'document'])(
+    '%s: a format that comes and goes over documents that are there',
+    async (store) => {
+      const indexes = [{ fields: ['at'] }]
+      const { id, collection } = await declared({ store, schema: plain, indexes })
+      await fill(collection, WRITTEN)
+      const byText = 'c e a d b f g'
+      expect(names(await ask(collection, 'order=at'))).toBe(byText)
+      expect((await put(id, { schema: { properties } })).status).toBe(200)
+      expect(names(await ask(collection, 'order=at'))).toBe('d a b c e f g')
+      expect(names(await ask(collection, 'at=eq.2026-01-01'))).toBe('a b c')
+      expect((await put(id, { schema: plain })).status).toBe(200)
+      expect(names(await ask(collection, 'order=at'))).toBe(byText)
+      expect(names(await ask(collection, 'at=eq.2026-01-01'))).toBe('')
+      const { body } = await ask(collection, '')
+      expect(body.data).toMatchObject(WRITTEN)
+    },
+  )
+
+  test('documents without the format are in its way', async () => {
+    const { id, collection } = await declared({ schema: plain })
+    await fill(collection, [{ n: 'x', at: 'yesterday' }])
+    const refused = await put(id, { schema: { properties } })
+    expect([refused.status, refused.body.code]).toEqual([409, 'schema_incompatible'])
+    expect((await put(id, { schema: { properties }, mode: 'warn' })).status).toBe(200)
+    expect(names(await ask(collection, 'at=gt.0000-01-01'))).toBe('')
+  })
+
+  test('two spellings of one point in time are in the way of a unique one', async () => {
+    const { id, collection } = await declared({ schema: plain, unique: [['at']] })
+    await fill(collection, WRITTEN.slice(0, 2))
+    const { body } = await put(id, { schema: { properties } })
+    expect(body).toMatchObject({ type: 'index.build', state: 'failed', error: { code: 'unique_violation' } })
+  })
+
+  test('as many columns as a table takes, and the others are compared all the same', async () => {
+    const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`at${n}`, properties.at]))
+    const { collection } = await declared({
+      schema: { properties: { n: {}, ...many } },
+      indexes: [{ fields: ['at149'] }],
+    })
+    const of = (field: string) =>
+      WRITTEN.map(({ n, at: value }) => ({
+        n: `${field}${n}`,
+        ...(value !== undefined && { [field]: value }),
+      }))
+    for (const field of ['at0', 'at148', 'at149']) {
+      await fill(collection, of(field))
+      expect(names(await ask(collection, `${field}=gte.2026-01-01&order=${field}`))).toBe(
+        ['a', 'b', 'c', 'e'].map((n) => field + n).join(' '),
+      )
+    }
+  })
+})
+
+describe('unique by what it means', () => {
+  test.each(['relational', 'document'])('%s', async (store) => {
+    const { collection } = await declared({ store, unique: [['at', 'ref']] })
+    const create = (body: object) => call('POST', at(collection), { as: room.service, body })
+    const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
+    expect(made.status).toBe(201)
+    const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
+    const refused = await create(same)
+    expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
+    // An upsert finds it, and of two in one batch the second finds what the first makes.
+    const other = { at: '2027-01-01T00:00:00Z', ref: REF }
+    const ops = [
+      { op: 'upsert', on: ['at', 'ref'], data: { ...same, n: 'b' } },
+      { op: 'upsert', on: ['at', 'ref'], data: { ...other, n: 'c' } },
+      { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
+    ]
+    const batch = await call('POST', `/v1/collections/${collection}/batch`, {
+      as: room.service,
+      body: { ops },
+    })
+    expect(batch.status).toBe(200)
+    const { body } = await ask(collection, 'order=at')
+    expect(body.data).toMatchObject([
+      { id: made.body.id, ...same, n: 'b' },
+      { at: '2026-12-31T23:00:00-01:00', n: 'd' },
+    ])
+    const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
+    const judged = await call('POST', `/v1/collections/${collection}/batch`, {
+      as: room.service,
+      body: { ops: [wrong] },
+    })
+    expect(judged.body.code).toBe('schema_violation')
+  })
+})
+
+test('changes, exports and selections show the text as it was written, and nothing beside it', async () => {
+  const { collection } = await declared({ indexes: [{ fields: ['at'] }] })
+  const [first] = WRITTEN.slice(1)
+  const text = lines(first ?? {})
+  expect((await importInto(collection, text, { as: room.service })).body).toMatchObject({ created: 1 })
+  const [kept] = await exported(collection, { as: room.service })
+  const { id, _version, _created_at, _updated_at, ...fields } = kept as Record<string, unknown>
+  expect(fields).toEqual(first)
+  const changed = await call('PUT', at(collection, String(id)), {
+    as: room.service,
+    body: { at: '2026-06-01T00:00:00.000Z' },
+  })
+  expect(changed.body).toEqual({
+    ...kept,
+    at: '2026-06-01T00:00:00.000Z',
+    _version: 2,
+    _updated_at: expect.anything(),
+  })
+  expect(names(await ask(collection, 'at=eq.2026-06-01'))).toBe('b')
+  expect((await ask(collection, 'select=at')).body.data).toEqual([{ id, at: '2026-06-01T00:00:00.000Z' }])
+  const events = await told(room, collection)
+  expect(events.map(({ data }) => data.document)).toEqual([
+    first,
+    { ...first, at: '2026-06-01T00:00:00.000Z' },
+  ])
+})

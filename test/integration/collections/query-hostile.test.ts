@@ -1,0 +1,91 @@
+/** Queries that are meant to hurt, and collection queries from a flow: clear answers, bounded work, nothing lost. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const at = (collection: string) => `/v1/collections/${collection}/documents`
+const query = (body: unknown, collection = 'things'): Promise<Reply> =>
+  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+
+test('a document of 2 MB and a filter of 2 MB are 413', async () => {
+  const text = 'x'.repeat(2_000_000)
+  expect((await call('POST', at('things'), { as: room.service, body: { text } })).status).toBe(413)
+  expect((await query({ filter: { text } })).status).toBe(413)
+  const ops = [{ op: 'create', data: { text: text.repeat(3) } }]
+  const batch = await call('POST', '/v1/collections/things/batch', { as: room.service, body: { ops } })
+  expect([batch.status, batch.body.detail]).toEqual([413, expect.stringContaining('of a batch 4194304')])
+})
+
+test.each([
+  ['10,000 arrays', `{"filter":{"a":{"eq":${'['.repeat(10_000)}${']'.repeat(10_000)}}}}`, 'filter_invalid'],
+  ['10,000 times $or', `{"filter":${'{"$or":['.repeat(10_000)}{}${']}'.repeat(10_000)}}`, 'filter_invalid'],
+  ['a prototype', '{"filter":{"__proto__":{"a":1}}}', 'body_invalid'],
+  ['an operator called toString', '{"filter":{"a":{"toString":1}}}', 'filter_operator_unknown'],
+  ['an operator called __proto__ in quotes', '{"filter":{"\\"__proto__\\"":1}}', 'filter_invalid'],
+  ['null', 'null', 'body_invalid'],
+  ['NUL', '{"filter":{"a":"\\u0000"}}', 'filter_invalid'],
+  ['half a surrogate', '{"filter":{"a":"\\ud800"}}', 'filter_invalid'],
+  ['NUL inside a value', '{"filter":{"a":{"eq":[{"\\u0000":1}]}}}', 'filter_invalid'],
+  ['a filter that is a list', '{"filter":[]}', 'validation_failed'],
+  ['a sort that is a text', '{"sort":"a"}', 'validation_failed'],
+  ['a direction that is none', '{"sort":{"a":{}}}', 'validation_failed'],
+  ['the same, under a name with a line break', '{"sort":{"a\\nb":{}}}', 'validation_failed'],
+  ['a name in the body', '{"name":"other"}', 'validation_failed'],
+])('%s → clear refusal', async (_name, body, code) => {
+  const reply = await query(body)
+  expect([reply.status, reply.body.code]).toEqual([400, code])
+})
+
+test('more shapes of queries than a connection keeps statements of: every answer is right', async () => {
+  for (const a of [1, 9]) await call('POST', at('shapes'), { as: room.service, body: { a } })
+  const shape = (n: number) =>
+    Array.from({ length: 9 }, (_, bit) => `a=${(n >> bit) & 1 ? 'gt' : 'gte'}.${bit % 5}`).join('&')
+  // One after the other, so that they all meet the same connection.
+  for (const n of Array.from({ length: 500 }, (_, turn) => turn % 260)) {
+    const { status, body } = await call('GET', `${at('shapes')}?${shape(n)}`, { as: room.anon })
+    expect([status, body.data?.map(({ a }: { a: number }) => a)]).toEqual([200, [9]])
+  }
+}, 60_000)
+
+test('a scan that takes too long ends with 503 and the fields that want an index', async () => {
+  const body = { a: 'a'.repeat(250_000) }
+  await Promise.all(Array.from({ length: 120 }, () => call('POST', at('long'), { as: room.service, body })))
+  const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
+  const slow = await call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as: room.anon })
+  expect([slow.status, slow.body.code]).toEqual([503, 'query_timeout'])
+  expect(slow.body.hint).toContain('an index on a, b (POST')
+  expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: room.anon })).status).toBe(200)
+}, 60_000)
+
+test('a flow queries, filters and pages', async () => {
+  for (const n of [1, 2, 3]) await call('POST', at('jobs'), { as: room.service, body: { n, open: n > 1 } })
+  const source = `
+document: { dsl: '1.0.3', namespace: test, name: asks, version: '1.0.0' }
+do:
+  - first:
+      call: collection.query
+      with: { name: jobs, filter: { open: true }, sort: { n: -1 }, limit: 1, select: [n] }
+      output: { as: '{ seen: .data, next: .page.next }' }
+  - second:
+      call: collection.query
+      with: { name: jobs, filter: { open: true }, sort: { n: -1 }, limit: 1, after: '\${ .next }' }
+      export: { as: '{ second: .data }' }
+  - third:
+      call: collection.list
+      with: { name: jobs, filters: [[open, eq.true], [n, lt.3]], order: n.desc }
+      output: { as: '{ second: $context.second[0].n, third: .data[0].n }' }
+`
+  const as = room.operator
+  const made = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+  expect(made.body.faults).toEqual([])
+  const path = `${room.flows}/definitions/${made.body.id}`
+  expect((await call('POST', `${path}/versions`, { as, body: {} })).status).toBe(201)
+  const headers = { prefer: 'wait=20' }
+  const run = await call('POST', `${path}/executions`, { as, body: { input: {} }, headers })
+  expect(run.body).toMatchObject({ status: 'completed', output: { second: 2, third: 2 } })
+})

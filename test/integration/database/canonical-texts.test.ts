@@ -1,0 +1,20 @@
+/** Canonical texts: the database makes the same ones as the API. */
+
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { canonicalOf, FORMATS } from '../../../src/features/collections/schemas/canonical-text.ts'
+import { asSuperuser } from '../../support/fixtures/tenants.ts'
+import { points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
+
+test('the database and the API make the same canonical texts', async () => {
+  const texts = fc.sample(fc.oneof(points, points, uuids), { numRuns: 30_000, seed: 20_261_121 })
+  for (const format of FORMATS) {
+    const rows = await asSuperuser<{ canonical: string | null }>(
+      'select tenon.canonical($1, value) as canonical from unnest($2::text[]) with ordinality e (value, n) order by n',
+      [format, texts],
+    )
+    const made = rows.map(({ canonical }, index) => [texts[index], canonical])
+    expect(made).toEqual(texts.map((text) => [text, canonicalOf(format, text) ?? null]))
+    expect(made.filter(([, canonical]) => canonical !== null).length).toBeGreaterThan(1_000)
+  }
+})

@@ -1,0 +1,133 @@
+/** Plans of lists of executions, under row-level security: no filter reads a whole table, no order is sorted anew. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { PlatformServices } from '../../../src/access/internals.ts'
+import { WorkspaceScope } from '../../../src/access/scope.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import { randomIds } from '../../../src/core/ids.ts'
+import type { WorkspaceRef } from '../../../src/core/tenant.ts'
+import { listExecutions, listFlowExecutions } from '../../../src/features/flows/executions/executions.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import type { StatementExecutor } from '../../../src/infra/postgres/database.ts'
+import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
+import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
+import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
+import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const EXECUTIONS = 20_000
+
+interface Node {
+  readonly 'Node Type': string
+  readonly 'Index Cond'?: string
+  readonly Plans?: readonly Node[]
+}
+
+let platform: Platform
+let parts: PlatformServices
+let rooms: Room[]
+
+beforeAll(async () => {
+  const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
+  platform = opened.platform
+  parts = opened.parts
+  rooms = await Promise.all([aRoom(), aRoom()])
+  for (const room of rooms) await fill(room)
+  await asSuperuser('analyze tenon.executions')
+}, 60_000)
+afterAll(() => platform.close())
+
+/** One of a thousand is open, one of a hundred has faulted, one of 500 was started by a schedule. */
+async function fill({ operator: as, flows, tenantId, workspaceId }: Room): Promise<void> {
+  for (const name of ['often', 'seldom']) {
+    await call('POST', `${flows}/definitions`, { as, body: { name, source: SOURCE(name) } })
+    await call('POST', `${flows}/definitions/${name}/versions`, { as, body: {} })
+  }
+  await asSuperuser(
+    `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
+      started_by, started_at, ended_at, trigger_kind, trigger_id, correlation_key)
+    select f.tenant_id, f.workspace_id, 'run_' || left(md5(n::text || f.workspace_id), 26), 'w', f.id, 1,
+      case when n % 1000 = 0 then 'running' when n % 100 = 1 then 'faulted' else 'completed' end, '{}', 'me',
+      timestamptz '2026-01-01Z' + n * interval '1 minute', case when n % 1000 <> 0 then now() end,
+      case when n % 500 = 2 then 'schedule' else 'manual' end, case when n % 500 = 2 then 'sched_1' end, 'k' || n % 5000
+    from generate_series(1, $3::int) n join tenon.flows f on f.tenant_id = $1 and f.workspace_id = $2
+      and f.name = case when n % 700 = 3 then 'seldom' else 'often' end`,
+    [tenantId, workspaceId, EXECUTIONS],
+  )
+}
+
+/** Runs batches, and keeps the plan of each statement on executions, made under the same context. */
+class Explaining implements StatementExecutor {
+  readonly plans: Node[] = []
+
+  async batch(context: SessionContext, statements: readonly Sql[]) {
+    for (const statement of statements.filter(({ text }) => /from executions/.test(text))) {
+      const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
+      const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
+      const [{ Plan }] = explained
+      this.plans.push(Plan)
+    }
+    return parts.database.batch(context, statements)
+  }
+}
+
+/** A page as the API gives it. @returns its plan and where it goes on */
+async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' = 'all') {
+  const [room] = rooms
+  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const statements = new Explaining()
+  const actor = { subject: 'test', role: 'workspace_admin' as const }
+  const scope = WorkspaceScope.open(actor, ref, { ...parts, statements }, randomIds)
+  const input = { ws: ref.workspaceId, page_size: 10, ...filters }
+  const { data, page } =
+    listed === 'all'
+      ? await listExecutions.run(scope, listExecutions.parse(input))
+      : await listFlowExecutions.run(scope, listFlowExecutions.parse(input))
+  expect(statements.plans).toHaveLength(1)
+  return { nodes: statements.plans.flatMap(nodesOf), found: data.length, next: page.next ?? undefined }
+}
+
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+const typesOf = (nodes: readonly Node[]) => nodes.map((node) => node['Node Type'])
+const conditionsOf = (nodes: readonly Node[]) =>
+  nodes.flatMap((node) => node['Index Cond'] ?? []).join(' and ')
+
+test.each([
+  [{ status: 'running' }, 'outcome IS NULL'],
+  [{ status: 'suspended' }, 'outcome IS NULL'],
+  [{ status: 'faulted' }, 'outcome ='],
+  [{ status: 'cancelled' }, 'outcome ='],
+  [{ flow: 'seldom' }, 'flow_id ='],
+  [{ trigger: 'schedule' }, 'trigger_kind ='],
+  [{ trigger_id: 'sched_1' }, 'trigger_id ='],
+  [{ correlation_key: 'k77' }, 'correlation_key ='],
+  [{ started_after: '2026-01-14T21:00:00Z' }, 'started_at >='],
+  [{ started_before: '2026-01-01T00:10:00Z' }, 'started_at <'],
+  [{ started_after: '2026-01-02T00:00:00Z', started_before: '2026-01-02T00:05:00Z' }, 'started_at >='],
+])('%j is asked of an index', async (filters, condition) => {
+  for (const order of ['asc', 'desc']) {
+    const { nodes } = await planOf({ ...filters, order })
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+    expect(conditionsOf(nodes)).toContain(condition)
+    expect(conditionsOf(nodes)).toContain('tenant_id = ')
+  }
+})
+
+test.each(['asc', 'desc'])('%s: each page begins in the index where the last one ended', async (order) => {
+  for (const [filters, listed] of [
+    [{}, 'all'],
+    [{ flow: 'often' }, 'flow'],
+  ] as const) {
+    let after: string | undefined
+    for (let page = 0; page < 3; page++) {
+      const { nodes, next, found } = await planOf(
+        { ...filters, order, ...(after !== undefined && { page_after: after }) },
+        listed,
+      )
+      expect(found).toBe(10)
+      expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+      if (page > 0) expect(conditionsOf(nodes)).toContain('ROW(started_at, id)')
+      after = next
+    }
+  }
+})

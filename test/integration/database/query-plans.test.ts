@@ -1,0 +1,257 @@
+/** Plans of the very statements that the product runs: no filter on a declared, indexed field reads a whole table. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { PlatformServices } from '../../../src/access/internals.ts'
+import { WorkspaceScope } from '../../../src/access/scope.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import { randomIds } from '../../../src/core/ids.ts'
+import type { Role } from '../../../src/core/policy.ts'
+import type { WorkspaceRef } from '../../../src/core/tenant.ts'
+import { pageOf } from '../../../src/features/collections/page.ts'
+import { readOrder } from '../../../src/features/collections/query/order-and-selection.ts'
+import { readFilters } from '../../../src/features/collections/query/url.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
+import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
+import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
+import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const DOCUMENTS = 20_000
+const COLLECTION = 'people'
+/** Undeclared: its documents stand among those of others. */
+const LOOSE = 'loose'
+
+interface Node {
+  readonly 'Node Type': string
+  readonly 'Index Cond'?: string
+  readonly Plans?: readonly Node[]
+}
+
+let platform: Platform
+let parts: PlatformServices
+let rooms: Room[]
+/** By declared property. */
+const columns = new Map<string, string>()
+
+beforeAll(async () => {
+  const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
+  platform = opened.platform
+  parts = opened.parts
+  rooms = await Promise.all([aRoom(), aRoom()])
+  for (const room of rooms) await fill(room)
+}, 60_000)
+afterAll(() => platform.close())
+
+async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
+  const properties = {
+    title: { type: 'string' },
+    score: { type: 'integer' },
+    rate: { type: 'number' },
+    done: { type: 'boolean' },
+    at: { type: 'string', format: 'date-time' },
+    ref: { type: 'string', format: 'uuid' },
+  }
+  const indexes = [
+    ...Object.keys(properties).map((name) => ({ fields: [name] })),
+    { fields: ['done', 'score'] },
+  ]
+  const body = {
+    workspace_id: workspaceId,
+    collection: COLLECTION,
+    store: 'relational',
+    schema: { properties },
+    indexes,
+  }
+  const { body: schema } = await call('POST', '/v1/schemas', { as: operator, body })
+  const [row] = await asSuperuser<{ columns: { property: string; column: string }[] }>(
+    'select columns from tenon.schemas where id = $1',
+    [schema.id],
+  )
+  for (const { property, column } of row?.columns ?? []) columns.set(property, column)
+  // Of a point in time and a uuid the last column is the one that it is compared by; its text is written.
+  const texts = new Map((row?.columns ?? []).toReversed().map(({ property, column }) => [property, column]))
+  const of = ['title', 'score', 'rate', 'done', 'at', 'ref'].map((name) => texts.get(name)).join()
+  // One of a thousand lacks each field; one of a hundred is done.
+  await asSuperuser(
+    `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, ${of})
+     select $1, $2, gen_random_uuid(), case when n % 1000 <> 1 then 't' || n end, case when n % 1000 <> 2 then n end,
+       case when n % 1000 <> 3 then n / 7.0 end, case when n % 1000 <> 4 then n % 100 = 0 end,
+       case when n % 1000 <> 5 then
+         to_char(timestamp '2026-01-01' + n * interval '1 minute', 'YYYY-MM-DD"T"HH24:MI:SS+01:00') end,
+       case when n % 1000 <> 6 then upper(lpad(n::text, 8, '0') || '-0000-4000-8000-abcdefabcdef') end
+     from generate_series(1, $3::int) n order by random()`,
+    [tenantId, workspaceId, DOCUMENTS],
+  )
+  await asSuperuser(`analyze tenon_data."${schema.id}"`)
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+     select $1, $2, $3, gen_random_uuid(), '{}' from generate_series(1, $4::int)`,
+    [tenantId, workspaceId, LOOSE, DOCUMENTS],
+  )
+}
+
+/** Runs batches, and keeps the plan of each statement on documents, made under the same context. */
+class Explaining implements StatementExecutor {
+  readonly plans: Node[] = []
+
+  async batch(context: SessionContext, statements: readonly Sql[]) {
+    for (const statement of statements.filter(({ text }) => /from tenon(_data\.|\.documents)/.test(text))) {
+      const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
+      const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
+      const [{ Plan }] = explained
+      this.plans.push(Plan)
+    }
+    return parts.database.batch(context, statements)
+  }
+}
+
+/** A page as the API gives it. @returns its plan and where it goes on */
+async function planOf(
+  role: Role,
+  filters: [string, string][],
+  order = '',
+  after?: string,
+  collection = COLLECTION,
+) {
+  const [room] = rooms
+  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const statements = new Explaining()
+  const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
+  const { data, page } = await pageOf(scope, collection, {
+    ...{ filter: readFilters(filters), order: order === '' ? [] : readOrder(order) },
+    ...{ selection: undefined, size: 20, after, count: undefined },
+  })
+  expect(statements.plans).toHaveLength(1)
+  return { nodes: statements.plans.flatMap(nodesOf), found: data.length, next: page.next ?? undefined }
+}
+
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+const typesOf = (nodes: readonly Node[]) => nodes.map((node) => node['Node Type'])
+const conditionsOf = (nodes: readonly Node[]) =>
+  nodes.flatMap((node) => node['Index Cond'] ?? []).join(' and ')
+
+const ANSWERED_BY_INDEX: [string, string][] = [
+  ['score', 'eq.77'],
+  ['score', 'in.(5,6,7)'],
+  ['score', 'gt.19990'],
+  ['score', 'gte.19990'],
+  ['score', 'lt.10'],
+  ['score', 'lte.10'],
+  ['score', 'is.null'],
+  ['rate', 'gt.2857'],
+  ['rate', 'eq.11'],
+  ['title', 'eq.t77'],
+  ['title', 'in.(t5,t6)'],
+  ['title', 'gte.t9999'],
+  ['title', 'is.null'],
+  ['title', 'like.t1999%'],
+  ['done', 'eq.true'],
+  ['done', 'is.null'],
+  ['at', 'eq.2026-01-01T01:00:00Z'],
+  ['at', 'in.(2026-01-01T01:00:00Z,2026-01-02T00:00:00-05:00)'],
+  ['at', 'lt.2026-01-01T00:00:00Z'],
+  ['at', 'not.lte.2026-01-14T20:00:00Z'],
+  ['at', 'is.null'],
+  ['ref', 'eq.00000077-0000-4000-8000-abcdefABCDEF'],
+]
+const OTHERS: [string, string][] = [
+  ['score', 'neq.77'],
+  ['score', 'is.not_null'],
+  ['score', 'not.gt.10'],
+  ['score', 'not.in.(1,2)'],
+  ['title', 'like.%99%'],
+  ['title', 'ilike.T19%'],
+  ['title', 'not.like.t1%'],
+  ['title', 'neq.t1'],
+  ['done', 'neq.true'],
+  ['at', 'neq.2026-01-01'],
+  ['at', 'like.2026-01-01*'],
+]
+
+for (const role of ['service', 'anon'] as const) {
+  test.each(ANSWERED_BY_INDEX)(`${role}: %s=%s is asked of the index`, async (field, expression) => {
+    const { nodes, found } = await planOf(role, [[field, expression]])
+    expect(found).toBeGreaterThan(0)
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+    expect(conditionsOf(nodes)).toMatch(new RegExp(`\\b${columns.get(field)}\\b`))
+    expect(JSON.stringify(nodes)).toContain('tenant_id = ')
+  })
+
+  test.each(OTHERS)(`${role}: %s=%s reads no whole table`, async (field, expression) => {
+    const { nodes, found } = await planOf(role, [[field, expression]])
+    expect(found).toBeGreaterThan(0)
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+  })
+
+  test.each(['score', 'score.desc', 'title', 'title.desc', 'rate', 'at', 'at.desc', 'ref'])(
+    `${role}: pages in the order %s are read from the index, and nothing is sorted`,
+    async (order) => {
+      let after: string | undefined
+      for (let page = 0; page < 3; page++) {
+        const { nodes, next } = await planOf(role, [], order, after)
+        expect(typesOf(nodes)).not.toContain('Seq Scan')
+        // The second page of a descending order begins among the few that have no value.
+        if (page !== 1 || !order.endsWith('desc')) expect(typesOf(nodes)).not.toContain('Sort')
+        expect(typesOf(nodes).some((type) => /^Index/.test(type))).toBe(true)
+        if (page > 0) expect(conditionsOf(nodes)).toContain(columns.get(order.split('.')[0] ?? ''))
+        after = next
+      }
+    },
+  )
+
+  test(`${role}: a filter and an order of one index`, async () => {
+    const { nodes } = await planOf(role, [['done', 'eq.true']], 'score')
+    expect(typesOf(nodes)).not.toContain('Seq Scan')
+    expect(conditionsOf(nodes)).toContain(columns.get('done'))
+  })
+}
+
+test.each([
+  [COLLECTION, 'id'],
+  [COLLECTION, 'id.desc'],
+  [LOOSE, 'id'],
+  [LOOSE, 'id.desc'],
+])('a page of %s in the order %s begins in the index where the last one ended', async (collection, order) => {
+  let after: string | undefined
+  for (let page = 0; page < 3; page++) {
+    const { nodes, next } = await planOf('service', [], order, after, collection)
+    expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+    if (page > 0) expect(conditionsOf(nodes)).toMatch(/\(id [<>]/)
+    after = next
+  }
+})
+
+test('a field without an index reads the whole table: the tests above are able to fail', async () => {
+  const [room] = rooms
+  const { body } = await call('GET', '/v1/schemas', { as: room?.operator ?? {} })
+  expect(body.data.length).toBeGreaterThan(0)
+  const { nodes } = await planOf('service', [['extra', 'eq.1']], 'extra')
+  expect(typesOf(nodes)).toContain('Sort')
+})
+
+test('a statement that runs often keeps the plan that its values want', async () => {
+  const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
+  try {
+    const [room] = rooms
+    const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+    const scope = WorkspaceScope.open(
+      { subject: 'test', role: 'service' },
+      ref,
+      { ...parts, statements: database },
+      randomIds,
+    )
+    const asked = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
+    for (let n = 0; n < 12; n++)
+      await pageOf(scope, COLLECTION, {
+        ...asked,
+        filter: readFilters([['score', `gte.${19_990 + (n % 5)}`]]),
+      })
+    const prepared = await scope.rows<{ generic_plans: number; custom_plans: number }>(
+      sql`select generic_plans, custom_plans from pg_prepared_statements where statement like ${'%from tenon_data.%limit%'}`,
+    )
+    expect(prepared).toEqual([{ generic_plans: 0, custom_plans: 12 }])
+  } finally {
+    await database.close()
+  }
+})

@@ -1,0 +1,69 @@
+/** One round trip to PostgreSQL for a simple request, counted on the wire: each ends with a Sync or is a query. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+
+let node: CountedNode
+let room: Room
+
+beforeAll(async () => {
+  node = await countedNode()
+  room = await aRoom()
+  const properties = { title: { type: 'string' }, n: { type: 'integer' } }
+  const schema = { type: 'object', required: ['title'], properties, additionalProperties: false }
+  const body = { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+})
+afterAll(() => node?.close())
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+async function ask(method: Method, url: string, payload?: object) {
+  const reply = await node.app.inject({ method, url, headers: room.service, ...(payload && { payload }) })
+  if (reply.statusCode >= 300) throw new Error(`${method} ${url} answered ${reply.body}`)
+  return reply.json()
+}
+
+/** What the request costs once the key and the declaration are remembered. */
+async function tripsOf(method: Method, url: string, payload?: object): Promise<number> {
+  await ask('GET', `${url.replace(/(\/documents|\/query|\?).*$/, '')}/documents`)
+  // What is counted in the background is written now, and not again for a while.
+  await node.platform.meters.flush()
+  const before = node.seen.trips
+  await ask(method, url, payload)
+  return node.seen.trips - before
+}
+
+test.each(['undeclared', 'declared'])('%s: a simple request is one round trip', async (name) => {
+  const base = `/v1/collections/${name}`
+  const documents = `${base}/documents`
+  const { id } = await ask('POST', documents, { title: 'a', n: 1 })
+  for (const n of [2, 3]) await ask('POST', documents, { title: 'b', n })
+  const list = `${documents}?title=eq.b&order=n.desc&page[size]=1`
+  const { page } = await ask('GET', list)
+  const costs = {
+    create: await tripsOf('POST', documents, { title: 'c', n: 4 }),
+    get: await tripsOf('GET', `${documents}/${id}`),
+    list: await tripsOf('GET', list),
+    'list, next page': await tripsOf('GET', `${list}&page[after]=${page.next}`),
+    'list, counted': await tripsOf('GET', `${list}&count=exact`),
+    query: await tripsOf('POST', `${base}/query`, { filter: { n: { gte: 2 } }, sort: { n: -1 } }),
+    update: await tripsOf('PUT', `${documents}/${id}`, { n: 5 }),
+    delete: await tripsOf('DELETE', `${documents}/${id}`),
+  }
+  expect(costs).toEqual(Object.fromEntries(Object.keys(costs).map((what) => [what, 1])))
+})
+
+test('a merge patch reads before it writes: two round trips', async () => {
+  const documents = '/v1/collections/undeclared/documents'
+  const { id } = await ask('POST', documents, { n: 1 })
+  expect(await tripsOf('PATCH', `${documents}/${id}`, { n: 2 })).toBe(2)
+})
+
+test('the wire sees what is more than one', async () => {
+  await node.platform.meters.flush()
+  const before = node.seen.trips
+  await Promise.all([ask('GET', '/healthz'), ask('GET', '/readyz'), ask('GET', '/readyz')])
+  expect(node.seen.trips - before).toBe(2)
+})

@@ -1,0 +1,259 @@
+/** Requests that share a transaction of the database: each is answered with its own, and none pays for another. */
+
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { Client } from 'pg'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { asWorkspaceService } from '../../../src/access/access.ts'
+import { tableOf } from '../../../src/features/collections/postgres/table.ts'
+import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
+import { coalesce } from '../../../src/infra/postgres/transaction-batcher.ts'
+import { aRoom, asSuperuser, type Caller, call, type Room } from '../../support/fixtures/tenants.ts'
+import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+
+const AT_ONCE = 60
+
+let node: CountedNode
+let address: string
+let rooms: [Room, Room]
+
+beforeAll(async () => {
+  node = await countedNode()
+  address = await node.app.listen({ host: '127.0.0.1', port: 0 })
+  rooms = await Promise.all([aRoom(), aRoom()])
+})
+afterAll(() => node?.close())
+
+interface Answer {
+  readonly status: number
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into replies of every shape
+  readonly body: any
+}
+
+async function ask(
+  method: 'GET' | 'POST' | 'PUT',
+  as: Caller,
+  path: string,
+  payload?: object,
+  more: Caller = {},
+): Promise<Answer> {
+  const reply = await fetch(`${address}/v1/collections/${path}`, {
+    method,
+    headers: { ...as, ...more, ...(payload && { 'content-type': 'application/json' }) },
+    ...(payload && { body: JSON.stringify(payload) }),
+  })
+  return { status: reply.status, body: await reply.json() }
+}
+
+const many = <T>(work: (n: number) => Promise<T>, count = AT_ONCE) =>
+  Promise.all(Array.from({ length: count }, (_, n) => work(n)))
+
+const countOf = async ({ tenantId }: Room, table: 'documents' | 'outbox') =>
+  (await asSuperuser(`select from tenon.${table} where tenant_id = $1`, [tenantId])).length
+
+test('two tenants at once: each request has its own answer', async () => {
+  const [a, b] = rooms
+  await Promise.all(rooms.map((room) => ask('POST', room.service, 'mine/documents', { warm: true })))
+  const of = (n: number) => (n % 2 === 0 ? a : b)
+  const made = await many((n) => ask('POST', of(n).service, 'mine/documents', { n, of: of(n).tenantId }))
+  const read = await many((n) => ask('GET', of(n).service, `mine/documents/${made[n]?.body.id}`))
+  const put = await many((n) => ask('PUT', of(n).service, `mine/documents/${made[n]?.body.id}`, { m: n }))
+  const foreign = await many((n) => ask('GET', of(n + 1).service, `mine/documents/${made[n]?.body.id}`))
+  for (const [n, { status, body }] of made.entries())
+    expect([status, body.n, body.of]).toEqual([201, n, of(n).tenantId])
+  for (const [n, { status, body }] of read.entries()) expect([status, body.n]).toEqual([200, n])
+  for (const [n, { status, body }] of put.entries())
+    expect([status, body.m, body._version]).toEqual([200, n, 2])
+  expect(new Set(foreign.map(({ status }) => status))).toEqual(new Set([404]))
+})
+
+/** All kinds of values, and what a change of each may be. */
+const VALUES: Record<string, fc.Arbitrary<unknown>> = {
+  title: fc.string({ unit: 'grapheme', maxLength: 20 }),
+  n: fc.maxSafeInteger(),
+  x: fc.double({ min: -1e15, max: 1e15, noNaN: true }).map((value) => (Math.abs(value) < 1e-9 ? 0 : value)),
+  ok: fc.boolean(),
+  at: fc
+    .date({ min: new Date(0), max: new Date('2100-01-01Z'), noInvalidDate: true })
+    .map((date) => date.toISOString()),
+  tags: fc.array(fc.string({ maxLength: 5 }), { maxLength: 3 }),
+  other: fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.integer(), { maxKeys: 3 }),
+}
+const SCHEMA = {
+  type: 'object',
+  properties: {
+    title: { type: 'string' },
+    n: { type: 'integer' },
+    x: { type: 'number' },
+    ok: { type: 'boolean' },
+    at: { type: 'string', format: 'date-time' },
+    tags: { type: 'array' },
+  },
+}
+
+const fieldsOf = (body: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/_at$/.test(name)))
+
+/** What the outbox says of a workspace's documents, by the member that tells them apart. */
+async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
+  const lines = await asSuperuser<{ told: unknown }>(
+    `select json_build_array(verb, version, document, bytes, anon_reads) as told from groups_test.told
+      where workspace_id = $1 order by document ->> 'key', version, verb`,
+    [workspaceId],
+  )
+  return lines.map(({ told }) => told)
+}
+
+test.each(['undeclared', 'declared'])(
+  '%s: at once, each says and does what it does alone, in fewer transactions',
+  async (name) => {
+    const [together, alone] = await Promise.all([aRoom(), aRoom()])
+    for (const { workspaceId, operator: as } of name === 'declared' ? [together, alone] : []) {
+      const body = { workspace_id: workspaceId, collection: name, store: 'relational', schema: SCHEMA }
+      expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)
+    }
+    // What is passed on leaves the outbox: a copy is kept of it.
+    await asSuperuser('create schema if not exists groups_test')
+    await asSuperuser('create table if not exists groups_test.told (like tenon.outbox)')
+    await asSuperuser(`create or replace function groups_test.keep() returns trigger language plpgsql security definer as
+    $$ begin insert into groups_test.told select new.*; return null; end $$`)
+    await asSuperuser(
+      'create or replace trigger keep after insert on tenon.outbox for each row execute function groups_test.keep()',
+    )
+    const record = fc.record(VALUES, { requiredKeys: [] })
+    const contents = fc
+      .sample(record, { numRuns: 40, seed: 50 })
+      .map((content, key) => ({ ...content, key: `${key}` }))
+    const changes = fc.sample(record, { numRuns: 80, seed: 51 })
+    const path = `${name}/documents`
+    const make = (room: Room, n: number) => ask('POST', room.service, path, contents[n])
+    const change = (room: Room, ids: string[], n: number) => {
+      const id = n % 10 === 9 ? randomUUID() : (ids[n % ids.length] ?? '')
+      // The same document twice, with a version that is there no more, or was never there.
+      const headers = n % 4 === 3 ? { 'if-match': `"${n % 8 === 3 ? 1 : 99}"` } : {}
+      return ask(
+        'PUT',
+        room.service,
+        `${path}/${id}`,
+        { one: changes[n]?.['n'] ?? n, ...changes[n] },
+        headers,
+      )
+    }
+    for (const room of [together, alone]) await ask('GET', room.service, path)
+    const before = node.seen.trips
+    const made = await many((n) => make(together, n), contents.length)
+    expect(node.seen.trips - before).toBeLessThan(contents.length)
+    const madeAlone: Answer[] = []
+    for (let n = 0; n < contents.length; n++) madeAlone.push(await make(alone, n))
+    expect(made.filter(({ status }) => status !== 201)).toEqual([])
+    expect(made.map(({ body }) => fieldsOf(body))).toEqual(madeAlone.map(({ body }) => fieldsOf(body)))
+    const [ids, idsAlone] = [made, madeAlone].map((all) => all.map(({ body }) => String(body.id))) as [
+      string[],
+      string[],
+    ]
+    const put = await many((n) => change(together, ids, n), contents.length)
+    for (let n = 0; n < contents.length; n++) {
+      const { status, body } = await change(alone, idsAlone, n)
+      expect([n, put[n]?.status, fieldsOf(put[n]?.body)]).toEqual([
+        n,
+        status,
+        { ...fieldsOf(body), ...ofProblem(put[n]) },
+      ])
+    }
+    expect(new Set(put.map(({ status }) => status))).toEqual(new Set([200, 404, 412]))
+    expect(await toldOf(together)).toEqual(await toldOf(alone))
+  },
+)
+
+/** Members of a problem that name this one request. */
+const ofProblem = (answer: Answer | undefined) => {
+  const { instance, request_id } = answer?.body ?? {}
+  return { ...(instance && { instance }), ...(request_id && { request_id }) }
+}
+
+test('what is said at once is found by the index, however many documents there are', async () => {
+  const room = await aRoom()
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+      select $1, $2, 'plenty', gen_random_uuid(), '{}' from generate_series(1, 20000)`,
+    [room.tenantId, room.workspaceId],
+  )
+  await asSuperuser('analyze tenon.documents')
+  const table = tableOf({ name: 'plenty' })
+  const purpose = { collection: 'plenty', anonReads: true, oneOfMany: false }
+  const content = { fields: { n: 1 }, text: '{"n":1}' }
+  const changes = Array.from({ length: 3 }, () =>
+    changeStatement(table, purpose, { verb: 'update', id: randomUUID(), content, unset: [] } as never),
+  )
+  const { statements } = coalesce(changes)
+  expect(statements).toHaveLength(1)
+  const platform = openInside()
+  const scope = asWorkspaceService(scopeOf(platform, room))
+  const [statement = sql`select`] = statements
+  const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
+  await platform.close()
+  const plan = JSON.stringify(row?.['QUERY PLAN'])
+  expect(plan).not.toContain('Seq Scan')
+  expect(plan).toMatch(/"Index Cond":"[^"]*\bid = given/)
+})
+
+test('one that breaks a unique index is refused by itself; the others are made once', async () => {
+  const [room] = rooms
+  const schema = { type: 'object', properties: { mail: { type: 'string' } } }
+  const body = {
+    workspace_id: room.workspaceId,
+    collection: 'people',
+    store: 'relational',
+    schema,
+    unique: [['mail']],
+  }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const lines = await countOf(room, 'outbox')
+  const answers = await many((n) => ask('POST', room.service, 'people/documents', { mail: `${n % 50}@x` }))
+  const statuses = answers.map(({ status }) => status)
+  expect(statuses.filter((status) => status === 201)).toHaveLength(50)
+  expect(statuses.filter((status) => status === 409)).toHaveLength(AT_ONCE - 50)
+  const { body: list } = await ask('GET', room.service, 'people/documents?page[size]=200')
+  expect(new Set(list.data.map(({ mail }: { mail: string }) => mail)).size).toBe(50)
+  expect(list.data).toHaveLength(50)
+  // What is passed on is deleted, so there may be fewer; made twice, there would be more.
+  expect(await countOf(room, 'outbox')).toBeLessThanOrEqual(lines + 50)
+})
+
+test('a quota takes as many as it has room for', async () => {
+  const room = await aRoom()
+  const limits = { workspace_id: room.workspaceId, limits: { documents: 20 } }
+  expect((await call('PUT', '/v1/quotas', { as: room.operator, body: limits })).status).toBe(200)
+  const answers = await many((n) => ask('POST', room.service, 'few/documents', { n }))
+  const codes = answers.map(({ status, body }) => (status === 201 ? 201 : body.code))
+  expect(codes.filter((code) => code === 201)).toHaveLength(20)
+  expect(codes.filter((code) => code === 'quota_exceeded')).toHaveLength(AT_ONCE - 20)
+  expect(await countOf(room, 'documents')).toBe(20)
+})
+
+test('who waits for a lock holds up nobody else, and goes on when it is free', async () => {
+  const room = await aRoom()
+  const { body: held } = await ask('POST', room.service, 'held/documents', { n: 0 })
+  const holder = new Client({ connectionString: inject('tenon').databaseUrl })
+  await holder.connect()
+  try {
+    await holder.query('begin')
+    await holder.query('select from tenon.documents where id = $1 for update', [held.id])
+    const waiting = many((n) => ask('PUT', room.service, `held/documents/${held.id}`, { n }), 3)
+    const begun = performance.now()
+    const others = await many((n) => ask('POST', room.service, 'held/documents', { n }))
+    expect(performance.now() - begun).toBeLessThan(3_000)
+    expect(new Set(others.map(({ status }) => status))).toEqual(new Set([201]))
+    await holder.query('commit')
+    const answers = await waiting
+    expect(answers.map(({ status, body }) => [status, body._version]).sort()).toEqual([
+      [200, 2],
+      [200, 3],
+      [200, 4],
+    ])
+  } finally {
+    await holder.end()
+  }
+})

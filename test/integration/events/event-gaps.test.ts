@@ -1,0 +1,111 @@
+/** Events that a stream drops before a trigger has heard them: whoever looks at the trigger is told. */
+
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { changesOf, eventsOf, timeOf } from '../../../src/infra/valkey/streams.ts'
+import { emitAt, ended, type Published, publishOn, runsOf } from '../../support/fixtures/event-triggers.ts'
+import { limit } from '../../support/fixtures/quotas.ts'
+import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let redis: Redis
+beforeAll(() => {
+  redis = new Redis(inject('tenon').env['REDIS_URL'] ?? '')
+})
+afterAll(() => redis.disconnect())
+
+const refOf = ({ tenantId, workspaceId }: Room) => ({
+  tenantId: tenantId as TenantId,
+  workspaceId: workspaceId as WorkspaceId,
+})
+
+/** While its quota is used up, events wait in their streams. */
+const hold = (room: Room) => limit(room, { concurrent_executions: 0 })
+const release = (room: Room) => limit(room, { concurrent_executions: 10 })
+
+/** What the stream drops where more comes than it keeps, of a stream that has so many. */
+async function dropAllButLast(key: string, length: number): Promise<void> {
+  await eventually(async () => ((await redis.xlen(key)) === length ? true : undefined))
+  await redis.xtrim(key, 'MAXLEN', 1)
+}
+
+async function shown(room: Room, flow: Published) {
+  const { body } = await call('GET', `${room.flows}/triggers`, { as: room.operator })
+  return body.data.find(({ id }: { id: string }) => id === flow.triggerId)
+}
+
+const gapOf = (room: Room, flow: Published) =>
+  eventually(async () => (await shown(room, flow)).gap as { from: string; to: string } | undefined)
+
+/** All that its stream has. */
+const hasHeard = (flow: Published, key: string) =>
+  eventually(async () => {
+    const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
+    const [row] = await asSuperuser<{ events_after: string }>(
+      'select events_after from tenon.event_watches where trigger_id = $1',
+      [flow.triggerId],
+    )
+    return row?.events_after === last ? true : undefined
+  })
+
+const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
+
+test('who hears a stream for the first time when much of it is gone is told so', async () => {
+  const room = await aRoom()
+  const topic = unique('first')
+  const flow = await publishOn(room, `{ one: { with: { type: ${topic} } } }`)
+  await hold(room)
+  for (const n of [1, 2, 3]) await emitAt(room, topic, { n })
+  await dropAllButLast(eventsOf(refOf(room).tenantId), 3)
+  const waiting = await shown(room, flow)
+  expect(waiting).not.toHaveProperty('gap')
+  await release(room)
+  await ended(flow, 1)
+  expect(await inputsOf(flow)).toEqual([[{ n: 3 }]])
+  const { from, to } = await gapOf(room, flow)
+  expect(from).toBe(waiting.created_at)
+  expect(Date.parse(to)).toBeGreaterThan(Date.parse(from))
+  expect(Date.parse(to)).toBeLessThan(Date.now() + 1_000)
+}, 60_000)
+
+test('changes of documents are dropped as well where a trigger is far behind, and it is told', async () => {
+  const room = await aRoom()
+  const key = changesOf(refOf(room))
+  const flow = await publishOn(room, '{ one: { with: { type: collections.far.created } } }')
+  const make = (n: number) => call('POST', '/v1/collections/far/documents', { as: room.service, body: { n } })
+  await make(1)
+  await ended(flow, 1)
+  await hold(room)
+  for (const n of [2, 3, 4]) await make(n)
+  await eventually(async () => ((await redis.xlen(key)) === 4 ? true : undefined))
+  const [first, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
+  await dropAllButLast(key, 4)
+  await release(room)
+  await ended(flow, 2)
+  expect((await inputsOf(flow)).at(-1)).toMatchObject([{ document: { n: 4 } }])
+  const { from, to } = await gapOf(room, flow)
+  expect([from, to].map((time) => Date.parse(time))).toEqual([first, last])
+}, 60_000)
+
+test('who has heard what is dropped has lost nothing, and who is paused loses nothing', async () => {
+  const room = await aRoom()
+  const key = eventsOf(refOf(room).tenantId)
+  const topic = unique('heard')
+  const on = `{ one: { with: { type: ${topic} } } }`
+  const flow = await publishOn(room, on)
+  for (const n of [1, 2]) await emitAt(room, topic, { n })
+  await ended(flow, 2)
+  await hasHeard(flow, key)
+  await dropAllButLast(key, 2)
+  await emitAt(room, topic, { n: 3 })
+  await ended(flow, 3)
+  await hasHeard(flow, key)
+  expect(await shown(room, flow)).not.toHaveProperty('gap')
+  await hold(room)
+  for (const n of [4, 5, 6]) await emitAt(room, topic, { n })
+  await dropAllButLast(key, 5)
+  const path = `${room.flows}/triggers/${flow.triggerId}/pause`
+  expect((await call('POST', path, { as: room.operator, body: {} })).body).not.toHaveProperty('gap')
+  await hasHeard(flow, key)
+  expect(await shown(room, flow)).not.toHaveProperty('gap')
+}, 60_000)

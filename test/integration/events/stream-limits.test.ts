@@ -1,0 +1,86 @@
+/** How many event streams a tenant and an address may have open, over two API processes, one of which dies. */
+
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { hear, stopHearing } from '../../support/clients/sse.ts'
+import { aRoom, type Caller, call, eventually } from '../../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+
+let nodes: [ApiProcess, ApiProcess]
+beforeAll(async () => {
+  const settings = {
+    TENON_STREAMS_PER_TENANT: '7',
+    TENON_STREAMS_PER_ADDRESS: '3',
+    TENON_TRUSTED_PROXIES: 'loopback',
+  }
+  nodes = await Promise.all([startApi(settings), startApi(settings)])
+}, 90_000)
+afterEach(stopHearing)
+afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
+
+const TOPIC = 'topic=news'
+const at = (n: number) => (nodes[n % 2] as ApiProcess).at
+const open = async (as: Caller, count: number) => {
+  for (let n = 0; n < count; n++) await hear(as, TOPIC, {}, at(n))
+}
+const ask = (as: Caller, n = 0) => call('GET', `/v1/events/subscribe?${TOPIC}`, { as, at: at(n) })
+
+test('a tenant has as many as its quota says, over all processes, and one more when one has ended', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  await open(room.service, 7)
+  for (const n of [0, 1]) {
+    const { status, body } = await ask(room.service, n)
+    expect([status, body.code]).toEqual([429, 'quota_exceeded'])
+    expect(body).toMatchObject({ quota: 'sse_streams', limit: 7, used: 7 })
+  }
+  expect((await ask(other.service)).status).toBe(200)
+  stopHearing()
+  await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined))
+})
+
+test('an address with an anon key leaves places to others', async () => {
+  const room = await aRoom()
+  const as = (address: string) => ({ ...room.anon, 'x-forwarded-for': address })
+  await open(as('203.0.113.1'), 3)
+  const { status, body } = await ask(as('203.0.113.1'), 1)
+  expect([status, body.quota, body.limit]).toEqual([429, 'sse_streams_per_address', 3])
+  expect((await ask(as('203.0.113.2'))).status).toBe(200)
+  expect((await ask(room.service)).status).toBe(200)
+})
+
+test('twenty at once do not get past the quota', async () => {
+  const room = await aRoom()
+  const tried = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, n) => hear(room.service, TOPIC, {}, at(n))),
+  )
+  expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(7)
+})
+
+test('what is refused, or cannot be read, leaves no place taken', async () => {
+  const room = await aRoom()
+  for (let n = 0; n < 10; n++) {
+    const wrong = '/v1/events/subscribe?topic=a.*.b'
+    expect((await call('GET', wrong, { as: room.service, at: at(0) })).status).toBe(400)
+  }
+  await open(room.service, 7)
+})
+
+test('streams that go on keep their places; those of a process that died are forgotten', async () => {
+  const room = await aRoom()
+  const [stays] = nodes
+  const dies = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
+  for (let n = 0; n < 4; n++) await hear(room.service, TOPIC, {}, dies.at)
+  for (let n = 0; n < 3; n++) await hear(room.service, TOPIC, {}, stays.at)
+  const openedMs = performance.now()
+  dies.process.kill('SIGKILL')
+  expect((await ask(room.service)).status).toBe(429)
+  await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined), 30_000)
+  // By now no lease is left that was not renewed.
+  await eventually(
+    async () => performance.now() - openedMs > LIMITS.placeLeaseMs + 1_000 || undefined,
+    30_000,
+  )
+  for (let n = 0; n < 4; n++)
+    await eventually(() => hear(room.service, TOPIC, {}, stays.at).catch(() => undefined))
+  expect((await ask(room.service)).status).toBe(429)
+}, 60_000)

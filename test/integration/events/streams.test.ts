@@ -1,0 +1,100 @@
+/** Who begins to listen to a stream hears all that comes after the place it is told, whoever else listens already. */
+
+import { setTimeout as pause } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { afterEach, expect, inject, test } from 'vitest'
+import type { FeedSink } from '../../../src/core/bytes.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Events } from '../../../src/features/events/events.ts'
+import { changesOf, eventsOf, isBefore, type StreamKey, Streams } from '../../../src/infra/valkey/streams.ts'
+import { eventually, unique } from '../../support/fixtures/tenants.ts'
+import { passingTo } from '../../support/servers/tcp-proxy.ts'
+
+const LATE_MS = 150
+const url = new URL(inject('tenon').env['REDIS_URL'] ?? '')
+const open: { close(): void }[] = []
+afterEach(() => {
+  for (const each of open.splice(0)) each.close()
+})
+
+function streamsAt(at: string): Streams {
+  const streams = new Streams(at, () => {})
+  open.push(streams)
+  return streams
+}
+
+/** One whose questions are answered late, but not those of its reader, which is connected second. */
+async function slowlyAnswered(): Promise<Streams> {
+  const passing = await passingTo(url, { lateMs: (connection) => (connection === 0 ? LATE_MS : 0) })
+  open.push(passing)
+  return streamsAt(Object.assign(new URL(url), { port: String(passing.port) }).href)
+}
+
+const aStream = (): StreamKey =>
+  changesOf({ tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` })
+
+/** @returns ids in the order in which they are heard */
+async function heardOf(streams: Streams, key: StreamKey): Promise<{ after: string; heard: string[] }> {
+  const heard: string[] = []
+  const { after } = await streams.listen(key, ({ id }) => heard.push(id))
+  return { after, heard }
+}
+
+test('what comes while somebody joins others who listen is heard, or stands before his place', async () => {
+  const [teller, streams, key] = [streamsAt(url.href), await slowlyAnswered(), aStream()]
+  const tell = () => teller.publish(key, { topic: 't', source: 's', text: '{}' })
+  await tell()
+  const first = await heardOf(streams, key)
+  const joining = heardOf(streams, key)
+  // The server has said what was the last by now, and nobody has heard it yet.
+  await pause(LATE_MS / 2)
+  const during = await tell()
+  await eventually(async () => first.heard.includes(during) || undefined)
+  const { after, heard } = await joining
+  const behind = await tell()
+  await eventually(async () => heard.includes(behind) || undefined)
+  const { entries } = await streams.following(key, '0-0')
+  const past = entries.map(({ id }) => id).filter((id) => !isBefore(after, id))
+  expect([...past.slice(1), ...heard]).toEqual([during, behind])
+})
+
+test('who joins while the reader waits for another stream is heard at once', async () => {
+  const [teller, streams] = [streamsAt(url.href), streamsAt(url.href)]
+  await heardOf(streams, aStream())
+  for (let nth = 0; nth < 30; nth++) {
+    const key = aStream()
+    const { heard } = await heardOf(streams, key)
+    const id = await teller.publish(key, { topic: 't', source: 's', text: '{}' })
+    await eventually(async () => heard.includes(id) || undefined, 2_000)
+  }
+})
+
+test('who is slow is told once where his stream has dropped what he had not got to', async () => {
+  const ref = { tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` } as const
+  const [streams, key, redis] = [streamsAt(url.href), eventsOf(ref.tenantId), new Redis(url.href)]
+  open.push({ close: () => redis.disconnect() })
+  const ids: string[] = []
+  for (let n = 0; n < 3 * LIMITS.eventsReadAtOnce; n++)
+    ids.push(await streams.publish(key, { topic: 't', source: 's', text: '{}' }))
+  const sent: string[] = []
+  let release = () => {}
+  const taken = new Promise<void>((done) => {
+    release = done
+  })
+  const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, taken: () => taken, end: () => {} }
+  const feed = await new Events(ref, streams).subscribe({
+    topic: 't',
+    ownWorkspace: false,
+    after: ids[0] ?? '',
+  })
+  const stop = feed.open(sink)
+  await eventually(async () => sent.some((frame) => frame.includes(ids[1] ?? '-')) || undefined)
+  await redis.xtrim(key, 'MAXLEN', 5)
+  release()
+  await eventually(async () => sent.some((frame) => frame.includes(ids.at(-1) ?? '-')) || undefined)
+  stop()
+  const got = ids.slice(1, LIMITS.eventsReadAtOnce + 1)
+  const gap = `event: gap\ndata: ${JSON.stringify({ after: got.at(-1) })}\n\n`
+  const events = [...got, gap, ...ids.slice(-5)].map((id) => (id === gap ? gap : `id: ${id}\ndata: {}\n\n`))
+  expect(sent.slice(1)).toEqual(events)
+})

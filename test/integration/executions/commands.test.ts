@@ -1,0 +1,229 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Runs that wait for the world, on Temporal: events, approvals, held steps, cancellation with what it undoes. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { Holding } from '../../support/servers/blocking-server.ts'
+
+let room: Room
+let subject: string
+beforeAll(async () => {
+  room = await aRoom()
+  const me = await call('GET', '/v1/me', { as: room.operator })
+  subject = me.body.subject
+})
+
+/** Publishes a flow, starts it, and answers the execution's id. */
+async function started(tasks: string, more = ''): Promise<string> {
+  const name = unique('f')
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
+  const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
+  expect(made.body.faults).toEqual([])
+  await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
+  const run = await call('POST', `${room.flows}/definitions/${name}/executions`, {
+    as: room.operator,
+    body: {},
+  })
+  expect(run.status).toBe(201)
+  return run.body.id
+}
+
+const read = async (id: string) =>
+  (await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })).body
+const send = (id: string, command: string, body: object = {}) =>
+  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+
+const until = (id: string, status: string) =>
+  eventually(async () => {
+    const run = await read(id)
+    return run.status === status ? run : undefined
+  })
+
+describe('events', () => {
+  const LISTEN = '  - heard: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } } }'
+
+  test('a run that listens goes on when it has heard all; what comes twice is heard once', async () => {
+    const id = await started(LISTEN)
+    await until(id, 'waiting')
+    const a = { type: 'a', source: '/s', id: '1', data: { n: 1 } }
+    expect((await send(id, 'signal', { event: a })).status).toBe(202)
+    await send(id, 'signal', { event: a })
+    expect(await read(id)).toMatchObject({ status: 'waiting' })
+    await send(id, 'signal', { event: { type: 'b', data: { n: 2 } } })
+    expect(await until(id, 'completed')).toMatchObject({ output: [{ n: 1 }, { n: 2 }] })
+  })
+
+  test('what comes before it listens is kept', async () => {
+    const id = await started(`  - rest: { wait: PT1S }\n${LISTEN}`)
+    await send(id, 'signal', { event: { type: 'b', data: 'early' } })
+    await send(id, 'signal', { event: { type: 'a', data: 'later' } })
+    expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
+  })
+
+  test('what comes while a call is under way is kept', async () => {
+    const server = await Holding.open()
+    const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
+    await call('POST', '/v1/services/configure', { as: room.operator, body })
+    server.hold('slow')
+    const id = await started(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
+    await server.reached('slow')
+    await send(id, 'signal', { event: { type: 'b', data: 'early' } })
+    expect((await send(id, 'signal', { event: { type: 'a', data: 'later' } })).status).toBe(202)
+    expect(server.waitingFor('slow')).toBe(1)
+    server.letGo('slow')
+    expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
+    await server.close()
+  })
+
+  test('what comes when the step that listens is over changes nothing of it, and is kept for the next', async () => {
+    const told = (id: string, n: number) => send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
+    const hear = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
+    const id = await started(`  - first: { ${hear('a')}, export: { as: '\${ . }' } }
+  - gate: { ${hear('gate')} }
+  - second: { ${hear('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
+    await until(id, 'waiting')
+    await told(id, 1)
+    await eventually(async () => ((await read(id)).steps.length === 2 ? true : undefined))
+    for (const n of [2, 3]) expect((await told(id, n)).status).toBe(202)
+    expect((await read(id)).steps).toHaveLength(2)
+    await send(id, 'signal', { event: { type: 'gate' } })
+    // The next in order, and the one after it is nobody's.
+    expect((await until(id, 'completed')).output).toEqual({ first: [1], second: [2] })
+  })
+
+  test('a run that has ended hears nothing, and says so', async () => {
+    const id = await started('  - a: { set: { x: 1 } }')
+    await until(id, 'completed')
+    for (const [command, body] of [
+      ['signal', { event: { type: 'a' } }],
+      ['approve', { approved: true }],
+      ['retry-step', {}],
+      ['skip-step', {}],
+      ['cancel', {}],
+    ] as const) {
+      expect(await send(id, command, body)).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+    }
+  })
+})
+
+describe('approvals', () => {
+  const ask = (more: string) => `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
+
+  test('somebody who may decides; who is not asked, or asks twice, is refused', async () => {
+    const id = await started(ask('fourEyes: false'))
+    await until(id, 'waiting')
+    const approved = await send(id, 'approve', { approved: true, comment: 'Fine.' })
+    expect(approved.status).toBe(200)
+    const { output } = await until(id, 'completed')
+    expect(output).toMatchObject({
+      approved: true,
+      decisions: [{ by: subject, approved: true, comment: 'Fine.' }],
+    })
+  })
+
+  test('whoever has started the run does not decide', async () => {
+    const id = await started(ask('quorum: 1'))
+    await until(id, 'waiting')
+    expect(await send(id, 'approve', { approved: true })).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('none of those who may decide') },
+    })
+    expect(await read(id)).toMatchObject({ status: 'waiting' })
+    await send(id, 'cancel')
+    await until(id, 'cancelled')
+  })
+
+  test('of several that wait, one is named', async () => {
+    const approve = `approve: { approvers: [${subject}], fourEyes: false }`
+    const id = await started(`  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`)
+    await until(id, 'waiting')
+    await eventually(async () => ((await read(id)).steps.length >= 3 ? true : undefined))
+    expect(await send(id, 'approve', { approved: true })).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('Several steps wait') },
+    })
+    expect(await send(id, 'approve', { approved: false, step: 'b' })).toMatchObject({ status: 200 })
+    const [{ pointer }] = (await read(id)).steps.filter(({ name }: { name: string }) => name === 'a')
+    expect(await send(id, 'approve', { approved: true, step: `${pointer}#0` })).toMatchObject({ status: 200 })
+    const { output } = await until(id, 'completed')
+    expect(output.map(({ approved }: { approved: boolean }) => approved)).toEqual([true, false])
+  })
+
+  const alone = (more = '') => `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
+
+  test('a rejection stops the run, where the step wants it so', async () => {
+    const id = await started(`${alone(', onReject: fault')}\n  - after: { set: { went: on } }`)
+    await until(id, 'waiting')
+    expect((await send(id, 'approve', { approved: false })).status).toBe(200)
+    const { error, steps } = await until(id, 'faulted')
+    expect(error).toMatchObject({
+      type: expect.stringMatching(/rejected$/),
+      detail: `It was rejected by ${subject}.`,
+      instance: '/do/0/ask',
+    })
+    expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])
+  })
+
+  test.each([true, false])('the flow goes its way by a decision: approved %s', async (approved) => {
+    const id = await started(`${alone()}
+  - which: { switch: [{ yes: { when: .approved, then: pay } }, { no: { then: refuse } }] }
+  - pay: { set: { paid: true }, then: end }
+  - refuse: { set: { refused: true } }`)
+    await until(id, 'waiting')
+    await send(id, 'approve', { approved })
+    const { output } = await until(id, 'completed')
+    expect(output).toEqual(approved ? { paid: true } : { refused: true })
+  })
+
+  test('what does not say whether is no decision: 400, and the run waits on', async () => {
+    const id = await started(ask('fourEyes: false'))
+    await until(id, 'waiting')
+    for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
+      expect([body, await send(id, 'approve', body)]).toMatchObject([
+        body,
+        { status: 400, body: { code: 'validation_failed' } },
+      ])
+    expect(await read(id)).toMatchObject({ status: 'waiting' })
+    await send(id, 'cancel')
+    await until(id, 'cancelled')
+  })
+})
+
+describe('steps that are held', () => {
+  const LOST =
+    "  - find: { call: collection.get, with: { name: nothing, id: 0198c0de-0000-7000-8000-000000000000 } }\n  - after: { set: { got: '${ . }' } }"
+
+  test('a step is skipped with an output, and the flow goes on', async () => {
+    const id = await started(LOST, 'onFault: hold\n')
+    expect(await until(id, 'suspended')).toMatchObject({
+      steps: [expect.objectContaining({ name: 'find', error: expect.objectContaining({ status: 404 }) })],
+    })
+    expect(await send(id, 'skip-step', { output: { by: 'hand' } })).toMatchObject({ status: 200 })
+    expect(await until(id, 'completed')).toMatchObject({ output: { got: { by: 'hand' } } })
+  })
+
+  test('a step is tried again, and held again; the run can be cancelled', async () => {
+    const id = await started(LOST, 'onFault: hold\n')
+    await until(id, 'suspended')
+    expect(await send(id, 'retry-step', { step: 'find' })).toMatchObject({ status: 200 })
+    await until(id, 'suspended')
+    expect(await send(id, 'approve', { approved: true })).toMatchObject({ status: 409 })
+    await send(id, 'cancel')
+    expect(await until(id, 'cancelled')).toMatchObject({ output: null })
+  })
+})
+
+test('a run that is cancelled undoes what it has completed', async () => {
+  const id = await started(`  - book:
+      call: collection.create
+      with: { name: bookings, document: { room: 7 } }
+      compensate:
+        - free: { call: collection.delete, with: { name: bookings, id: '\${ .output.id }' } }
+  - nap: { wait: P1D }`)
+  await until(id, 'waiting')
+  const booked = () => call('GET', '/v1/collections/bookings/documents', { as: room.service })
+  expect((await booked()).body.data).toHaveLength(1)
+  expect(await send(id, 'cancel')).toMatchObject({ status: 202 })
+  expect(await until(id, 'cancelled')).toMatchObject({ output: null })
+  expect((await booked()).body.data).toEqual([])
+})

@@ -1,0 +1,84 @@
+/** What it costs to write down what a run does: as little as can be, and nothing is missing. */
+
+import { expect, test } from 'vitest'
+import type { StepUpdate } from '../../../src/core/run.ts'
+import { recordRun } from '../../../src/features/flows/executions/record.ts'
+import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { reachable } from '../../support/fixtures/secrets.ts'
+import { aRoom } from '../../support/fixtures/tenants.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
+
+const MARKER = 25
+
+test('what many branches do at the same time is written together', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const outside = await Outside.open({ '/': () => ({ json: {} }) })
+  try {
+    await reachable(room, outside)
+    const name = await runs.publish(
+      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${outside.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
+    )
+    const run = await runs.ended(await runs.start(name))
+    expect(run.error).toBeNull()
+    const calls = run.steps.filter(({ name }: { name: string }) => name === 'one')
+    expect(calls).toHaveLength(40)
+    expect(new Set(calls.map(({ status }: { status: string }) => status))).toEqual(new Set(['completed']))
+    const { events } = await withRawClient((client) =>
+      client.workflow.getHandle(run.workflow_id).fetchHistory(),
+    )
+    const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
+    expect(writes).toBeGreaterThan(0)
+    // Each waits for the one before, and takes along what has happened meanwhile: how much that is, a busy machine decides.
+    expect(writes).toBeLessThan(calls.length / 2)
+  } finally {
+    await outside.close()
+  }
+})
+
+test('what a branch has done is shown while another one waits', async () => {
+  const runs = new Runs(await aRoom())
+  const id = await runs.start(
+    await runs.publish(`  - both:
+      fork:
+        branches:
+          - short: { do: [ { rest: { wait: { milliseconds: 300 } } }, { note: { set: { n: 1 } } } ] }
+          - long: { listen: { to: { one: { with: { type: never } } } } }
+`),
+  )
+  const statuses = ({ steps }: Shown) =>
+    Object.fromEntries(steps.map(({ name, status }: { name: string; status: string }) => [name, status]))
+  const run = await runs.until(id, (shown) => statuses(shown)['note'] === 'completed')
+  expect(statuses(run)).toMatchObject({ rest: 'completed', short: 'completed', long: 'running' })
+  expect(run.status).toBe('waiting')
+})
+
+test('where what was written was lost and is done again in another order, the record says what was done', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const id = await runs.start(
+    await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
+  )
+  await runs.shown(id, 'waiting')
+  const platform = openInside()
+  try {
+    const scope = scopeOf(platform, room)
+    const step = (seq: number, name: string, iteration: number): StepUpdate => ({
+      ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, place: `${name}~x${iteration}` },
+      ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },
+    })
+    const write = (...steps: StepUpdate[]) => recordRun(scope, { execution_id: id, status: 'running', steps })
+    await write(step(7, 'left', 1), step(8, 'right', 2))
+    await write(step(7, 'right', 2))
+    await write(step(8, 'left', 3))
+    const shown = (await runs.read(id)).steps.slice(1)
+    expect(shown).toMatchObject([
+      { seq: 7, name: 'right', pointer: '/do/right', iteration: 2, started_at: '1970-01-01T00:00:02.000Z' },
+      { seq: 8, name: 'left', pointer: '/do/left', iteration: 3, started_at: '1970-01-01T00:00:03.000Z' },
+    ])
+  } finally {
+    await platform.close()
+  }
+})

@@ -1,0 +1,114 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** What a run is given: as its flow says, or it does not begin, and who asked is told where it is wrong. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { noting, Runs } from '../../support/fixtures/executions.ts'
+import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+const ORDER = `input:
+  schema:
+    document:
+      type: object
+      required: [customer, items]
+      properties:
+        customer: { type: string, minLength: 1 }
+        items: { type: array, items: { type: object, required: [sku], properties: { count: { type: integer, default: 1 } } } }
+`
+const GOOD = { customer: 'Ada', items: [{ sku: 'a/b', count: 2 }] }
+const BAD = { customer: '', items: [{ sku: 'x' }, { count: 'two' }] }
+
+let room: Room
+let runs: Runs
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+})
+
+const start = (flow: string, body: object, headers: Record<string, string> = {}) =>
+  call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
+
+async function executionsOf(flow: string): Promise<unknown[]> {
+  const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+  return body.data
+}
+
+describe('who starts a run', () => {
+  test('is told of every place where the input does not fit, and nothing is there', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(`  - a: { ${noting("'${ .customer }'", ledger)} }`, { more: ORDER })
+    const { status, body } = await start(flow, { input: BAD })
+    expect(status).toBe(422)
+    expect(body).toMatchObject({
+      code: 'input_invalid',
+      title: expect.stringContaining('schema of the flow'),
+    })
+    const pointers = body.errors.map(({ pointer }: { pointer: string }) => pointer)
+    expect(pointers.toSorted()).toEqual(['/input/customer', '/input/items/1', '/input/items/1/count'])
+    expect(body.errors.every(({ name, in: place }: never) => name === 'input' && place === 'body')).toBe(true)
+    expect(await start(flow, {})).toMatchObject({ status: 422, body: { code: 'input_invalid' } })
+    expect(await executionsOf(flow)).toEqual([])
+    const run = await runs.ended(await runs.start(flow, { input: GOOD }))
+    expect(run).toMatchObject({ status: 'completed', input: GOOD })
+    expect(await runs.ledger(ledger)).toEqual(['Ada'])
+  })
+
+  test('is answered by the version that is meant: its number, an alias, the newest', async () => {
+    const name = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    await runs.publish('  - a: { set: { n: 2 } }', { name })
+    const path = `${room.flows}/definitions/${name}/aliases/strict`
+    expect((await call('PUT', path, { as: room.operator, body: { version: 1 } })).status).toBe(200)
+    expect((await start(name, { input: BAD, version: 1 })).status).toBe(422)
+    expect((await start(name, { input: BAD, alias: 'strict' })).status).toBe(422)
+    expect((await start(name, { input: BAD })).status).toBe(201)
+    expect((await start(name, { input: GOOD, alias: 'strict' })).status).toBe(201)
+  })
+
+  test('takes no place with what does not fit, and has one with what does', async () => {
+    const more = `${ORDER}concurrency: { limit: 1, key: '\${ .customer }', onLimit: refuse }\n`
+    const flow = await runs.publish('  - nap: { wait: P1D }', { more })
+    for (const input of [BAD, { customer: 'Ada' }]) expect((await start(flow, { input })).status).toBe(422)
+    const id = await runs.start(flow, { input: GOOD })
+    expect(await start(flow, { input: GOOD })).toMatchObject({ status: 429 })
+    await runs.send(id, 'cancel')
+    await runs.ended(id)
+  })
+
+  test('hears the same under the same key, and one run begins once it fits', async () => {
+    const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    const key = { 'idempotency-key': unique('k') }
+    for (const _time of [1, 2]) expect((await start(flow, { input: BAD }, key)).status).toBe(422)
+    const again = { 'idempotency-key': unique('k') }
+    const [first, second] = [
+      await start(flow, { input: GOOD }, again),
+      await start(flow, { input: GOOD }, again),
+    ]
+    expect(second.body.id).toBe(first.body.id)
+    expect(await executionsOf(flow)).toHaveLength(1)
+  })
+
+  test('is told of another input for a run that is repeated, too', async () => {
+    const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    const { id } = await runs.ended(await runs.start(flow, { input: GOOD }))
+    const refused = await runs.send(id, 'rerun', { input: BAD })
+    expect(refused).toMatchObject({ status: 422, body: { code: 'input_invalid' } })
+    expect((await runs.send(id, 'rerun', { input: { ...GOOD, customer: 'Bob' } })).status).toBe(201)
+  })
+})
+
+test('where nobody waits for an answer there is a run, which says what is wrong', async () => {
+  const child = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+  const call = `{ namespace: n, name: ${child}, version: latest, input: { customer: Ada } }`
+  const parent = await runs.publish(`  - sub: { run: { workflow: ${call} } }`)
+  const run = await runs.ended(await runs.start(parent))
+  expect(run).toMatchObject({ status: 'faulted', error: { status: 400 } })
+  expect(await executionsOf(child)).toMatchObject([{ status: 'faulted', trigger: { kind: 'flow' } }])
+})
+
+test('what takes too long to look through is left to the run', async () => {
+  const more = 'input: { schema: { document: { items: { type: integer, minimum: 1, multipleOf: 1 } } } }\n'
+  const flow = await runs.publish('  - a: { set: { n: 1 } }', { more })
+  const many = [...Array(30_000).fill(1), 'no number']
+  expect((await start(flow, { input: ['no number'] })).status).toBe(422)
+  const run = await runs.ended(await runs.start(flow, { input: many }))
+  expect(run).toMatchObject({ status: 'faulted', error: { detail: expect.stringContaining('/30000') } })
+})

@@ -1,0 +1,154 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Runs that somebody stops for a while, and mends while they stand still. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { noting, Runs } from '../../support/fixtures/executions.ts'
+import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let runs: Runs
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+})
+
+const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
+const go = { event: { type: 'go', data: 1 } }
+
+describe('a run that is paused', () => {
+  test('begins nothing more, says why, and goes on where it stopped', async () => {
+    const ledger = unique('c')
+    const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
+    await runs.shown(id, 'waiting')
+    const paused = await runs.send(id, 'pause', { reason: 'The prices are wrong.' })
+    expect(paused).toMatchObject({
+      status: 200,
+      body: {
+        status: 'suspended',
+        suspended_because: 'paused',
+        pause_reason: 'The prices are wrong.',
+        ended_at: null,
+      },
+    })
+    expect((await runs.send(id, 'signal', go)).status).toBe(202)
+    // What it has heard is shown; what follows from it is entered and asks nobody.
+    await runs.until(id, ({ steps }) => steps.some((step: { status: string }) => step.status === 'completed'))
+    expect(await runs.read(id)).toMatchObject({ status: 'suspended', suspended_because: 'paused' })
+    expect(await runs.ledger(ledger)).toEqual([])
+    const resumed = await runs.send(id, 'resume')
+    expect(resumed.body).toMatchObject({ pause_reason: null })
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed', suspended_because: null })
+    expect(await runs.ledger(ledger)).toEqual(['a'])
+  })
+
+  test('is paused once, and what goes on is not resumed: each is told how it stands', async () => {
+    const id = await runs.start(await runs.publish(LISTEN))
+    await runs.shown(id, 'waiting')
+    expect((await runs.send(id, 'resume')).body).toMatchObject({ status: 'waiting', suspended_because: null })
+    await runs.send(id, 'pause', { reason: 'first' })
+    expect(await runs.send(id, 'pause', { reason: 'second' })).toMatchObject({
+      status: 200,
+      body: { status: 'suspended', pause_reason: 'first' },
+    })
+    await runs.send(id, 'resume')
+    expect(await runs.read(id)).toMatchObject({ status: 'waiting', suspended_because: null })
+    await runs.send(id, 'signal', go)
+    await runs.shown(id, 'completed')
+    for (const command of ['pause', 'resume', 'patch-data'])
+      expect(await runs.send(id, command, command === 'patch-data' ? { context: {} } : {})).toMatchObject({
+        status: 409,
+        body: { code: 'state_conflict', detail: 'The execution has ended.' },
+      })
+  })
+
+  test('of many who pause and resume at once, what is shown is what is so', async () => {
+    const id = await runs.start(await runs.publish(LISTEN))
+    await runs.shown(id, 'waiting')
+    const commands = Array.from({ length: 10 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
+    await Promise.all(commands.map((command) => runs.send(id, command)))
+    const { suspended_because } = await runs.read(id)
+    await runs.send(id, 'signal', go)
+    // A run that only computes what is left ends: computing is nothing that begins outside.
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+    expect([null, 'paused']).toContain(suspended_because)
+  })
+
+  test('its limits of time stand still', async () => {
+    const limited = LISTEN.replace(/ }$/, ', timeout: { after: PT2S } }')
+    const id = await runs.start(await runs.publish(limited))
+    await runs.shown(id, 'waiting')
+    await runs.send(id, 'pause')
+    const at = Date.now()
+    await runs.until(id, () => Date.now() > at + 2_500)
+    await runs.send(id, 'resume')
+    await runs.send(id, 'signal', go)
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+  })
+
+  test('a cancellation ends the pause: what was completed is undone', async () => {
+    const ledger = unique('c')
+    const id = await runs.start(
+      await runs.publish(
+        `  - a: { ${noting('a', ledger)}, compensate: [{ u: { ${noting('undone', ledger)} } }] }\n${LISTEN}`,
+      ),
+    )
+    await runs.shown(id, 'waiting')
+    await runs.send(id, 'pause')
+    expect((await runs.send(id, 'cancel')).status).toBe(202)
+    expect(await runs.ended(id)).toMatchObject({ status: 'cancelled', suspended_because: null })
+    expect(await runs.ledger(ledger)).toEqual(['a', 'undone'])
+  })
+})
+
+describe('data that is mended', () => {
+  const CONTEXT = `  - a: { set: { n: 1 }, export: { as: '\${ { price: 100, gone: true } }' } }
+${LISTEN}
+  - b: { set: { seen: '\${ $context }' } }`
+
+  test('a merge patch of the context, only while the run stands still', async () => {
+    const id = await runs.start(await runs.publish(CONTEXT))
+    await runs.shown(id, 'waiting')
+    const patch = { context: { price: 90, gone: null } }
+    expect(await runs.send(id, 'patch-data', patch)).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('pause it first') },
+    })
+    await runs.send(id, 'pause')
+    expect(await runs.send(id, 'patch-data', patch)).toMatchObject({
+      status: 200,
+      body: { suspended_because: 'paused' },
+    })
+    await runs.send(id, 'resume')
+    await runs.send(id, 'signal', go)
+    expect(await runs.ended(id)).toMatchObject({ output: { seen: { price: 90 } } })
+  })
+
+  test('a held step gets another input and is tried again', async () => {
+    const find = "find: { call: collection.get, with: { name: '${ .in }', id: '${ .id }' } }"
+    const flow = await runs.publish(`  - ${find}`, { more: 'onFault: hold\n' })
+    const made = await call('POST', '/v1/collections/things/documents', {
+      as: room.service,
+      body: { name: 'lamp' },
+    })
+    const id = await runs.start(flow, { input: { in: 'things', id: '0198c0de-0000-7000-8000-000000000000' } })
+    expect(await runs.shown(id, 'suspended')).toMatchObject({ suspended_because: 'held' })
+    expect(await runs.send(id, 'patch-data', {})).toMatchObject({ status: 400 })
+    expect(await runs.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({ status: 409 })
+    const big = { step: 'find', input: 'x'.repeat(4_300_000) }
+    expect(await runs.send(id, 'patch-data', big)).toMatchObject({ status: 413 })
+    const input = { in: 'things', id: made.body.id }
+    expect(await runs.send(id, 'patch-data', { step: 'find', input })).toMatchObject({ status: 200 })
+    expect((await runs.send(id, 'retry-step')).status).toBe(200)
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { name: 'lamp' } })
+  })
+
+  test('it is in the audit log', async () => {
+    const { body } = await call('GET', `/v1/audit?tenant_id=${room.tenantId}&page[size]=200`, {
+      as: room.operator,
+    })
+    const names = body.data.map(({ operation }: { operation: string }) => operation)
+    expect(names).toEqual(
+      expect.arrayContaining(['execution.pause', 'execution.resume', 'execution.patch_data']),
+    )
+  })
+})

@@ -1,0 +1,79 @@
+/** Examples, run again from each of their steps: what comes out is what came out the first time. */
+
+import { readFile } from 'node:fs/promises'
+import { beforeAll, expect, test } from 'vitest'
+import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let runs: Runs
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+})
+
+async function publishExample(name: string, source?: string): Promise<string> {
+  const as = room.operator
+  const body = { name, source: source ?? (await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8')) }
+  const made = await call('POST', `${room.flows}/definitions`, { as, body })
+  expect(made.body.faults).toEqual([])
+  await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+  return name
+}
+
+/** What a run yields, but for ids that are made anew with what is made anew. */
+const outputOf = (run: Shown) => JSON.stringify([run.status, run.output]).replaceAll(/[0-9a-f-]{36}/g, 'id')
+
+interface Entry {
+  readonly name: string
+  readonly pointer: string
+  readonly iteration: number
+  readonly kind: string
+}
+
+/** Runs it again from each step that it has entered, all at once; `feed` gives those their events that listen again. */
+async function fromEachStep(id: string, feed: (again: string) => Promise<void> = async () => {}) {
+  const first = await runs.ended(id)
+  const entries: Entry[] = first.steps.filter(({ pointer }: Entry) => !pointer.includes('/foreach'))
+  const reruns = entries.map(async ({ name, pointer, iteration }) => {
+    const made = await runs.send(id, 'rerun', { from: `${pointer}#${iteration}` })
+    expect(made.status, `${name}: ${JSON.stringify(made.body)}`).toBe(201)
+    const { plan, id: again } = made.body
+    if (plan.again.some(({ kind }: Entry) => kind === 'listen')) await feed(again)
+    const run = await runs.ended(again)
+    const taken = run.steps.filter(({ reused }: { reused: boolean }) => reused)
+    expect([name, taken.length]).toEqual([name, plan.reused.length])
+    return [name, outputOf(run)]
+  })
+  expect(await Promise.all(reruns)).toEqual(entries.map(({ name }) => [name, outputOf(first)]))
+  return entries.length
+}
+
+test('contact-import', async () => {
+  const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
+  const id = await runs.start(await publishExample('contact-import'), { input: { contacts } })
+  expect(await fromEachStep(id)).toBeGreaterThanOrEqual(7)
+}, 60_000)
+
+test('sensor-batch', async () => {
+  const feed = async (id: string) => {
+    for (const [number, fahrenheit] of [68, 212].entries()) {
+      const reading = { source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } }
+      await runs.send(id, 'signal', { event: reading })
+    }
+    await runs.send(id, 'signal', { event: { source: '/oven', id: 'end', type: 'sensor.closed' } })
+  }
+  const id = await runs.start(await publishExample('sensor-batch'), { input: { sensor: '/oven' } })
+  await feed(id)
+  expect(await fromEachStep(id, feed)).toBe(3)
+}, 60_000)
+
+test('onboarding', async () => {
+  const flow = (name: string, version: string, task: string) =>
+    `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
+  await publishExample('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))
+  await publishExample('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
+  const input = { email: 'ada@example.com', plan: 'team' }
+  const id = await runs.start(await publishExample('onboarding'), { input })
+  expect(await fromEachStep(id)).toBe(4)
+}, 60_000)

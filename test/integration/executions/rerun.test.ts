@@ -1,0 +1,239 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Runs that are run again: what is taken over from the record, what is done again, what is refused. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let runs: Runs
+beforeAll(async () => {
+  room = await aRoom()
+  runs = new Runs(room)
+})
+
+/** Runs it again to its end. */
+async function again(id: string, body: object): Promise<Shown> {
+  const made = await runs.send(id, 'rerun', body)
+  expect(made.status, JSON.stringify(made.body)).toBe(201)
+  expect(made.body).toMatchObject({ rerun_of: id, trigger: { kind: 'rerun', id } })
+  return { ...(await runs.ended(made.body.id)), plan: made.body.plan }
+}
+
+const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
+const reused = ({ steps }: Shown) => names(steps.filter((step: { reused: boolean }) => step.reused))
+
+/** What is there to be found, by its id. */
+async function thing(document: object): Promise<string> {
+  const { body } = await call('POST', '/v1/collections/things/documents', {
+    as: room.service,
+    body: document,
+  })
+  return body.id
+}
+
+const NOWHERE = '0198c0de-0000-7000-8000-000000000000'
+const FIND = "call: collection.get, with: { name: things, id: '${ $workflow.input.id }' }"
+
+describe('from the start', () => {
+  test('on the same input, under the same key; all is done again', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(`  - a: { ${noting("'${ .n }'", ledger)} }`)
+    const id = await runs.start(flow, { input: { n: 'one' }, correlation_key: 'order 7' })
+    const first = await runs.ended(id)
+    const second = await again(id, {})
+    expect(second).toMatchObject({ input: { n: 'one' }, correlation_key: 'order 7', status: 'completed' })
+    expect(second.output.entry).toBe(first.output.entry)
+    expect(second.plan).toMatchObject({ from: null, reused: [], again: [{ name: 'a', kind: 'call' }] })
+    expect((await again(id, { input: { n: 'two' } })).output.entry).toBe('two')
+    expect(await runs.ledger(ledger)).toEqual(['one', 'one', 'two'])
+  })
+
+  test('an execution that goes on is not; one that is not there, or a version, is not found', async () => {
+    const id = await runs.start(await runs.publish('  - nap: { wait: P1D }'))
+    await runs.shown(id, 'waiting')
+    expect(await runs.send(id, 'rerun', {})).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+    await runs.send(id, 'cancel')
+    await runs.ended(id)
+    expect(await runs.send(id, 'rerun', { version: 9 })).toMatchObject({ status: 404 })
+    expect(await runs.send(id.slice(0, -1), 'rerun', {})).toMatchObject({ status: 404 })
+    expect(await runs.send(id, 'rerun', { from: 'nobody' })).toMatchObject({ status: 409 })
+    expect(await runs.send(id, 'rerun', { from: 'failed' })).toMatchObject({ status: 409 })
+  })
+})
+
+describe('from a step', () => {
+  test('what had been answered before it is not asked again, and time that has passed is not waited for', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(`  - a: { ${noting('a', ledger)}, export: { as: '\${ { a: .id } }' } }
+  - nap: { wait: PT3S }
+  - b: { ${noting('b', ledger)} }
+  - find: { ${FIND} }
+  - all: { set: { a: '\${ $context.a }', found: '\${ .colour }' } }`)
+    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    expect(await runs.ended(id)).toMatchObject({ status: 'faulted', error: { status: 404 } })
+    const dry = await runs.send(id, 'rerun', { from: 'failed', dry_run: true })
+    expect(dry).toMatchObject({
+      status: 200,
+      body: {
+        plan: {
+          from: { name: 'find', step: '/do/3/find#0', kind: 'call' },
+          again: [{ name: 'find' }],
+          missing: [],
+          refusals: [],
+        },
+      },
+    })
+    expect(names(dry.body.plan.reused)).toEqual(['a', 'nap', 'b'])
+    const at = Date.now()
+    const run = await again(id, { from: 'failed', input: { id: await thing({ colour: 'red' }) } })
+    expect(Date.now() - at).toBeLessThan(3_000)
+    expect(run).toMatchObject({ status: 'completed', output: { a: expect.any(String), found: 'red' } })
+    expect(reused(run)).toEqual(['a', 'nap', 'b'])
+    expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
+    // One that was run again is run again like any other.
+    expect(reused(await again(run.id, { from: '/do/2/b#0' }))).toEqual(['a', 'nap'])
+    expect(await runs.ledger(ledger)).toEqual(['a', 'b', 'b'])
+    const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+    expect(body.data).toHaveLength(3)
+  })
+
+  test('by a newer version: what stands elsewhere is found, what is gone is told', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(`  - a: { ${noting('a', ledger)} }
+  - gone: { ${noting('gone', ledger)} }
+  - inner: { do: [{ c: { ${noting('c', ledger)} } }] }
+  - find: { ${FIND} }`)
+    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    await runs.shown(id, 'faulted')
+    await runs.publish(
+      `  - first: { ${noting('first', ledger)} }
+  - a: { ${noting('a', ledger)} }
+  - inner: { do: [{ new: { set: { x: 1 } } }, { c: { ${noting('c', ledger)} } }] }
+  - find: { set: { mended: true } }`,
+      { name: flow },
+    )
+    const run = await again(id, { from: 'find', version: 2 })
+    expect(run).toMatchObject({ status: 'completed', version: 2, output: { mended: true } })
+    expect(names(run.plan.missing)).toEqual(['gone'])
+    expect(reused(run)).toEqual(['a', 'c'])
+    expect(await runs.ledger(ledger)).toEqual(['a', 'gone', 'c', 'first'])
+    await runs.publish('  - other: { set: { x: 1 } }', { name: flow })
+    expect(await runs.send(id, 'rerun', { from: 'find', version: 3 })).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('no `find` in the version') },
+    })
+  })
+
+  test('items that ran at the same time keep their own answers, whichever ended first', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(
+      `  - each:
+      for: { in: '\${ [3, 2, 1, 0] }', concurrency: 4 }
+      do:
+        - late: { switch: [{ first: { when: '$index == 0', then: long } }] }
+        - short: { wait: PT0.1S, then: note }
+        - long: { wait: PT1S }
+        - note: { ${noting("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
+  - find: { ${FIND} }`,
+    )
+    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    await runs.shown(id, 'faulted')
+    const order = await runs.ledger(ledger)
+    expect(order.at(-1)).toBe('0')
+    await runs.publish(
+      `  - each:
+      for: { in: '\${ [3, 2, 1, 0] }', concurrency: 4 }
+      do:
+        - note: { ${noting("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
+  - find: { set: { each: '\${ . }' } }`,
+      { name: flow },
+    )
+    expect(await again(id, { from: 'find', version: 2 })).toMatchObject({
+      status: 'completed',
+      output: { each: ['0', '1', '2', '3'] },
+    })
+    expect(await runs.ledger(ledger)).toEqual(order)
+  })
+
+  test('errors that were caught, and attempts, are as they were', async () => {
+    const ledger = unique('c')
+    const flow = await runs.publish(`  - t:
+      try: [{ find: { ${FIND} } }]
+      catch:
+        retry: { delay: PT1S, limit: { attempt: { count: 2 } } }
+        do: [{ caught: { ${noting('caught', ledger)} } }]
+  - last: { ${noting('last', ledger)} }`)
+    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    const first = await runs.ended(id)
+    expect(first.status).toBe('completed')
+    const at = Date.now()
+    const run = await again(id, { from: 'last' })
+    expect(Date.now() - at).toBeLessThan(2_000)
+    expect(names(run.steps)).toEqual(names(first.steps))
+    expect(new Set(reused(run))).toEqual(new Set(['find', 'caught']))
+    expect(await runs.ledger(ledger)).toEqual(['caught', 'last', 'last'])
+  })
+
+  test('events, decisions and flows that were run are not waited for again', async () => {
+    const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
+    const ledger = unique('c')
+    const child = await runs.publish(`  - c: { ${noting('child', ledger)} }`)
+    const flow = await runs.publish(`  - heard: { listen: { to: { one: { with: { type: go } } } } }
+  - ask: { approve: { approvers: [${subject}], fourEyes: false } }
+  - sub: { run: { workflow: { namespace: n, name: ${child} } } }
+  - say: { emit: { event: { with: { type: said } } } }
+  - last: { ${noting('last', ledger)} }`)
+    const id = await runs.start(flow)
+    await runs.send(id, 'signal', { event: { type: 'go', data: 1 } })
+    await runs.until(id, ({ steps }) => steps.some(({ name }: { name: string }) => name === 'ask'))
+    expect((await runs.send(id, 'approve', { approved: true })).status).toBe(200)
+    await runs.shown(id, 'completed')
+    const run = await again(id, { from: 'last' })
+    expect(run.status).toBe('completed')
+    expect(reused(run)).toEqual(['heard', 'ask', 'sub', 'say'])
+    expect((await runs.ledger(ledger)).toSorted()).toEqual(['child', 'last', 'last'])
+    const { body } = await call('GET', `${room.flows}/definitions/${child}/executions`, { as: room.operator })
+    expect(body.data).toHaveLength(1)
+  })
+})
+
+describe('what was to be undone', () => {
+  const SAGA = (ledger: string) => `  - book:
+      ${noting('book', ledger).replace(', with', '\n      with')}
+      compensate: [{ free: { ${noting('\'${ "free " + .output.entry }\'', ledger)} } }]
+  - find: { ${FIND} }`
+
+  test('is undone in the new run, too, where that comes to nothing', async () => {
+    const ledger = unique('c')
+    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: await thing({}) } })
+    await runs.shown(id, 'completed')
+    expect(await again(id, { from: 'find', input: { id: NOWHERE } })).toMatchObject({ status: 'faulted' })
+    expect(await runs.ledger(ledger)).toEqual(['book', 'free book'])
+  })
+
+  test('and was undone is not there any more: the step is named, and nothing begins', async () => {
+    const ledger = unique('c')
+    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: NOWHERE } })
+    await runs.shown(id, 'faulted')
+    const refused = { from: 'failed', input: { id: await thing({}) } }
+    expect(await runs.send(id, 'rerun', refused)).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('`book` was undone') },
+    })
+    expect((await runs.send(id, 'rerun', { ...refused, dry_run: true })).body.plan.refusals).toHaveLength(1)
+    expect(await again(id, { ...refused, from: 'book' })).toMatchObject({ status: 'completed' })
+    expect(await runs.ledger(ledger)).toEqual(['book', 'free book', 'book'])
+  })
+})
+
+test('an answer that was too large to be kept is not guessed', async () => {
+  const big = await thing({ text: 'x'.repeat(70_000) })
+  const flow = await runs.publish(`  - huge: { ${FIND} }\n  - last: { set: { x: 1 } }`)
+  const id = await runs.start(flow, { input: { id: big } })
+  await runs.shown(id, 'completed')
+  expect(await runs.send(id, 'rerun', { from: 'last' })).toMatchObject({
+    status: 409,
+    body: { detail: expect.stringContaining('`huge` was too large') },
+  })
+})

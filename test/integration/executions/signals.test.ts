@@ -1,0 +1,81 @@
+/** Thousands of events to one run that listens: it hears each that was taken, and others go on meanwhile. */
+
+import { beforeAll, expect, inject, test } from 'vitest'
+import { Problem } from '../../../src/core/problem.ts'
+import { refOf } from '../../../src/core/tenant.ts'
+import { Place } from '../../conformance/flows/flow-runner.ts'
+import { aRoom, call, eventually } from '../../support/fixtures/tenants.ts'
+import { repeated } from '../../support/stack/soak.ts'
+import { openTemporal } from '../../support/stack/temporal.ts'
+
+const EVENTS = repeated(2_000, 10_000)
+/** Of them, those that come through the API, by which the others would take half a minute more. */
+const ASKED = 100
+const LANES = 10
+const REFUSALS = ['dependency_unavailable', 'state_conflict']
+
+const GATHER = `document: { dsl: '1.0.3', namespace: test, name: gather, version: '1.0.0' }
+do:
+  - all:
+      listen: { to: { any: [{ with: { type: reading } }], until: { one: { with: { type: closed } } } } }
+      output: { as: '\${ { count: length, sum: (map(.n) | add), last: (map(.n) | max) } }' }
+`
+
+let place: Place
+beforeAll(async () => {
+  place = new Place(await aRoom(), inject('tenon'))
+})
+
+test('it hears all of them, and the platform is alive', async () => {
+  await place.publish('gather', GATHER)
+  const { id, workflow_id } = await place.begin('gather', {})
+  const ref = refOf(workflow_id)
+  if (ref === undefined) throw new Error('an id has four parts')
+  const { temporal, close } = openTemporal()
+  const path = `${place.room.flows}/executions/${id}`
+  const event = (n: number) => ({ type: 'reading', source: '/many', id: `r${n}`, data: { n } })
+  /** A run that is busy (503), or has had all that one history takes (409), says so: who is refused asks again. */
+  const say = (n: number) =>
+    eventually(async () => {
+      if (n < ASKED) {
+        const { status } = await place.call('POST', `${path}/signal`, { event: event(n) })
+        expect([202, 409, 503]).toContain(status)
+        return status === 202 ? true : undefined
+      }
+      const value = { ...event(n), specversion: '1.0' }
+      const said = temporal
+        .workflowsOf(ref)
+        .signal(workflow_id, { name: 'event', value })
+        .then(() => true as const)
+      return said.catch((error: unknown) => {
+        if (error instanceof Problem && REFUSALS.includes(error.code)) return undefined
+        throw error
+      })
+    }, 120_000)
+  const left = Array.from({ length: EVENTS }, (_, n) => n)
+  const lane = async () => {
+    for (let n = left.pop(); n !== undefined; n = left.pop()) await say(n)
+  }
+  try {
+    const saying = Promise.all(Array.from({ length: LANES }, lane))
+    const other = await place.begin('gather', {})
+    await place.call('POST', `${place.room.flows}/executions/${other.id}/signal`, {
+      event: { type: 'closed' },
+    })
+    expect(await place.ended(other.id)).toMatchObject({ status: 'completed' })
+    expect((await call('GET', '/readyz')).status).toBe(200)
+    await saying
+  } finally {
+    await close()
+  }
+  await eventually(async () => {
+    const { status } = await place.call('POST', `${path}/signal`, { event: { type: 'closed' } })
+    return status === 202 ? true : undefined
+  }, 60_000)
+  const run = await place.ended(id, 120_000)
+  expect(run.output, JSON.stringify(run.error)).toEqual({
+    count: EVENTS,
+    sum: (EVENTS * (EVENTS - 1)) / 2,
+    last: EVENTS - 1,
+  })
+}, 300_000)

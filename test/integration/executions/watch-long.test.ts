@@ -1,0 +1,124 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Watching a run that goes on for long: what is kept of it, and that it costs no more than a short one, on either server. */
+
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { type Heard, listen, messages, stopHearing } from '../../support/clients/sse.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { type Passing, passingTo } from '../../support/servers/tcp-proxy.ts'
+import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import type { Running } from '../../support/stack/start.ts'
+
+const FEW = 10
+const MANY = 6_100
+const LOOKS = 3
+
+let node: CountedNode
+let at: Running
+let toTemporal: Passing
+let room: Room
+let runs: Runs
+let flow: string
+let short: string
+let long: string
+beforeAll(async () => {
+  await openWires()
+  room = await aRoom()
+  runs = new Runs(room)
+  const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
+  const heard = 'listen: { to: { one: { with: { type: go } } } }'
+  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${heard} }`)
+  short = await runs.start(flow, { input: { n: FEW } })
+  long = await runs.start(flow, { input: { n: MANY } })
+  const waits = async () => ((await runs.read(long)).status === 'waiting' ? true : undefined)
+  await Promise.all([runs.shown(short, 'waiting'), eventually(waits, 150_000)])
+}, 180_000)
+afterEach(stopHearing)
+afterAll(async () => {
+  await node?.close()
+  toTemporal?.close()
+})
+
+/** A node of our own, whose ways to PostgreSQL and to Temporal are watched. */
+async function openWires(): Promise<void> {
+  const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
+  toTemporal = await passingTo(temporal)
+  const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
+  node = await countedNode({ TEMPORAL_ADDRESS, TENON_STARTS_SOCKET: undefined })
+  at = { ...inject('tenon'), url: await node.app.listen({ port: 0, host: '127.0.0.1' }) }
+}
+
+const watch = (id: string, after: number) =>
+  listen(room.operator, `${room.flows}/executions/${id}/events`, { 'last-event-id': String(after) }, at)
+const isOver = (heard: readonly Heard[]) => heard.find(({ event }) => event === 'end')
+
+/** The number of its newest event. */
+async function newest(id: string): Promise<number> {
+  const text = 'select events from tenon.executions where id = $1'
+  const [row] = await asSuperuser<{ events: number }>(text, [id])
+  return row?.events ?? 0
+}
+
+/** Round trips to PostgreSQL for that: the fewest of three, as what is remembered for seconds is read anew in between. */
+async function tripsOf(work: () => Promise<unknown>): Promise<number> {
+  const counts: number[] = []
+  for (let attempt = 0; attempt < 3; attempt++) {
+    // What is counted in the background is written now, and not again for a while.
+    await node.platform.meters.flush()
+    const before = node.seen.trips
+    await work()
+    counts.push(node.seen.trips - before)
+    stopHearing()
+  }
+  return Math.min(...counts)
+}
+
+test('who resumes at the newest event of one that waits costs a question, and one now and then', async () => {
+  expect(await newest(long)).toBeGreaterThan(400 * (await newest(short)))
+  for (const id of [short, long]) {
+    const after = await newest(id)
+    const before = node.seen.trips
+    const startedMs = performance.now()
+    const heard = await watch(id, after)
+    await eventually(async () => (node.seen.trips > before + LOOKS ? true : undefined))
+    const looks = (performance.now() - startedMs) / LIMITS.lookoutPollMs.min
+    expect(heard.map(({ event }) => event)).toEqual(['ready'])
+    // One to begin with, one that was due anyway, and perhaps one for what is remembered for seconds.
+    expect(node.seen.trips - before).toBeLessThanOrEqual(looks + 3)
+    stopHearing()
+  }
+  expect(toTemporal.connections).toBe(0)
+})
+
+test('when they have ended, a question', async () => {
+  const costs: number[] = []
+  for (const id of [short, long]) {
+    await runs.send(id, 'signal', { event: { type: 'go' } })
+    expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+    const after = await newest(id)
+    const toEnd = async () => {
+      const heard = await watch(id, after)
+      await eventually(async () => isOver(heard))
+      expect(messages(heard)).toEqual([])
+    }
+    costs.push(await tripsOf(toEnd))
+  }
+  expect([costs, toTemporal.connections]).toEqual([[1, 1], 0])
+  // The wire would have seen it.
+  const path = `${room.flows}/definitions/${flow}/executions`
+  expect((await call('POST', path, { as: room.operator, at, body: { input: { n: 1 } } })).status).toBe(201)
+  expect(toTemporal.connections).toBeGreaterThan(0)
+})
+
+test('the newest events are kept', async () => {
+  const [kept] = await asSuperuser<{ n: number }>(
+    'select count(*)::int as n from tenon.execution_events where execution_id = $1',
+    [long],
+  )
+  expect(kept?.n).toBe(LIMITS.executionEventsMax)
+  const heard = await watch(long, 0)
+  await eventually(async () => isOver(heard))
+  expect(heard[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
+  expect(messages(heard).at(-1)?.data.data.status).toBe('completed')
+})

@@ -1,0 +1,197 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** What the compiler knows, through the API: facts of a valid flow, faults with their pages, who a call is from. */
+
+import { createServer, type Server } from 'node:http'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { Connection, Client as TemporalClient } from '@temporalio/client'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let echo: Server
+let base: string
+const asked: (string | undefined)[] = []
+
+beforeAll(async () => {
+  room = await aRoom()
+  const port = inject('tenon').echoPorts[1] ?? 0
+  base = `http://127.0.0.1:${port}`
+  echo = createServer((request, response) => {
+    asked.push(request.url)
+    response.writeHead(200, { 'content-type': 'application/json' })
+    if (request.url === '/deep') return response.end(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
+    return response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
+  })
+  await new Promise<void>((done) => echo.listen(port, '127.0.0.1', done))
+})
+afterAll(() => new Promise((done) => echo.close(done)))
+
+const flow = (name: string, ...lines: readonly string[]) =>
+  [`document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`, ...lines].join('\n')
+
+const post = (path: string, body: unknown, headers = {}) =>
+  call('POST', `${room.flows}/${path}`, { as: room.operator, body, headers })
+
+async function ran(source: string, input: unknown = {}) {
+  const { body } = await post('definitions', { source })
+  const { status } = await post(`definitions/${body.id}/versions`, {})
+  expect(status).toBe(201)
+  return (await post(`definitions/${body.id}/executions`, { input }, { prefer: 'wait=20' })).body
+}
+
+test('a valid flow comes with its facts', async () => {
+  const source = flow(
+    'known',
+    'use: { secrets: [key], functions: { ask: { call: http, with: { method: get, endpoint: "https://x.test" } } } }',
+    'do:',
+    '  - each: { for: { in: .items }, do: [{ a: { call: ask } }] }',
+    '  - both: { fork: { branches: [{ b: { wait: PT1S } }, { c: { set: { k: "${ $secrets.key }" } } }] } }',
+  )
+  const { body } = await post('validate', { source })
+  expect(body).toEqual({
+    valid: true,
+    faults: [],
+    warnings: [],
+    facts: {
+      functions: ['http'],
+      secrets: ['key'],
+      kinds: ['call', 'do', 'for', 'fork', 'set', 'wait'],
+      events: { fixed: 10, per_item: 1 },
+      fan_out: 2,
+    },
+  })
+})
+
+test('the estimate of events is near to what runs leave in the history', async () => {
+  const lines = [
+    'use: { functions: { keep: { call: collection.create, with: { name: kept, document: { a: 1 } } } } }',
+    'do:',
+    '  - a: { call: keep }',
+    '  - b: { set: { c: 1 } }',
+    '  - d: { wait: { milliseconds: 20 } }',
+    '  - e: { for: { in: [{}, {}, {}] }, do: [{ f: { call: keep } }] }',
+  ]
+  const source = flow('estimated', ...lines)
+  const { facts } = (await post('validate', { source })).body
+  const run = await ran(source)
+  expect(run.status).toBe('completed')
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    const handle = new TemporalClient({ connection }).workflow.getHandle(run.workflow_id)
+    const { historyLength } = await handle.describe()
+    expect(facts.events.per_item).toBe(0)
+    expect(historyLength / facts.events.fixed).toBeGreaterThan(0.7)
+    expect(historyLength / facts.events.fixed).toBeLessThan(1.4)
+  } finally {
+    await connection.close()
+  }
+})
+
+test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
+  const source = flow('faulty', 'do: [{ a: { call: colection.get } }]')
+  const { body } = await post('validate', { source })
+  expect(body).toMatchObject({ valid: false, faults: [{ code: 'unknown_function', line: 2, column: 19 }] })
+  expect(body.facts).toBeUndefined()
+  const kept = await post('definitions', { name: 'faulty', source })
+  expect(kept.body.faults).toEqual(body.faults)
+  const refused = await post(`definitions/${kept.body.id}/versions`, {})
+  expect(refused.status).toBe(422)
+  expect(refused.body.faults).toEqual(body.faults)
+  const page = await call('GET', body.faults[0].docs)
+  expect(page.status).toBe(200)
+  expect(String(page.body)).toContain(DIAGNOSTICS.unknown_function.explanation)
+  expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
+})
+
+test('a warning comes of validating, of keeping and of publishing, and stops none of them', async () => {
+  const source = flow('warned', 'do: [{ a: { wait: PT1S, then: end } }, { b: { wait: PT1S } }]')
+  const { body } = await post('validate', { source })
+  expect(body).toMatchObject({
+    valid: true,
+    faults: [],
+    warnings: [{ code: 'task_unreachable', line: 2, column: 42, pointer: '/do/1/b' }],
+    facts: {},
+  })
+  const kept = await post('definitions', { source })
+  expect([kept.status, kept.body]).toMatchObject([201, { valid: true, faults: [], warnings: body.warnings }])
+  const published = await post(`definitions/${kept.body.id}/versions`, {})
+  expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
+  const path = `${room.flows}/definitions/${kept.body.id}`
+  const replaced = await call('PUT', path, { as: room.operator, body: { source } })
+  expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
+  const page = await call('GET', body.warnings[0].docs)
+  expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
+})
+
+test('the tool of the official MCP server tells the same', async () => {
+  const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
+  const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
+  const client = new Client({ name: 'test', version: '1' })
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: room.operator } })
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  const { body } = await post('validate', { source })
+  expect(body.faults).toHaveLength(2)
+  try {
+    const args = { ws: room.workspaceId, source }
+    const told = await client.callTool({ name: 'flow_validate', arguments: args })
+    expect(told.structuredContent).toEqual(body)
+  } finally {
+    await client.close()
+  }
+})
+
+test.each([
+  ['basic', '{ basic: { username: ada, password: "${ .word }" } }', `Basic ${btoa('ada:w:1')}`],
+  ['bearer', '{ use: known }', 'Bearer w:1'],
+])('a call is authenticated by %s', async (name, authentication, header) => {
+  const source = flow(
+    `by-${name}`,
+    'use: { authentications: { known: { bearer: { token: "${ .word }" } } } }',
+    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/', authentication: ${authentication} } } } }]`,
+  )
+  expect(await ran(source, { word: 'w:1' })).toMatchObject({ status: 'completed', output: { from: header } })
+})
+
+test('a call that cannot be authenticated is not made', async () => {
+  const authentication = '{ bearer: { token: "${ .nothing }" } }'
+  const source = flow(
+    'not-authenticated',
+    `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/nothing', authentication: ${authentication} } } } }]`,
+  )
+  const { status, error } = await ran(source)
+  expect([status, error.instance]).toEqual(['faulted', '/do/0/a'])
+  expect(asked).not.toContain('/nothing')
+})
+
+test('a flow with secrets is valid and simulated, and not published before they are there', async () => {
+  const source = flow(
+    'secretive',
+    'use: { secrets: [token] }',
+    'do: [{ a: { set: { with: \'${ "Bearer " + $secrets.token }\' } } }]',
+  )
+  expect((await post('validate', { source })).body).toMatchObject({
+    valid: true,
+    facts: { secrets: ['token'] },
+  })
+  expect((await post('simulate', { source })).body).toMatchObject({
+    output: { with: 'Bearer secret token' },
+  })
+  await post('definitions', { source })
+  expect(await post('definitions/secretive/versions', {})).toMatchObject({
+    status: 422,
+    body: {
+      code: 'flow_invalid',
+      faults: [{ code: 'unknown_reference', line: 2, pointer: '/use/secrets/0' }],
+    },
+  })
+})
+
+test('an answer that is nested too deeply is an error of the call, and the run ends', async () => {
+  const source = flow('deep', `do: [{ a: { call: http, with: { method: get, endpoint: '${base}/deep' } } }]`)
+  expect(await ran(source)).toMatchObject({
+    status: 'faulted',
+    error: { detail: expect.stringContaining('nested deeper'), instance: '/do/0/a' },
+  })
+})

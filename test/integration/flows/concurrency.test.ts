@@ -1,0 +1,323 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** How many executions of a flow run at once: places, queues, and what becomes of them when somebody goes. */
+
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
+import { resumeWorkspace, runOf, shown, suspendWorkspace } from '../../support/fixtures/suspension.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  eventually,
+  type Reply,
+  type Room,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+
+const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
+
+let room: Room
+let temporal: Client
+beforeAll(async () => {
+  room = await aRoom()
+  const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
+  temporal = new Client({ connection })
+})
+afterAll(() => temporal.connection.close())
+
+/** A flow that waits for somebody to say go. @returns its name */
+async function published(concurrency: string, tasks = LISTEN, of = room): Promise<string> {
+  const name = unique('f')
+  const bound = concurrency === '' ? '' : `concurrency: ${concurrency}\n`
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${bound}do:\n${tasks}`
+  const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body: { name, source } })
+  expect(made.body.faults).toEqual([])
+  await call('POST', `${of.flows}/definitions/${name}/versions`, { as: of.operator, body: {} })
+  return name
+}
+
+const start = (flow: string, input: object = {}, headers: Record<string, string> = {}, of = room) =>
+  call('POST', `${of.flows}/definitions/${flow}/executions`, { as: of.operator, body: { input }, headers })
+const send = (id: string, command: string, body: object = {}) =>
+  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+const go = (id: string) => send(id, 'signal', { event: { type: 'go' } })
+const idOf = ({ status, body }: Reply): string => {
+  expect([status, body.detail]).toEqual([201, undefined])
+  return body.id
+}
+
+/** Starts them one after the other, so that their order is known. */
+async function started(flow: string, count: number, input: object = {}): Promise<string[]> {
+  const ids: string[] = []
+  for (let n = 0; n < count; n++) ids.push(idOf(await start(flow, input)))
+  return ids
+}
+
+const tally = (statuses: readonly number[]) =>
+  Object.fromEntries([...new Set(statuses)].map((each) => [each, statuses.filter((s) => s === each).length]))
+
+describe('a limit', () => {
+  test('holds; who waits is told where, and begins in his turn', async () => {
+    const flow = await published('{ limit: 2 }')
+    const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
+    await shown(room, a, 'waiting')
+    await shown(room, b, 'waiting')
+    const waits = await runOf(room, d)
+    expect(waits).toMatchObject({ status: 'pending', ended_at: null, steps: [] })
+    expect(waits.queue).toEqual({ position: 2, key: '', limit: 2, running: 2 })
+    expect((await runOf(room, c)).queue.position).toBe(1)
+    expect(await runOf(room, a)).not.toHaveProperty('queue')
+    const listed = await call('GET', `${room.flows}/executions?status=pending&flow=${flow}`, {
+      as: room.operator,
+    })
+    expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual([d, c])
+    await go(b)
+    await shown(room, c, 'waiting')
+    expect((await runOf(room, d)).queue).toMatchObject({ position: 1, running: 2 })
+    for (const id of [a, c]) await go(id)
+    await shown(room, d, 'waiting')
+    await go(d)
+    expect(await shown(room, d, 'completed')).toMatchObject({ output: expect.anything() })
+    expect(
+      await asSuperuser('select from tenon.admissions where execution_id = any($1)', [[a, b, c, d]]),
+    ).toEqual([])
+  })
+
+  test('is of each key, of the input alone, and of each workspace', async () => {
+    const bound = "{ limit: 1, key: '${ .customer }' }"
+    const flow = await published(bound)
+    const [first = '', second = ''] = await started(flow, 2, { customer: 'c1' })
+    const [other = ''] = await started(flow, 1, { customer: 'c2' })
+    await shown(room, first, 'waiting')
+    await shown(room, other, 'waiting')
+    expect((await runOf(room, second)).queue).toMatchObject({ key: 'c1', position: 1 })
+    const sibling = await aWorkspace(room)
+    const theirs = await published(bound, LISTEN, sibling)
+    const id = idOf(await start(theirs, { customer: 'c1' }, {}, sibling))
+    await shown(sibling, id, 'waiting')
+    const refused = await start(flow, {})
+    expect([refused.status, refused.body.code]).toEqual([400, 'validation_failed'])
+    expect(refused.body.detail).toContain('concurrency')
+  })
+
+  test('200 started at once never run more than five together, and all of them run', async () => {
+    const flow = await published('{ limit: 5 }', '  - rest: { wait: { milliseconds: 20 } }')
+    const replies = await Promise.all(Array.from({ length: 200 }, () => start(flow)))
+    const ids = replies.map(idOf)
+    let most = 0
+    await eventually(async () => {
+      const [row] = await asSuperuser<{ open: number; admitted: number }>(
+        `select (select count(*)::int from tenon.executions where id = any($1) and ended_at is null) as open,
+          (select count(*)::int from tenon.admissions where execution_id = any($1) and state = 'admitted') as admitted`,
+        [ids],
+      )
+      most = Math.max(most, row?.admitted ?? 0)
+      return row?.open === 0 ? true : undefined
+    }, 90_000)
+    expect(most).toBeLessThanOrEqual(5)
+    const [row] = await asSuperuser<{ most: number; completed: number }>(
+      `with runs as (
+        select e.id, e.status, s.started_at as begun, e.ended_at from tenon.executions e
+          join tenon.execution_steps s on s.execution_id = e.id and s.seq = 0 where e.id = any($1))
+      select max((select count(*)::int from runs b where b.begun <= a.begun and b.ended_at > a.begun)) as most,
+        count(*) filter (where status = 'completed')::int as completed from runs a`,
+      [ids],
+    )
+    expect(row?.completed).toBe(200)
+    expect(row?.most).toBeLessThanOrEqual(5)
+    expect(row?.most).toBeGreaterThan(1)
+  }, 120_000)
+
+  test('is waited for by who waits for the end', async () => {
+    const flow = await published('{ limit: 1 }', '  - rest: { wait: PT1S }')
+    const waits = { prefer: 'wait=20' }
+    const replies = await Promise.all([start(flow, {}, waits), start(flow, {}, waits)])
+    expect(replies.map(({ body }) => body.status)).toEqual(['completed', 'completed'])
+  })
+
+  test('refuses one more where the flow says so, and leaves no trace of it', async () => {
+    const flow = await published('{ limit: 1, onLimit: refuse }')
+    const [first = ''] = await started(flow, 1)
+    const refused = await start(flow)
+    expect([refused.status, refused.body]).toMatchObject([
+      429,
+      { code: 'concurrency_limited', limit: 1, running: 1, key: '' },
+    ])
+    const listed = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+    expect(listed.body.data).toHaveLength(1)
+    await go(first)
+    await shown(room, first, 'completed')
+    expect((await start(flow)).status).toBe(201)
+  })
+
+  test('has the oldest cancelled where the flow says so', async () => {
+    const flow = await published('{ limit: 1, onLimit: cancel_running }')
+    const [first = '', second = ''] = await started(flow, 2)
+    expect(await shown(room, first, 'cancelled')).toMatchObject({ ended_at: expect.any(String) })
+    await shown(room, second, 'waiting')
+    const [third = '', last = ''] = await started(flow, 2)
+    await shown(room, second, 'cancelled')
+    await shown(room, third, 'cancelled')
+    await go(idOf({ status: 201, headers: new Headers(), body: await shown(room, last, 'waiting') }))
+    await shown(room, last, 'completed')
+  })
+
+  test('counts flows that flows run, and lets none of them wait', async () => {
+    const child = await published('{ limit: 1 }')
+    const [own = ''] = await started(child, 1)
+    await shown(room, own, 'waiting')
+    const parent = await published('', `  - a: { run: { workflow: { namespace: n, name: ${child} } } }`)
+    const [run = ''] = await started(parent, 1)
+    const children = () =>
+      call('GET', `${room.flows}/executions?flow=${child}&trigger=flow&trigger_id=${run}`, {
+        as: room.operator,
+      })
+    const [inner] = await eventually(async () => {
+      const { body } = await children()
+      return body.data[0]?.status === 'waiting' ? body.data : undefined
+    })
+    const [queued = ''] = await started(child, 1)
+    expect((await runOf(room, queued)).queue).toMatchObject({ limit: 1, running: 2 })
+    await go(inner.id)
+    await shown(room, run, 'completed')
+    expect((await runOf(room, queued)).queue).toMatchObject({ running: 1 })
+    await go(own)
+    await shown(room, queued, 'waiting')
+  })
+})
+
+describe('who waits', () => {
+  test('is cancelled without Temporal, and the others move up', async () => {
+    const flow = await published('{ limit: 1 }')
+    const [a = '', b = '', c = ''] = await started(flow, 3)
+    const cancelled = await send(b, 'cancel')
+    expect([cancelled.status, cancelled.body.status]).toEqual([202, 'cancelled'])
+    expect(cancelled.body).not.toHaveProperty('queue')
+    expect((await send(b, 'cancel')).status).toBe(409)
+    expect((await runOf(room, c)).queue.position).toBe(1)
+    const { workflow_id } = await runOf(room, b)
+    await expect(temporal.workflow.getHandle(workflow_id).describe()).rejects.toThrow()
+    await shown(room, a, 'waiting')
+    await send(a, 'cancel')
+    await shown(room, c, 'waiting')
+  })
+
+  test('waits on while the workspace is suspended, and begins when it is resumed', async () => {
+    const own = await aWorkspace(room)
+    const flow = await published('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
+    const [a, b] = [idOf(await start(flow, {}, {}, own)), idOf(await start(flow, {}, {}, own))]
+    await shown(own, a, 'waiting')
+    await suspendWorkspace(own, own.operator)
+    // The timer ends while the run is held; it is ended from outside, so that its place is free.
+    const { workflow_id } = await runOf(own, a)
+    await temporal.workflow.getHandle(workflow_id).terminate()
+    await shown(own, a, 'cancelled', 30_000)
+    const [row] = await asSuperuser('select state from tenon.admissions where execution_id = $1', [b])
+    expect(row).toEqual({ state: 'queued' })
+    await resumeWorkspace(own, own.operator)
+    await shown(own, b, 'completed', 30_000)
+  }, 90_000)
+})
+
+describe('what a crash leaves', () => {
+  test('a run that was ended from outside gives its place back, and is shown as ended', async () => {
+    const flow = await published('{ limit: 1 }')
+    const [a = '', b = ''] = await started(flow, 2)
+    const { workflow_id } = await shown(room, a, 'waiting')
+    await temporal.workflow.getHandle(workflow_id).terminate()
+    await shown(room, b, 'waiting', 30_000)
+    const ended = await runOf(room, a)
+    expect(ended).toMatchObject({
+      status: 'cancelled',
+      error: { detail: expect.stringContaining('outside') },
+    })
+    expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
+  }, 60_000)
+
+  test('between giving a place back and handing it on, and between that and the start: both go on', async () => {
+    const flow = await published('{ limit: 2 }')
+    const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
+    for (const id of [a, b]) await shown(room, id, 'waiting')
+    // As if whoever recorded the end of `a` had died before its place was handed on, …
+    await asSuperuser('delete from tenon.admissions where execution_id = $1', [a])
+    await shown(room, c, 'waiting', 30_000)
+    // … and whoever recorded that of `b` before the next was started.
+    await asSuperuser('delete from tenon.admissions where execution_id = $1', [b])
+    await asSuperuser(
+      "update tenon.admissions set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
+      [d],
+    )
+    await shown(room, d, 'waiting', 30_000)
+  }, 90_000)
+
+  /** The row of an execution like another one, which was written and never started. */
+  async function neverStarted(
+    like: string,
+    more: { kind?: string; by?: string | undefined } = {},
+  ): Promise<string> {
+    const uuid = randomIds.uuid()
+    const id = typeId('run', uuid)
+    await asSuperuser(
+      `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
+        started_by, trigger_kind, trigger_id, due_at)
+      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5, now()
+      from tenon.executions where workflow_id like $1 || '%' limit 1`,
+      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null],
+    )
+    return id
+  }
+
+  test('an execution that has a row and no workflow is started; one of another run ends with that', async () => {
+    const flow = await published('', "  - a: { set: { n: '${ .n }' } }")
+    const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
+    const id = await neverStarted(done.workflow_id)
+    expect(await shown(room, id, 'completed', 30_000)).toMatchObject({ output: { n: 7 } })
+    const waiting = (await start(await published(''))).body
+    const held = await neverStarted(done.workflow_id, { kind: 'flow', by: waiting.id })
+    const orphan = await neverStarted(done.workflow_id, { kind: 'flow', by: done.id })
+    expect((await shown(room, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
+    expect((await runOf(room, held)).status).toBe('pending')
+  }, 90_000)
+
+  test('what runs as it should is left alone', async () => {
+    const [id = ''] = await started(await published(''), 1)
+    await shown(room, id, 'waiting')
+    await asSuperuser("update tenon.executions set due_at = now() - interval '1 day' where id = $1", [id])
+    await eventually(async () => {
+      const [row] = await asSuperuser('select from tenon.executions where id = $1 and due_at > now()', [id])
+      return row
+    })
+    await go(id)
+    await shown(room, id, 'completed')
+  })
+})
+
+describe('once', () => {
+  test('100 starts at once under one key are one run; another body under it is refused', async () => {
+    const flow = await published('{ limit: 1 }')
+    const headers = { 'idempotency-key': unique('k') }
+    const replies = await Promise.all(Array.from({ length: 100 }, () => start(flow, { n: 1 }, headers)))
+    const made = replies.filter(({ status }) => status === 201)
+    // Those that came while the first was under way are told so, and may ask again.
+    expect(replies.filter(({ status }) => status !== 201 && status !== 409)).toEqual([])
+    expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
+    const listed = await call('GET', `${room.flows}/executions?flow=${flow}`, { as: room.operator })
+    expect(listed.body.data).toHaveLength(1)
+    const other = await start(flow, { n: 2 }, headers)
+    expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+
+  // T28: where running ones were counted by what visibility said, its lag let many through.
+  test('the quota of executions is never overshot by starts at once', async () => {
+    const own = await aWorkspace(room)
+    const flow = await published('', LISTEN, own)
+    const body = { workspace_id: own.workspaceId, limits: { concurrent_executions: 7 } }
+    await call('PUT', '/v1/quotas', { as: own.operator, body })
+    const replies = await Promise.all(Array.from({ length: 100 }, () => start(flow, {}, {}, own)))
+    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 7, 429: 93 })
+    const refused = replies.find(({ status }) => status === 429)
+    expect(refused?.body).toMatchObject({ code: 'quota_exceeded', quota: 'concurrent_executions', limit: 7 })
+  })
+})

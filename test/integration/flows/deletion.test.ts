@@ -1,0 +1,99 @@
+/** What the runs of a flow have recorded goes with it, whatever is written meanwhile, and nothing of another goes along. */
+
+import { Client } from 'pg'
+import { expect, inject, test } from 'vitest'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+
+const TASKS = '  - a: { set: { n: 1 } }\n  - b: { set: { n: 2 } }\n'
+
+/** How many steps and events an execution has. */
+async function recorded(id: string): Promise<object | undefined> {
+  const counts = ['steps', 'events'].map(
+    (what) => `(select count(*)::integer from tenon.execution_${what} where execution_id = $1) as ${what}`,
+  )
+  return (await asSuperuser(`select ${counts.join(', ')}`, [id]))[0]
+}
+
+const remove = ({ flows, operator: as }: Room, name: string) =>
+  call('DELETE', `${flows}/definitions/${name}`, { as })
+
+async function ranOnce(room: Room) {
+  const runs = new Runs(room)
+  const name = await runs.publish(TASKS)
+  const { id } = await runs.ended(await runs.start(name))
+  return { name, id: id as string }
+}
+
+test('steps and events go with the flow; those of another flow, and of another workspace, stay', async () => {
+  const [room, other] = [await aRoom(), await aRoom()]
+  const [doomed, kept, elsewhere] = [await ranOnce(room), await ranOnce(room), await ranOnce(other)]
+  expect(await recorded(doomed.id)).toEqual({ steps: 2, events: 6 })
+  expect((await remove(room, doomed.name)).status).toBe(200)
+  expect(await recorded(doomed.id)).toEqual({ steps: 0, events: 0 })
+  for (const { id } of [kept, elsewhere]) expect(await recorded(id)).toEqual({ steps: 2, events: 6 })
+})
+
+test('what is being written of a run while its flow is deleted leaves nothing behind', async () => {
+  const room = await aRoom()
+  const { name, id } = await ranOnce(room)
+  const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
+  await recorder.connect()
+  // As the recorder does it: the execution first, then what is recorded of it.
+  await recorder.query('begin')
+  await recorder.query('update tenon.executions set events = events where id = $1', [id])
+  await recorder.query(
+    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, place,
+      summary, status, attempt, started_at)
+    select tenant_id, workspace_id, id, 99, 'late', 'set', '/do/9/late', 0, '/do/late', 'late', 'running', 1, now()
+    from tenon.executions where id = $1`,
+    [id],
+  )
+  const removed = remove(room, name)
+  const waiting = "wait_event_type = 'Lock' and query like 'delete from executions%'"
+  await eventually(async () => {
+    const found = await asSuperuser(`select from pg_stat_activity where ${waiting}`)
+    return found.length === 1 ? true : undefined
+  })
+  await recorder.query('commit')
+  await recorder.end()
+  expect((await removed).status).toBe(200)
+  expect(await recorded(id)).toEqual({ steps: 0, events: 0 })
+})
+
+test('two deletions of a flow that is being started: they wait for each other, neither fails', async () => {
+  const room = await aRoom()
+  const runs = new Runs(room)
+  const name = await runs.publish(TASKS)
+  const [{ id: flowId = '' } = {}] = await asSuperuser<{ id: string }>(
+    'select id from tenon.flows where workspace_id = $1',
+    [room.workspaceId],
+  )
+  const start = (id: string, endedAt: string) =>
+    `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by, ended_at)
+      values ('${room.tenantId}', '${room.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
+  const starter = new Client({ connectionString: inject('tenon').databaseUrl })
+  await starter.connect()
+  // It holds on to the version until it ends.
+  await starter.query('begin')
+  await starter.query(start('run_open', 'null'))
+  const [{ pid }] = (await starter.query('select pg_backend_pid() as pid')).rows
+  const waiting = (count: number) =>
+    eventually(async () => {
+      const found = await asSuperuser(
+        `select from pg_stat_activity a where $1 = any(pg_blocking_pids(a.pid)) or exists (
+          select from unnest(pg_blocking_pids(a.pid)) b where $1 = any(pg_blocking_pids(b)))`,
+        [pid],
+      )
+      return found.length >= count ? true : undefined
+    })
+  const first = remove(room, name)
+  await waiting(1)
+  // The second deletion finds an execution to delete, the first one a reference to the version that it has deleted.
+  await asSuperuser(start('run_ended', 'now()'))
+  const second = remove(room, name)
+  await waiting(2)
+  await starter.query('rollback')
+  await starter.end()
+  expect([(await first).status, (await second).status].toSorted()).toEqual([200, 409])
+})

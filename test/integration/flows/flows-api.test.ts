@@ -1,0 +1,383 @@
+/** Flows through the API: draft, faults, versions, runs on the real Temporal. */
+
+import { readFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let echo: Server
+let base: string
+const requests: { method: string | undefined; path: string | undefined; body: string }[] = []
+
+beforeAll(async () => {
+  room = await aRoom()
+  const [port = 0] = inject('tenon').echoPorts
+  base = `http://127.0.0.1:${port}`
+  echo = createServer((request, response) => void answer(request, response))
+  await new Promise<void>((done) => echo.listen(port, '127.0.0.1', done))
+})
+afterAll(() => new Promise((done) => echo.close(done)))
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  let body = ''
+  for await (const chunk of request) body += chunk
+  requests.push({ method: request.method, path: request.url, body })
+  const status = request.url === '/teapot' ? 418 : request.url === '/moved' ? 302 : 200
+  response.writeHead(status, { 'content-type': 'application/json', location: 'http://169.254.169.254/' })
+  response.end(JSON.stringify({ path: request.url, got: body === '' ? null : JSON.parse(body) }))
+}
+
+const flow = (name: string, tasks: string) =>
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n${tasks.replaceAll(/^/gm, '  ')}\n`
+
+const yaml = { 'content-type': 'application/yaml' }
+const operator = () => room.operator
+
+async function published(source: string): Promise<string> {
+  const made = await call('POST', `${room.flows}/definitions`, {
+    as: operator(),
+    body: source,
+    headers: yaml,
+  })
+  expect(made.status, JSON.stringify(made.body)).toBe(201)
+  const version = await call('POST', `${room.flows}/definitions/${made.body.id}/versions`, {
+    as: operator(),
+    body: {},
+  })
+  expect(version.status, JSON.stringify(version.body)).toBe(201)
+  return made.body.id
+}
+
+async function ran(id: string, input: unknown = {}): Promise<Reply> {
+  const headers = { prefer: 'wait=20' }
+  return call('POST', `${room.flows}/definitions/${id}/executions`, {
+    as: operator(),
+    body: { input },
+    headers,
+  })
+}
+
+describe('the first flow', () => {
+  test('hello.yaml: validate, create, publish, run, read', async () => {
+    const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
+    const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
+    expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
+    const id = await published(source)
+    const { body } = await ran('hello', { name: 'Ada' })
+    expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })
+    expect(body.output.message).toBe('Hello, Ada!')
+    const { tenantId, workspaceId } = room
+    expect(body.workflow_id).toMatch(new RegExp(`^${tenantId}:${workspaceId}:${id}:[0-9a-f-]{36}$`))
+    expect(body.temporal_url).toContain(encodeURIComponent(body.workflow_id))
+    expect(
+      body.steps.every(({ status }: { status: string }) => status === 'completed' || status === 'skipped'),
+    ).toBe(true)
+    const read = await call('GET', `${room.flows}/executions/${body.id}`, { as: operator() })
+    expect(read.body).toEqual(body)
+    const stored = await call('GET', '/v1/collections/greetings/documents', { as: room.anon })
+    expect(stored.body.data).toHaveLength(1)
+    expect(stored.body.data[0].message).toBe('Hello, Ada!')
+  })
+
+  test('an execution starts at once where nobody waits', async () => {
+    const id = await published(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
+    const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
+      as: operator(),
+      body: {},
+    })
+    expect(started.status).toBe(201)
+    expect(['pending', 'running', 'waiting']).toContain(started.body.status)
+  })
+})
+
+describe('definitions', () => {
+  test('a draft may be faulty; publishing it may not', async () => {
+    const source = flow(
+      'faulty',
+      '- one:\n    call: collection.creat\n    with: { name: a }\n- two:\n    sett: {}',
+    )
+    const made = await call('POST', `${room.flows}/definitions`, {
+      as: operator(),
+      body: { name: 'faulty', source },
+    })
+    expect(made.body).toMatchObject({ state: 'draft', valid: false })
+    expect(made.body.faults.length).toBeGreaterThanOrEqual(2)
+    const reply = await call('POST', `${room.flows}/definitions/faulty/versions`, {
+      as: operator(),
+      body: {},
+    })
+    expect([reply.status, reply.body.code]).toEqual([422, 'flow_invalid'])
+    expect(reply.body.faults).toEqual(made.body.faults)
+    expect(reply.body.faults[0]).toMatchObject({
+      line: 8,
+      hint: expect.stringContaining('collection.create'),
+    })
+  })
+
+  test('versions are immutable, numbered, and run side by side', async () => {
+    const id = await published(flow('versions', '- a:\n    set: { v: 1 }'))
+    const path = `${room.flows}/definitions/${id}`
+    await call('PUT', path, {
+      as: operator(),
+      body: flow('versions', '- a:\n    set: { v: 2 }'),
+      headers: yaml,
+    })
+    const second = await call('POST', `${path}/versions`, { as: operator(), body: {} })
+    expect(second.body.version).toBe(2)
+    const first = await call('GET', `${path}/versions/1`, { as: operator() })
+    expect(first.body.source).toContain('v: 1')
+    expect(first.body.sha256).not.toBe(second.body.sha256)
+    const list = await call('GET', `${path}/versions?page[size]=1`, { as: operator() })
+    expect(list.body.data.map(({ version }: { version: number }) => version)).toEqual([1])
+    const rest = await call('GET', `${path}/versions?page[after]=${list.body.page.next}`, { as: operator() })
+    expect(rest.body.data.map(({ version }: { version: number }) => version)).toEqual([2])
+    expect((await ran(id)).body.output).toEqual({ v: 2 })
+    const old = await call('POST', `${path}/executions`, {
+      as: operator(),
+      body: { version: 1 },
+      headers: { prefer: 'wait=20' },
+    })
+    expect(old.body.output).toEqual({ v: 1 })
+    const missing = await call('POST', `${path}/executions`, { as: operator(), body: { version: 9 } })
+    expect(missing.status).toBe(404)
+  })
+
+  test('of five publishers at once each gets a version of its own or a conflict', async () => {
+    const id = await published(flow('publishers', '- a:\n    set: { v: 1 }'))
+    const path = `${room.flows}/definitions/${id}/versions`
+    const replies = await Promise.all(
+      Array.from({ length: 5 }, () => call('POST', path, { as: operator(), body: {} })),
+    )
+    const made = replies.filter(({ status }) => status === 201).map(({ body }) => body.version)
+    expect(replies.every(({ status }) => status === 201 || status === 409)).toBe(true)
+    expect(new Set(made).size).toBe(made.length)
+  })
+
+  test('delete takes a flow with its ended runs, and not while one is open', async () => {
+    const id = await published(flow('doomed', '- a:\n    wait: PT1S'))
+    const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
+      as: operator(),
+      body: {},
+    })
+    expect((await call('DELETE', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(409)
+    await expect
+      .poll(
+        async () =>
+          (await call('GET', `${room.flows}/executions/${started.body.id}`, { as: operator() })).body.status,
+        { timeout: 10_000 },
+      )
+      .toBe('completed')
+    expect((await call('DELETE', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(200)
+    expect((await call('GET', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(404)
+    expect(
+      (await call('GET', `${room.flows}/executions/${started.body.id}`, { as: operator() })).status,
+    ).toBe(404)
+  })
+
+  test('unpublished cannot run; a name is taken once', async () => {
+    const source = flow('twice', '- a:\n    set: {}')
+    const made = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
+    const start = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
+      as: operator(),
+      body: {},
+    })
+    expect([start.status, start.body.code]).toEqual([409, 'state_conflict'])
+    const again = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
+    expect([again.status, again.body.code]).toEqual([409, 'conflict'])
+  })
+})
+
+describe('YAML that is none', () => {
+  const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghij'
+    .split('')
+    .map((c, n) => `${c}: &${c} [${Array(9).fill(`*${'abcdefghi'[n]}`).join(',')}]`)
+    .join('\n')}\n`
+  test.each([
+    ['not YAML', 'document: [unclosed'],
+    ['a text', 'hello'],
+    ['nothing', ''],
+    ['an alias bomb', bomb],
+    ['duplicate keys', 'document:\n  dsl: 1\ndocument:\n  dsl: 2\n'],
+    ['twenty thousand brackets', '['.repeat(20_000)],
+    ['tabs', 'document:\n\tdsl: 1'],
+    ['two documents', `${flow('a', '- a:\n    set: {}')}---\n${flow('b', '- a:\n    set: {}')}`],
+  ])('%s: faults with a place, at once', async (_name, source) => {
+    const startedMs = performance.now()
+    const { status, body } = await call('POST', `${room.flows}/validate`, {
+      as: operator(),
+      body: { source },
+    })
+    expect([status, body.valid]).toEqual([200, false])
+    expect(body.faults[0]).toMatchObject({ line: expect.any(Number), column: expect.any(Number) })
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
+    const create = await call('POST', `${room.flows}/definitions`, {
+      as: operator(),
+      body: source,
+      headers: yaml,
+    })
+    expect([400, 422]).toContain(create.status)
+  })
+
+  test('one megabyte of it is refused by its size', async () => {
+    const body = `document: {}\n# ${'x'.repeat(1_000_000)}`
+    const reply = await call('POST', `${room.flows}/validate`, { as: operator(), body, headers: yaml })
+    expect([400, 413]).toContain(reply.status)
+    expect(reply.headers.get('content-type')).toContain('problem+json')
+  })
+})
+
+describe('tasks', () => {
+  test('call: http sends, receives, and shows errors of the other side', async () => {
+    const tasks = `- ask:
+    call: http
+    with:
+      method: post
+      endpoint: ${base}/orders
+      query: { page: 2 }
+      body: { name: '\${ .name }' }
+- tea:
+    call: http
+    with: { method: get, endpoint: '${base}/teapot' }`
+    const { body } = await ran(await published(flow('http', tasks)), { name: 'Ada' })
+    expect(requests.find(({ path }) => path === '/orders?page=2')).toMatchObject({
+      method: 'POST',
+      body: '{"name":"Ada"}',
+    })
+    expect(body.status).toBe('faulted')
+    expect(body.error).toMatchObject({
+      status: 418,
+      instance: '/do/1/tea',
+      type: expect.stringContaining('communication'),
+    })
+    expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(1)
+  })
+
+  test.each([
+    'http://169.254.169.254/latest/meta-data',
+    'http://127.0.0.1:1/',
+    'http://[::1]:1/',
+    'http://[::ffff:127.0.0.1]:1/',
+    'http://localhost:1/',
+    'http://2130706433/',
+    'http://0x7f.1/',
+    'http://10.0.0.1/',
+  ])('%s is not reached', async (url) => {
+    const name = `egress-${Buffer.from(url).toString('hex').slice(0, 40)}`
+    const { body } = await ran(
+      await published(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
+    )
+    expect(body.status).toBe('faulted')
+    expect(body.error.detail).toMatch(/egress_refused|validation_failed/)
+  })
+
+  test.each(['file:///etc/passwd', 'gopher://x/', 'not a URL'])(
+    '%s is a fault of the definition',
+    async (url) => {
+      const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
+      const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
+      expect(body).toMatchObject({ valid: false, faults: [{ line: 9 }] })
+      const hidden = flow(
+        `hidden-${Buffer.from(url).toString('hex')}`,
+        "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",
+      )
+      const run = await ran(await published(hidden), { url })
+      expect(run.body).toMatchObject({ status: 'faulted' })
+    },
+  )
+
+  test('redirects are not followed', async () => {
+    const { body } = await ran(
+      await published(
+        flow('redirect', `- a:\n    call: http\n    with: { method: get, endpoint: '${base}/moved' }`),
+      ),
+    )
+    expect(body.error).toMatchObject({ status: 302 })
+  })
+
+  test('switch takes one way; documents are made, once, by the platform itself', async () => {
+    const tasks = `- choose:
+    switch:
+      - big: { when: '.n > 10', then: big }
+      - small: { then: small }
+- big:
+    call: collection.create
+    with: { name: sizes, document: { size: big } }
+    then: end
+- small:
+    call: collection.create
+    with: { name: sizes, document: { size: small } }`
+    const id = await published(flow('sizes', tasks))
+    await ran(id, { n: 11 })
+    await ran(id, { n: 3 })
+    const { body } = await call('GET', '/v1/collections/sizes/documents', { as: room.service })
+    expect(body.data.map(({ size }: { size: string }) => size)).toEqual(['big', 'small'])
+  })
+
+  test('a fault of a platform call is a fault of the flow, with the place', async () => {
+    const tasks = '- a:\n    call: collection.create\n    with: { name: "not a name", document: {} }'
+    const { body } = await ran(await published(flow('refused', tasks)))
+    expect(body).toMatchObject({ status: 'faulted', output: null })
+    expect(body.error).toMatchObject({
+      instance: '/do/0/a',
+      status: 400,
+      detail: expect.stringContaining('validation_failed'),
+    })
+    expect(body.steps[0]).toMatchObject({ status: 'faulted', name: 'a' })
+  })
+
+  test('for, try, fork and emit on Temporal: retries, a race, an event that is heard', async () => {
+    const tasks = `- each:
+    for: { each: n, in: '\${ .numbers }' }
+    do:
+      - keep: { call: collection.create, with: { name: loops, document: { n: '\${ $n }' } } }
+- attempt:
+    try:
+      - ask: { call: http, with: { method: get, endpoint: '${base}/teapot' } }
+    catch:
+      as: fault
+      retry: { delay: { milliseconds: 50 }, limit: { attempt: { count: 2 } } }
+      do:
+        - note: { set: { status: '\${ $fault.status }' } }
+- race:
+    fork:
+      compete: true
+      branches:
+        - slow: { wait: PT1M }
+        - quick: { set: { won: quick } }
+- tell:
+    emit: { event: { with: { type: flows.done, data: { n: 3 } } } }`
+    const teapots = requests.filter(({ path }) => path === '/teapot').length
+    const { body } = await ran(await published(flow('widened', tasks)), { numbers: [1, 2, 3] })
+    expect(body.error).toBeNull()
+    expect(body).toMatchObject({ status: 'completed', output: { type: 'flows.done', data: { n: 3 } } })
+    expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(teapots + 3)
+    const stored = await call('GET', '/v1/collections/loops/documents', { as: room.service })
+    expect(stored.body.data.map(({ n }: { n: number }) => n)).toEqual([1, 2, 3])
+    const slow = body.steps.find(({ name }: { name: string }) => name === 'slow')
+    expect(slow.status).toBe('cancelled')
+  })
+
+  test('data is never evaluated', async () => {
+    const input = { name: '${ $workflow.id }' }
+    const { body } = await ran(await published(flow('inert', "- a:\n    set: { said: '${ .name }' }")), input)
+    expect(body.output).toEqual({ said: '${ $workflow.id }' })
+  })
+})
+
+test('starting and deleting a flow at the same time: each answers, none with a fault of ours', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  const statuses = new Set<number>()
+  for (let n = 0; n < 8; n++) {
+    const source = `document: { dsl: '1.0.3', namespace: t, name: f${n}, version: '1.0.0' }\ndo:\n  - a: { set: { ok: true } }\n`
+    await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${room.flows}/definitions/f${n}/versions`, { as, body: {} })
+    const start = () =>
+      call('POST', `${room.flows}/definitions/f${n}/executions`, { as, body: { input: {} } })
+    const remove = () => call('DELETE', `${room.flows}/definitions/f${n}`, { as })
+    for (const { status } of await Promise.all([start(), remove(), start(), remove(), start()]))
+      statuses.add(status)
+  }
+  for (const status of statuses) expect([200, 201, 404, 409]).toContain(status)
+})

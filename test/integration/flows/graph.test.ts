@@ -1,0 +1,54 @@
+/** The graph of a flow through the API, by JSON and by YAML. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: picture, version: '1.0.0' }
+do:
+  - size:
+      switch: [{ large: { when: '\${ .total > 9 }', then: review } }, { small: { then: end } }]
+  - review:
+      do: [{ ask: { wait: PT1S } }]
+`
+
+test('a flow is drawn, from either form of its source', async () => {
+  const asked = { as: room.operator }
+  const json = await call('POST', `${room.flows}/graph`, { ...asked, body: { source: SOURCE } })
+  const headers = { 'content-type': 'application/yaml' }
+  const yaml = await call('POST', `${room.flows}/graph`, { ...asked, body: SOURCE, headers })
+  expect([json.status, yaml.body]).toEqual([200, json.body])
+  expect(json.body.nodes).toContainEqual({
+    id: '/do/1/review/do/0/ask',
+    kind: 'wait',
+    name: 'ask',
+    label: 'wait 1 second',
+    pointer: '/do/1/review/do/0/ask',
+    line: 6,
+    column: 14,
+    parent: '/do/1/review',
+    list: 'do',
+  })
+  expect(json.body.edges).toContainEqual({
+    from: '/do/0/size',
+    to: '/do/1/review',
+    kind: 'case',
+    label: '.total > 9',
+  })
+  expect(json.body.mermaid).toMatch(/^flowchart TD\n {2}n0\(\["picture"\]\)\n/)
+})
+
+test('a flow with faults has none, but all of them', async () => {
+  const source = SOURCE.replace('then: review', 'then: revue').replace('PT1S', 'soon')
+  const { status, body } = await call('POST', `${room.flows}/graph`, { as: room.operator, body: { source } })
+  expect([status, body.code]).toEqual([422, 'flow_invalid'])
+  expect(body.faults.map(({ code, line }: { code: string; line: number }) => [code, line])).toEqual([
+    ['unknown_target', 4],
+    ['duration_invalid', 6],
+  ])
+})

@@ -1,0 +1,197 @@
+/** `call: openapi` and authentication through the API, on the real Temporal, against servers on loopback. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+
+let room: Room
+let outside: Outside
+
+beforeAll(async () => {
+  room = await aRoom()
+  const document =
+    (path: string, more: object = {}) =>
+    () => ({
+      json: {
+        openapi: '3.0.3',
+        paths: {
+          [`${path}/look`]: { get: { operationId: 'look' } },
+          [`${path}/change`]: { post: { operationId: 'change' } },
+          [`${path}/op`]: { get: { operationId: 'op' } },
+          ...more,
+        },
+      },
+    })
+  const inside = { servers: [{ url: 'http://169.254.169.254/' }], operationId: 'op' }
+  const bomb = Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}]`)
+  outside = await Outside.open({
+    '/flaky.json': document('/flaky'),
+    '/flaky/': () => ({ gone: true }),
+    '/secured.json': () => ({
+      json: { openapi: '3.1.0', paths: { '/secured': { get: { operationId: 'look' } } } },
+    }),
+    '/inside.json': () => ({ json: { openapi: '3.1.0', paths: { '/x': { get: inside } } } }),
+    '/huge.json': () => ({ text: '{"openapi":"3.1.0"}'.padEnd(52_428_800) }),
+    '/circle.json': () => ({ json: { openapi: '3.1.0', paths: { '/x': { $ref: '#/paths/~1x' } } } }),
+    '/bomb.yaml': () => ({ text: `openapi: 3.0.0\na0: &a0 [x]\n${bomb.join('\n')}` }),
+    '/moved.json': () => ({ status: 302, headers: { location: 'http://169.254.169.254/openapi.json' } }),
+    '/closed/echo.json': ({ headers }) =>
+      headers.authorization === 'Bearer own' ? document('/echo')() : { status: 401 },
+  })
+  const body = { workspace_id: room.workspaceId, egress: { allow: [outside.place] } }
+  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+})
+afterAll(() => outside.close())
+
+/** Publishes the tasks as a flow and runs it once. */
+async function ran(tasks: string, input: unknown = {}, as: Room = room): Promise<Reply> {
+  const name = unique('f')
+  const source = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
+  const headers = { 'content-type': 'application/yaml' }
+  const made = await call('POST', `${as.flows}/definitions`, { as: as.operator, body: source, headers })
+  expect(made.status, JSON.stringify(made.body)).toBe(201)
+  const at = `${as.flows}/definitions/${made.body.id}`
+  const version = await call('POST', `${at}/versions`, { as: as.operator, body: {} })
+  expect(version.status, JSON.stringify(version.body)).toBe(201)
+  return call('POST', `${at}/executions`, {
+    as: as.operator,
+    body: { input },
+    headers: { prefer: 'wait=20' },
+  })
+}
+
+const pets = (rest: string) => `
+  - ask:
+      call: openapi
+      with:
+        document: { endpoint: '${outside.origin}/v2/swagger.json' }
+        ${rest.replaceAll('\n', '\n        ')}`
+
+const described = (path: string, operation: string, more = '') => `
+  - ask:
+      call: openapi
+      with: { document: { endpoint: '${outside.origin}${path}' }, operationId: ${operation}${more} }`
+
+describe('call: openapi', () => {
+  test('an operation is found in its document and called with its parameters', async () => {
+    const { body } = await ran(pets("operationId: getPetById\nparameters: { petId: '${ .id }' }"), { id: 7 })
+    expect(body).toMatchObject({ status: 'completed', output: { id: 7, name: 'Milou' } })
+    expect(outside.askedFor('/v2/pet/7')).toHaveLength(1)
+  })
+
+  test('parameters may come from the data, and forms are sent as forms', async () => {
+    const form = pets("operationId: updatePetWithForm\nparameters: '${ . }'\noutput: response")
+    const { body } = await ran(form, { petId: 7, name: 'Rex & Co' })
+    expect(body.output).toMatchObject({
+      statusCode: 200,
+      request: { method: 'post', uri: `${outside.origin}/v2/pet/7` },
+      content: { body: 'name=Rex%20%26%20Co' },
+    })
+  })
+
+  test.each([
+    ['getPetByID', 'parameters: {}', 'configuration', /Did you mean `getPetById`/],
+    ['getPetById', 'parameters: {}', 'validation', /not given: `petId`/],
+    ['getPetById', 'parameters: { petId: ".." }', 'validation', /must not be/],
+    ['getPetById', 'parameters: { petId: 1, pet: 2 }', 'validation', /no parameter `pet`/],
+    ['getPetById', 'parameters: { petId: 999x }', 'communication', /404/],
+  ])('%s with %s is a fault of the type %s', async (id, rest, type, detail) => {
+    const { body } = await ran(pets(`operationId: ${id}\n${rest}`))
+    expect(body).toMatchObject({ status: 'faulted', error: { instance: '/do/0/ask' } })
+    expect(body.error.type).toContain(type)
+    expect(body.error.detail).toMatch(detail)
+  })
+
+  test('what changes something is sent once, what only reads is tried again', async () => {
+    expect((await ran(described('/flaky.json', 'change'))).body.error.type).toContain('communication')
+    expect(outside.askedFor('/flaky/change')).toHaveLength(1)
+    expect((await ran(described('/flaky.json', 'look'))).body.error.type).toContain('communication')
+    // Three attempts, the first of which found the connection of the document given up.
+    expect(outside.askedFor('/flaky/look')).toHaveLength(4)
+  })
+
+  test.each([
+    ['/inside.json', 'op', /egress_refused/],
+    ['/huge.json', 'op', /more than \d+ bytes/],
+    ['/circle.json', 'op', /leads to no end/],
+    ['/bomb.yaml', 'op', /not valid YAML/],
+    ['/moved.json', 'op', /302/],
+  ])('the document %s is a fault', async (path, id, detail) => {
+    const { body } = await ran(described(path, id))
+    expect(body).toMatchObject({ status: 'faulted', error: { detail: expect.stringMatching(detail) } })
+  })
+
+  test('a document inside is not read, nor by a redirect', async () => {
+    for (const url of ['http://169.254.169.254/openapi.json', 'http://localhost:1/x', 'http://[::1]:1/x']) {
+      const tasks = `  - a: { call: openapi, with: { document: { endpoint: '${url}' }, operationId: op } }`
+      expect((await ran(tasks)).body.error.detail).toMatch(/egress_refused/)
+    }
+  })
+
+  test('what one workspace has read, and may reach, is nothing to another', async () => {
+    const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
+    expect((await ran(tasks)).body.status).toBe('completed')
+    const { body } = await ran(tasks, {}, await aRoom())
+    expect(body.error.detail).toMatch(/egress_refused/)
+  })
+})
+
+describe('authentication', () => {
+  const http = (path: string, authentication: string, more = '') => `
+  - ask:
+      call: http
+      with: { method: get, endpoint: { uri: '${outside.origin}${path}', authentication: ${authentication} }${more} }`
+
+  test('basic and digest, with expressions; the execution shows none of it', async () => {
+    const basic = '{ basic: { username: \'${ .name }\', password: \'${ "hid" + "den" }\' } }'
+    const { body } = await ran(http('/basic-auth/ada/hidden', basic, ', output: response'), { name: 'ada' })
+    expect(body.output).toMatchObject({ statusCode: 200, content: { authenticated: true } })
+    expect(body.output.request.headers).not.toHaveProperty('authorization')
+    const digest = '{ digest: { username: Mufasa, password: Circle of Life } }'
+    const digested = await ran(http('/digest?algorithm=both', digest))
+    expect(digested.body.output).toEqual({ digested: true })
+    const refused = await ran(http('/digest?no', '{ digest: { username: Mufasa, password: hidden } }'))
+    expect(refused.body.error).toMatchObject({ status: 401 })
+    const secret = Buffer.from('ada:hidden').toString('base64')
+    for (const text of [body, refused.body].map((shown) =>
+      JSON.stringify(shown).replaceAll('/basic-auth/ada/hidden', ''),
+    )) {
+      expect(text).not.toMatch(/hidden/)
+      expect(text).not.toContain(secret)
+    }
+  })
+
+  test('a token is fetched once for a run, and used by the operation of a document too', async () => {
+    const oauth2 = `{ oauth2: { authority: '${outside.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
+    const before = outside.askedFor('/oauth2/token').length
+    const tasks =
+      http('/secured', oauth2) +
+      described('/secured.json', 'look', `, authentication: ${oauth2}`).replace('ask:', 'again:')
+    const { body } = await ran(tasks)
+    expect(body).toMatchObject({ status: 'completed', output: { secured: true } })
+    expect(outside.askedFor('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
+    expect(outside.askedFor('/oauth2/token')).toHaveLength(before + 1)
+    const wrong = await ran(http('/secured', oauth2.replace('s3cret', 'hidden')))
+    expect(wrong.body.error).toMatchObject({ type: expect.stringContaining('authentication'), status: 401 })
+    expect(JSON.stringify(wrong.body)).not.toContain('hidden')
+  })
+
+  test('an issuer inside is not asked', async () => {
+    const oidc =
+      '{ oidc: { authority: http://169.254.169.254, grant: client_credentials, client: { id: a, secret: b } } }'
+    expect((await ran(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
+  })
+
+  test('a document may ask for credentials of its own, which its operation is not given', async () => {
+    const tasks = `
+  - ask:
+      call: openapi
+      with:
+        document:
+          endpoint: { uri: '${outside.origin}/closed/{name}', authentication: { bearer: { token: own } } }
+        operationId: look`
+    const { body } = await ran(tasks, { name: 'echo.json' })
+    expect(body.output).toMatchObject({ url: '/echo/look' })
+    expect(body.output.headers).not.toHaveProperty('authorization')
+  })
+})

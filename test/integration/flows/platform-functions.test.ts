@@ -1,0 +1,88 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Each function of the catalogue, called by a flow on a worker; and why an operation on data is none of them. */
+
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { CATALOGUE } from '../../../src/features/data-operations.ts'
+import { OPERATIONS } from '../../../src/features/index.ts'
+import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { aStoringRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let bucket: string
+beforeAll(async () => {
+  room = await aStoringRoom()
+  bucket = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body.bucket
+})
+afterEach(stopHearing)
+
+interface Called {
+  readonly with: object
+  readonly gives: unknown
+}
+
+const made = { name: 'things', id: '${ $context["collection.create"].id }' }
+const things = { data: [{ n: 1, kept: 'yes' }] }
+const object = { bucket: '${ $workflow.input.bucket }', key: 'a/b' }
+
+/** In the order of the calls: what one has made, the next ones find. */
+const CALLS: Readonly<Record<string, Called>> = {
+  'collection.create': {
+    with: { name: 'things', document: { n: 1, kept: 'yes' } },
+    gives: { n: 1, kept: 'yes', _version: 1 },
+  },
+  'collection.get': { with: { ...made, select: 'n' }, gives: { n: 1 } },
+  'collection.list': { with: { name: 'things' }, gives: things },
+  'collection.query': { with: { name: 'things', filter: { n: { gte: 1 } } }, gives: things },
+  'collection.update': {
+    with: { ...made, document: { n: 2 } },
+    gives: { n: 2, kept: 'yes', _version: 2 },
+  },
+  'collection.delete': { with: made, gives: { deleted: true } },
+  'object.put': { with: { ...object, content: { n: 3 } }, gives: { key: 'a/b' } },
+  'object.get': { with: object, gives: { n: 3 } },
+  'object.delete': { with: object, gives: { deleted: true } },
+  'event.publish': { with: { topic: 'told', data: { n: 4 } }, gives: { topic: 'told' } },
+  'function.invoke': { with: { id: 'double', input: { n: 4 } }, gives: 8 },
+}
+
+test('each is called by a flow, and gives it what the API gives', async () => {
+  expect(Object.keys(CALLS).toSorted()).toEqual(Object.keys(CATALOGUE).toSorted())
+  const source = 'export default ({ n }: { n: number }) => 2 * n'
+  const double = { workspace_id: room.workspaceId, name: 'double', source }
+  expect((await call('POST', '/v1/functions', { as: room.operator, body: double })).status).toBe(201)
+  const heard = await hear(room.service, 'topic=told')
+  const tasks = Object.entries(CALLS).map(([name, { with: given }], nth) => {
+    const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
+    return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
+  })
+  const runs = new Runs(room)
+  const flow = await runs.publish([...tasks, "  - all: { set: '${ $context }' }"].join('\n'))
+  const run = await runs.ended(await runs.start(flow, { input: { bucket } }))
+  expect(run.error).toBeNull()
+  for (const [name, { gives }] of Object.entries(CALLS))
+    expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })
+  expect(await heardAtLeast(heard, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
+  const left = await call('GET', '/v1/collections/things/documents', { as: room.service })
+  expect(left.body.data).toEqual([])
+  expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)
+})
+
+/** Operations on data that flows have no function for. One that is added is there, or here. */
+const NOT_CALLABLE: Readonly<Record<string, string>> = {
+  'analytics.query': 'for who watches a workspace; no work depends on it',
+  'collections.list': 'a flow names the collections that it works on',
+  'collection.patch': 'not yet: `collection.update` sets and takes away fields, of the first level',
+  'collection.import': 'lines of any length; a step carries one value',
+  'collection.export': 'lines of any length; a step carries one value',
+  'collection.batch': 'not yet: steps are undone by `compensate`',
+  'batch.run': 'not yet: steps are undone by `compensate`',
+  'object.head': 'not yet: `object.get` faults where there is none',
+  'object.list': 'not yet: a flow knows its keys, or keeps them in a collection',
+  'event.subscribe': 'a stream without an end; a flow has `listen` for it',
+}
+
+test('an operation on data is a function of flows, or there is a reason why not', () => {
+  const data = OPERATIONS.filter(({ domain }) => domain === 'data_access').map(({ name }) => name)
+  expect([...Object.keys(CATALOGUE), ...Object.keys(NOT_CALLABLE)].toSorted()).toEqual(data.toSorted())
+})

@@ -1,0 +1,119 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Simulations over HTTP: nothing is called, what is wrong has its place, and nobody waits for somebody's simulation. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const SOURCE = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - keep: { call: collection.create, with: { name: pets, document: { name: '\${ .name }' } } }
+  - rest: { wait: P30D }
+  - tell: { set: { id: '\${ .id }' } }`
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const simulate = (body: object) => call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+
+test('a month passes at once, and no document is made', async () => {
+  const mocks = { keep: { output: { id: 'd1' } } }
+  const { status, body } = await simulate({ source: SOURCE, input: { name: 'Rex' }, mocks })
+  expect(status).toBe(200)
+  expect(body).toMatchObject({
+    status: 'completed',
+    output: { id: 'd1' },
+    duration_ms: 30 * 86_400_000,
+    coverage: { tasks: { entered: 3, total: 3, missed: [] }, ways: { taken: 0, total: 0, missed: [] } },
+  })
+  expect(body.trace[0]).toMatchObject({
+    pointer: '/do/0/keep',
+    phase: 'started',
+    asks: { function: 'collection.create', arguments: { name: 'pets', document: { name: 'Rex' } } },
+  })
+  const { body: pets } = await call('GET', '/v1/collections/pets/documents', { as: room.service })
+  expect(pets.data).toEqual([])
+})
+
+test('what is not answered is asked for', async () => {
+  const { status, body } = await simulate({ source: SOURCE })
+  expect({ status, state: body.status }).toEqual({ status: 200, state: 'waiting' })
+  expect(body.wanted).toEqual([expect.objectContaining({ step: '/do/0/keep#0' })])
+})
+
+test('the answers of an execution are those of a simulation', async () => {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: recorded, version: '1.0.0' }
+do:
+  - each:
+      for: { in: .names }
+      do: [{ keep: { call: collection.create, with: { name: kept, document: { name: '\${ $item }' } }, output: { as: '\${ { last: .name } }' } } }]
+  - lost:
+      try: [{ find: { call: collection.get, with: { name: kept, id: 0198c0de-0000-7000-8000-000000000000 } } }]
+      catch: { do: [{ note: { set: { status: '\${ $error.status }', last: '\${ .last }' } } }] }`
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+  await call('POST', `${room.flows}/definitions/recorded/versions`, { as: room.operator, body: {} })
+  const { body: run } = await call('POST', `${room.flows}/definitions/recorded/executions`, {
+    as: room.operator,
+    body: { input: { names: ['Ada', 'Bob'] } },
+    headers: { prefer: 'wait=20' },
+  })
+  expect(run).toMatchObject({ status: 'completed', output: { status: 404, last: 'Bob' } })
+  const { body } = await simulate({ source, mocks_from: run.id })
+  expect(body).toMatchObject({ status: 'completed', output: run.output })
+  const changed = { find: { output: { found: true } } }
+  expect((await simulate({ source, mocks_from: run.id, mocks: changed })).body.output).toEqual(run.output)
+  const named = { '/do/1/lost/try/0/find': { output: { found: true } } }
+  expect((await simulate({ source, mocks_from: run.id, mocks: named })).body.output).toEqual({ found: true })
+  const elsewhere = await aRoom()
+  const foreign = await call('POST', `${elsewhere.flows}/simulate`, {
+    as: elsewhere.operator,
+    body: { source, mocks_from: run.id },
+  })
+  expect(foreign).toMatchObject({ status: 404, body: { code: 'not_found' } })
+})
+
+test('a definition with faults and a simulation with faults are told apart', async () => {
+  expect(await simulate({ source: 'do: [' })).toMatchObject({ status: 422, body: { code: 'flow_invalid' } })
+  expect(await simulate({ source: SOURCE, mocks: { keep: { outptu: 1 } } })).toMatchObject({
+    status: 400,
+    body: { code: 'validation_failed', errors: [{ name: 'mocks', pointer: '/mocks/keep' }] },
+  })
+})
+
+test('a costly simulation ends, and others are answered meanwhile', async () => {
+  const costly = `\${ [${Array.from({ length: 600 }, () => '.').join(', ')}] | . == . }`
+  const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - a: { set: { x: '${costly}' } }
+  - b: { wait: PT1S, then: a }`
+  const running = simulate({ source })
+  const waited: number[] = []
+  let isOver = false
+  void running.finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    const before = performance.now()
+    expect((await call('GET', '/healthz')).status).toBe(200)
+    waited.push(performance.now() - before)
+  }
+  expect(await running).toMatchObject({ status: 400, body: { detail: expect.stringMatching(/too long/) } })
+  expect(waited.length).toBeGreaterThan(5)
+})
+
+test('what is nested deeper than a run takes is refused, not walked', async () => {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do: [{ rest: { wait: PT1S } }]`
+  const deep = `${'['.repeat(9_000)}${']'.repeat(9_000)}`
+  const given = {
+    input: deep,
+    mocks: `{"rest": {"output": ${deep}}}`,
+    events: `[{"event": {"data": ${deep}}}]`,
+  }
+  for (const [name, value] of Object.entries(given)) {
+    const body = `{"source": ${JSON.stringify(source)}, "${name}": ${value}}`
+    const answer = await call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+    expect({ name, code: answer.body.code }).toEqual({ name, code: 'validation_failed' })
+  }
+})

@@ -1,0 +1,105 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Made-up flows on Temporal and in the simulator: the same end, by the same steps. And loops that go wide. */
+
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { Place } from '../../conformance/flows/flow-runner.ts'
+import { agrees, madeUpFlows } from '../../conformance/flows/simulator-agreement.ts'
+import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { repeated } from '../../support/stack/soak.ts'
+
+const FLOWS = repeated(12, 40)
+/** A multiple of a hundred, of which one in a hundred fails. */
+const ITEMS = repeated(1_000, 5_000)
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+test('they agree', async () => {
+  const place = new Place(room, inject('tenon'))
+  const ends: string[] = []
+  for (const [n, source] of madeUpFlows(FLOWS).entries()) ends.push(await agrees(place, `made-${n}`, source))
+  // Not all of them alike.
+  expect(new Set(ends).size).toBeGreaterThan(1)
+}, 180_000)
+
+/** Of these items nobody is answered until twenty wait: so many do go at once. */
+const isHeld = (n: number) => n >= 400 && n < 500
+const fails = (n: number) => n % 100 === 99
+
+/** A server that is asked for items by their numbers. @returns where it is, and how many have waited at once at most */
+async function counting() {
+  const waiting = new Map<ServerResponse, number>()
+  const seen = { most: 0 }
+  const answer = (response: ServerResponse, n: number) => {
+    if (waiting.delete(response)) response.writeHead(fails(n) ? 503 : 200).end()
+  }
+  const server = createServer(({ url = '' }, response) => {
+    const n = Number(url.slice(1))
+    waiting.set(response, n)
+    seen.most = Math.max(seen.most, waiting.size)
+    // Whoever is one too many has time to come.
+    const soon = [...waiting].filter(([, each]) => !isHeld(each) || seen.most >= 20)
+    for (const [each, of] of soon) setTimeout(() => answer(each, of), 20)
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return { server, seen, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+test('many items, twenty at a time, one in a hundred failing: in order, and all of them', async () => {
+  const as = room.operator
+  const { server, seen, place } = await counting()
+  const egress = { workspace_id: room.workspaceId, egress: { allow: [place] } }
+  expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
+  const name = await new Runs(room).publish(`  - all:
+      for: { each: n, in: '\${ [range(${ITEMS})] }', concurrency: 20, onError: continue }
+      do:
+        - ask:
+            if: ($n >= 400 and $n < 500) or $n % 100 == 99
+            call: http
+            with: { method: post, endpoint: '\${ "http://${place}/\\($n)" }' }
+        - put:
+            call: collection.create
+            with: { name: wide, document: { n: '\${ $n }' } }
+            output: { as: '\${ .n }' }
+      output: { as: '\${ map(if type == "number" then . else -1 end) }' }`)
+  const id = await new Runs(room).start(name)
+  const run = await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${id}`, { as })
+    return body.ended_at === null ? undefined : body
+  }, 170_000)
+  server.close()
+  expect(run.status, JSON.stringify(run.error)).toBe('completed')
+  expect(run.output).toEqual(Array.from({ length: ITEMS }, (_, n) => (fails(n) ? -1 : n)))
+  expect(seen.most).toBe(20)
+  const { body } = await call('GET', '/v1/collections/wide/documents?page[size]=1&count=exact', {
+    as: room.service,
+  })
+  expect(body.page.total).toBe(ITEMS * 0.99)
+}, 180_000)
+
+test('where one that fails is to fail all: the run ends, others are given up, and none begins any more', async () => {
+  const ledger = unique('c')
+  const runs = new Runs(room)
+  const begun = noting("'${ $n }'", ledger)
+  const name = await runs.publish(`  - all:
+      for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }
+      do:
+        - put: { ${begun} }
+        - fuse: { if: $n == 1, listen: { to: { one: { with: { type: fuse } } } } }
+        - rest: { if: $n != 1, wait: P1D }
+        - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`)
+  const id = await runs.start(name)
+  const statuses = ({ steps }: Shown, of: string) =>
+    steps.flatMap(({ name, status }: Shown) => (name === of ? [status] : [])).toSorted()
+  await runs.until(id, (run) => statuses(run, 'rest').length === 2 && statuses(run, 'fuse').length === 3)
+  await runs.send(id, 'signal', { event: { type: 'fuse' } })
+  const run = await runs.ended(id)
+  expect(run).toMatchObject({ status: 'faulted', error: { status: 409 } })
+  expect((await runs.ledger(ledger)).map(Number).toSorted()).toEqual([0, 1, 2])
+  expect(statuses(run, 'rest')).toEqual(['cancelled', 'cancelled', 'skipped'])
+})

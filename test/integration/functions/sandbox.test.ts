@@ -1,0 +1,309 @@
+/** What the code of a function can do to others: nothing. Each case is code that tries. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+async function run(source: string, options: { config?: object; input?: unknown } = {}): Promise<Reply> {
+  const { config, input = {} } = options
+  const made = await call('POST', '/v1/functions', {
+    as: room.operator,
+    body: { workspace_id: room.workspaceId, name: unique('f'), source, ...(config && { config }) },
+  })
+  expect(made.status, JSON.stringify(made.body)).toBe(201)
+  return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: input })
+}
+
+/** Nothing of the host: no path, no address of a program, no variable of ours. */
+function harmless(reply: Reply): void {
+  expect(JSON.stringify(reply.body)).not.toMatch(
+    /\/var\/|\/tmp\/|\/home\/|node_modules|TENON_|base64,|deno-\d|\b0x[0-9a-f]{6}|allow-/,
+  )
+}
+
+describe('what goes wrong is told in its own words', () => {
+  test('thrown: message, place in the source, log', async () => {
+    const reply = await run(
+      'interface A { x: number }\n\nexport default (a: A) => {\n  console.log("at", { n: 1 })\n  throw new TypeError("boom")\n}',
+    )
+    expect(reply.status).toBe(502)
+    expect(reply.body).toMatchObject({
+      code: 'function_error',
+      detail: 'boom',
+      error: { name: 'TypeError', line: 5, column: 9 },
+      logs: ['at { n: 1 }'],
+    })
+    expect(reply.body.run_id).toBe(reply.headers.get('x-run-id'))
+    harmless(reply)
+  })
+
+  test.each([
+    ['a text', 'export default () => { throw "just text" }', /^just text$/],
+    ['null', 'export default () => { throw null }', /^null$/],
+    [
+      'an unfriendly object',
+      'export default () => { throw { get message() { throw 1 }, toString() { throw 2 } } }',
+      /./,
+    ],
+    [
+      'an error of getters',
+      'export default () => { const e = new Error(); Object.defineProperty(e, "message", { get() { throw e } }); throw e }',
+      /cannot be shown/,
+    ],
+    [
+      'a rejection that nobody awaits',
+      'export default async () => { Promise.reject(new Error("lost")); await new Promise((d) => setTimeout(d, 500)); return 1 }',
+      /^lost$/,
+    ],
+    [
+      'an error in a timer',
+      'export default () => { setTimeout(() => { throw new Error("late") }, 1); return new Promise(() => {}) }',
+      /^late$/,
+    ],
+    ['while loading', 'const a: any = undefined\nexport default a.b', /undefined/],
+    ['no function', 'export default 5', /default export is not a function/],
+    ['a BigInt', 'export default () => 1n', /BigInt/],
+    ['a cycle', 'export default () => { const a: any = {}; a.a = a; return a }', /circular/i],
+    [
+      'too deep',
+      'export default () => { let a: any = 1; for (let i = 0; i < 100; i++) a = [a]; return a }',
+      /nested deeper/,
+    ],
+    [
+      'far too deep',
+      'export default () => { let a: any = 1; for (let i = 0; i < 1e6; i++) a = [a]; return a }',
+      /./,
+    ],
+    ['recursion', 'const f = (): number => f() + 1\nexport default f', /call stack/],
+    ['a message without end', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
+    ['exit', 'export default () => Deno.exit(0)', /ended before it returned/],
+    [
+      'exit of Node',
+      'import process from "node:process"\nexport default () => process.exit(3)',
+      /ended before it returned/,
+    ],
+    [
+      'abort',
+      'import process from "node:process"\nexport default () => process.abort()',
+      /ended before it returned/,
+    ],
+  ])('%s', async (_name, source, detail) => {
+    const reply = await run(source, { config: { timeout: '5s' } })
+    expect(reply.body).toMatchObject({
+      status: 502,
+      code: expect.stringMatching(/^function_(error|output_too_large)$/),
+    })
+    expect(reply.body.detail).toMatch(detail)
+    expect(JSON.stringify(reply.body).length).toBeLessThan(20_000)
+    harmless(reply)
+  })
+
+  test('nothing of the log is lost but what is too much', async () => {
+    const reply = await run(
+      'export default () => { for (let i = 0; i < 1e5; i++) console.error("line", i); throw new Error("end") }',
+    )
+    expect(reply.body.detail).toBe('end')
+    expect(reply.body.logs.at(-1)).toMatch(/^line \d+$|^l/)
+    expect(JSON.stringify(reply.body.logs).length).toBeLessThan(16_384)
+  })
+})
+
+describe('time', () => {
+  test.each([
+    ['a loop', 'export default () => { for (;;) {} }'],
+    ['a loop while loading', 'for (;;) {}\nexport default () => 1'],
+    ['a promise that never settles', 'export default () => new Promise(() => {})'],
+    ['timers for ever', 'export default () => new Promise(() => setInterval(() => {}, 1))'],
+    ['a regular expression', 'export default () => /^(a+)+$/.test("a".repeat(60) + "b")'],
+    [
+      'signals are heard and ignored',
+      'export default () => { for (const s of ["SIGTERM", "SIGINT", "SIGHUP"] as const) Deno.addSignalListener(s, () => {}); return new Promise(() => {}) }',
+    ],
+    [
+      'a thread that loops',
+      'export default () => { new Worker("data:text/javascript,for(;;){}", { type: "module" }); return new Promise(() => {}) }',
+    ],
+    ['stdin is read', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
+  ])('%s', async (_name, source) => {
+    const startedMs = performance.now()
+    const reply = await run(source, { config: { timeout: '1s' } })
+    expect([reply.status, reply.body.code]).toEqual([504, 'function_timeout'])
+    expect(reply.body.detail).toContain('1000 ms')
+    expect(performance.now() - startedMs).toBeLessThan(8_000)
+    harmless(reply)
+  })
+})
+
+describe('memory', () => {
+  test.each([
+    ['objects', 'export default () => { const a: unknown[] = []; for (;;) a.push({ a: a.length }) }'],
+    [
+      'buffers',
+      'export default () => { const a: Uint8Array[] = []; for (let i = 0; i < 64; i++) a.push(new Uint8Array(32 << 20).fill(i)); return a.length }',
+    ],
+    ['one buffer of 2 GB', 'export default () => new Uint8Array(2 ** 31).fill(1).length'],
+    ['a buffer that cannot be', 'export default () => new ArrayBuffer(2 ** 50).byteLength'],
+    [
+      'in a thread',
+      'export default () => { new Worker("data:text/javascript,const a=[];for(;;)a.push(new Uint8Array(1<<22).fill(1))", { type: "module" }); return new Promise(() => {}) }',
+    ],
+    [
+      'WebAssembly',
+      'export default async () => { const m = new WebAssembly.Memory({ initial: 16384 }); const a = new Uint8Array(m.buffer).fill(1); await new Promise((d) => setTimeout(d, 1000)); return a.length }',
+    ],
+  ])(
+    '%s',
+    async (_name, source) => {
+      const reply = await run(source)
+      expect([reply.status, reply.body.code]).toEqual([502, 'function_out_of_memory'])
+      expect(reply.body.detail).toContain('128 MB')
+      harmless(reply)
+    },
+    60_000,
+  )
+
+  test('what is within the limit is not ended', async () => {
+    const reply = await run('export default () => new Uint8Array(100 << 20).fill(1).length')
+    expect(reply.body).toBe(104857600)
+  })
+
+  test('a result that is too large', async () => {
+    const reply = await run('export default () => "x".repeat(2 ** 20)')
+    expect([reply.status, reply.body.code]).toEqual([502, 'function_output_too_large'])
+    const fits = await run('export default () => "x".repeat(2 ** 20 - 2)')
+    expect(fits.body).toHaveLength(2 ** 20 - 2)
+  })
+})
+
+describe('what is printed is not believed', () => {
+  test.each([
+    [
+      'on stdout',
+      'console.table([1]); Deno.stdout.writeSync(new TextEncoder().encode("hello\\nready 2.0.0\\n"))',
+    ],
+    [
+      'a frame with a guessed nonce',
+      `Deno.stdout.writeSync(new TextEncoder().encode("\\n${'0'.repeat(32)} result 4\\nfake"))`,
+    ],
+    ['half a megabyte', 'Deno.stdout.writeSync(new Uint8Array(500_000))'],
+    [
+      'and the writer is gone',
+      'Object.defineProperty(globalThis, "Deno", { value: undefined }); JSON.stringify = () => "fake"',
+    ],
+  ])('%s', async (_name, statement) => {
+    const reply = await run(`export default () => { ${statement}; return { real: true } }`)
+    expect([reply.status, reply.body]).toEqual([200, { real: true }])
+  })
+
+  test('without end', async () => {
+    for (const stream of ['stdout', 'stderr']) {
+      const reply = await run(
+        `const b = new Uint8Array(65_536).fill(65)\nexport default () => { for (;;) Deno.${stream}.writeSync(b) }`,
+      )
+      expect([reply.status, reply.body.code]).toEqual([502, 'function_error'])
+    }
+  })
+})
+
+const TRY = (body: string) =>
+  `export default async (input: any) => { try { ${body} } catch (e) { return 'denied: ' + (e as Error).name } }`
+
+describe('there is nothing outside', () => {
+  test.each([
+    ['a file', 'return Deno.readTextFileSync("/etc/passwd")'],
+    ['a file by Node', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
+    ['a folder', 'return [...Deno.readDirSync("/")].length'],
+    [
+      'a file as a module',
+      'return (await import("file:///etc/passwd", { with: { type: "text" } } as any)).default',
+    ],
+    [
+      'a file as JSON',
+      'return (await import("file:///proc/self/status", { with: { type: "json" } })).default',
+    ],
+    [
+      'a file by require',
+      'return (await import("node:module")).createRequire("file:///x.js")("/etc/hostname")',
+    ],
+    [
+      'a file of a database',
+      'const { DatabaseSync } = await import("node:sqlite"); return new DatabaseSync("/tmp/x.db") && "open"',
+    ],
+    [
+      'a file as a thread',
+      'return await new Promise((d, r) => { const w = new Worker("file:///etc/passwd", { type: "module" }); w.onerror = (e) => { e.preventDefault(); r(new Error("refused")) } })',
+    ],
+    ['writing', 'Deno.writeTextFileSync("/tmp/tenon-written", "x"); return "written"'],
+    [
+      'a folder of WASI',
+      'const { WASI } = await import("node:wasi"); new WASI({ version: "preview1", preopens: { "/": "/tmp" } } as any); return "open"',
+    ],
+    ['the environment', 'return Deno.env.toObject()'],
+    ['the environment by Node', 'return JSON.stringify((await import("node:process")).default.env)'],
+    ['a command', 'return new Deno.Command("/bin/id").outputSync().code'],
+    ['a command by Node', 'return (await import("node:child_process")).execSync("id").toString()'],
+    ['a signal to its parent', 'return Deno.kill(Deno.ppid, "SIGKILL")'],
+    ['a library', 'return Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {})'],
+    ['the API', 'return (await fetch(input.url)).status'],
+    ['a socket', 'await Deno.connect({ hostname: "127.0.0.1", port: input.port }); return "open"'],
+    ['a server', 'Deno.serve({ port: 0 }, () => new Response("x")); return "serving"'],
+    ['a name', 'return await Deno.resolveDns("example.com", "A")'],
+    ['a module of the net', 'return await import("https://example.com/x.js")'],
+    ['a package', 'return await import("npm:chalk")'],
+    [
+      'asking for it',
+      'const { state } = await Deno.permissions.request({ name: "read" }); if (state !== "granted") throw new Error(state)',
+    ],
+    ['keeping something', 'localStorage.setItem("a", "b"); return "kept"'],
+    ['a cache', 'await caches.open("x"); return "open"'],
+    ['the host', 'return (await import("node:os")).hostname()'],
+  ])('%s', async (_name, body) => {
+    const { url } = inject('tenon')
+    const reply = await run(TRY(body), { input: { url, port: Number(new URL(url).port) } })
+    expect(reply.status, JSON.stringify(reply.body)).toBe(200)
+    expect(reply.body).toMatch(/^denied: /)
+  })
+
+  test.each([
+    ['text', 'import x from "file:///etc/passwd" with { type: "text" }\nexport default () => x'],
+    ['json', 'import x from "file:///etc/passwd" with { type: "json" }\nexport default () => x'],
+    ['code', 'export { default } from "file:///etc/passwd"'],
+    ['a path', 'import x from "/etc/passwd" with { type: "text" }\nexport default () => x'],
+    ['the net', 'import x from "https://example.com/x.js"\nexport default () => x'],
+    [
+      'a thread with rights',
+      'export default () => new Promise((d) => { const w = new Worker("data:text/javascript,postMessage(Deno.readTextFileSync(\'/etc/passwd\'))", { type: "module", deno: { permissions: { read: true } } } as any); w.onmessage = (e) => d(e.data) })',
+    ],
+  ])('a static import of %s', async (_name, source) => {
+    const reply = await run(source, { config: { timeout: '3s' } })
+    expect(reply.status).toBe(502)
+    expect(JSON.stringify(reply.body)).not.toContain('root:')
+    harmless(reply)
+  })
+
+  test('the text says that functions have no network', async () => {
+    const reply = await run('export default async () => (await fetch("http://127.0.0.1:8080/")).status')
+    expect(reply.body).toMatchObject({ code: 'function_error', error: { line: 1 } })
+    expect(reply.body.detail).toBe(
+      'Requires net access: functions have no network, files, environment or processes.',
+    )
+  })
+
+  test('nothing of one call is there in the next', async () => {
+    const source = TRY(
+      'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
+    )
+    const made = await call('POST', '/v1/functions', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, name: 'counts', source },
+    })
+    for (let n = 0; n < 3; n++) {
+      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: {} })
+      expect(reply.body).toBe(1)
+    }
+  })
+})

@@ -1,0 +1,264 @@
+/** Bad input at the HTTP door: always a problem document, never a 500, nothing of the inside. */
+
+import { connect } from 'node:net'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const DOCUMENTS = '/v1/collections/todos/documents'
+
+function isProblem({ status, headers, body }: Reply, code: string): void {
+  expect(headers.get('content-type')).toContain('application/problem+json')
+  // Nobody between keeps what one caller was told for another.
+  expect(headers.get('cache-control')).toBe('private, no-store')
+  expect(headers.get('vary')).toBe('Authorization, apikey, Accept')
+  expect(body).toMatchObject({ code, status, request_id: headers.get('x-request-id') })
+  expect(body.type).toBe(`/docs/problems/${code}`)
+  expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)
+}
+
+test('an unknown route is 404, an unknown method of a known one 405 with Allow', async () => {
+  isProblem(await call('GET', '/v1/nothing', { as: room.service }), 'route_not_found')
+  const reply = await call('PATCH', '/v1/tenants', { as: room.operator, body: {} })
+  isProblem(reply, 'method_not_allowed')
+  expect(reply.status).toBe(405)
+  expect(reply.headers.get('allow')).toBe('POST, GET, HEAD')
+})
+
+describe('bodies', () => {
+  const post = (body: string, headers: Record<string, string> = {}) =>
+    call('POST', DOCUMENTS, { as: room.service, body, headers })
+
+  test.each([
+    ['not JSON', '{"a":', 'body_invalid', 400],
+    ['two values', '{} {}', 'body_invalid', 400],
+    ['a prototype', '{"__proto__":{"admin":true}}', 'body_invalid', 400],
+    ['an array', '[1]', 'validation_failed', 400],
+    ['a text', '"x"', 'validation_failed', 400],
+    ['null', 'null', 'validation_failed', 400],
+    ['an id', '{"id":"mine"}', 'validation_failed', 400],
+    ['a reserved name', '{"_version":7}', 'validation_failed', 400],
+    ['NUL in a value', '{"a":"x\\u0000y"}', 'string_nul', 400],
+    ['NUL in a name', '{"a\\u0000":1}', 'string_nul', 400],
+    ['an empty name', '{"a":{"":1}}', 'validation_failed', 400],
+    ['a name of 202 bytes', JSON.stringify({ a: { ['é'.repeat(101)]: 1 } }), 'validation_failed', 400],
+    ['NUL and an unsafe integer', '{"a":["\\u0000",9007199254740993]}', 'validation_failed', 400],
+    ['half a surrogate', '{"a":"\\ud800"}', 'value_invalid', 400],
+    ['an unsafe integer', '{"a":9007199254740993}', 'number_unsafe', 400],
+    ['40 levels', `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`, 'validation_failed', 400],
+    ['100,000 levels', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'validation_failed', 400],
+    [
+      '1,001 keys',
+      JSON.stringify(Object.fromEntries(Array.from({ length: 1_001 }, (_, n) => [`k${n}`, n]))),
+      'validation_failed',
+      400,
+    ],
+    ['300 KiB', JSON.stringify({ a: 'x'.repeat(300_000) }), 'body_too_large', 413],
+    ['2 MiB', JSON.stringify({ a: 'x'.repeat(2_000_000) }), 'body_too_large', 413],
+  ])('%s', async (_name, body, code, status) => {
+    const reply = await post(body)
+    isProblem(reply, code)
+    expect(reply.status).toBe(status)
+  })
+
+  test('another content type is 415', async () => {
+    isProblem(
+      await post('a=1', { 'content-type': 'application/x-www-form-urlencoded' }),
+      'media_type_unsupported',
+    )
+    isProblem(await post('a: 1', { 'content-type': 'application/yaml' }), 'media_type_unsupported')
+  })
+
+  test('DELETE with a JSON type and no body is fine', async () => {
+    const { body } = await post('{}')
+    const headers = { 'content-type': 'application/json' }
+    expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: room.service, headers })).status).toBe(200)
+  })
+
+  test('all faults of an administrative body at once, each with its pointer', async () => {
+    const reply = await call('POST', '/v1/tenants', { as: room.operator, body: { slug: 'UPPER', colour: 1 } })
+    isProblem(reply, 'validation_failed')
+    expect(reply.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort()).toEqual([
+      '/colour',
+      '/name',
+      '/slug',
+    ])
+  })
+
+  test('a field that belongs in the path is not taken from the body', async () => {
+    const body = { ws: room.workspaceId, source: 'x' }
+    isProblem(await call('POST', `${room.flows}/validate`, { as: room.operator, body }), 'validation_failed')
+  })
+})
+
+describe('query', () => {
+  test.each([
+    ['?page[size]=0', 'validation_failed'],
+    ['?page[size]=201', 'validation_failed'],
+    ['?page[size]=ten', 'validation_failed'],
+    ['?page[size]=1&page[size]=2', 'validation_failed'],
+    ['?page[after]=rubbish', 'cursor_invalid'],
+    ['?page[after]=c1_AA', 'cursor_invalid'],
+    ['?status=open', 'filter_operator_missing'],
+    ['?limit=3', 'unknown_parameter'],
+    ['?apikey=svc_service_x', 'service_key_in_query'],
+  ])('%s is %s', async (query, code) => {
+    isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: room.service }), code)
+  })
+})
+
+test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop table documents;--"])(
+  'a collection named %s is refused',
+  async (name) => {
+    const reply = await call('GET', `/v1/collections/${name}/documents`, { as: room.service })
+    expect(reply.status).toBeGreaterThanOrEqual(400)
+    expect(reply.status).toBeLessThan(500)
+  },
+)
+
+test.each(['%00', '1', 'null', `${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`, 'x'.repeat(300)])(
+  'a document id %s is not found or not valid',
+  async (id) => {
+    const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: room.service })
+    expect([400, 404]).toContain(reply.status)
+  },
+)
+
+describe('credentials', () => {
+  const read = (as: Record<string, string>) => call('GET', DOCUMENTS, { as })
+  const key = () => room.service['apikey'] ?? ''
+
+  test('one key, four presentations', async () => {
+    for (const as of [
+      { apikey: key() },
+      { 'x-api-key': key() },
+      { authorization: `ApiKey ${key()}` },
+      { authorization: `Bearer ${key()}` },
+    ]) {
+      expect((await read(as)).status).toBe(200)
+    }
+    expect((await read({ apikey: key(), 'x-api-key': key() })).status).toBe(200)
+  })
+
+  test('two different keys are a contradiction', async () => {
+    isProblem(await read({ apikey: key(), 'x-api-key': room.anon['apikey'] ?? '' }), 'credentials_conflict')
+  })
+
+  test('a key with one letter changed is no key', async () => {
+    const text = key()
+    const changed = `${text.slice(0, 20)}${text[20] === 'A' ? 'B' : 'A'}${text.slice(21)}`
+    isProblem(await read({ apikey: changed }), 'api_key_invalid')
+  })
+
+  test('a revoked key is refused at once, an expired one when its time has come', async () => {
+    const { operator: as, workspaceId: workspace_id } = room
+    const made = await call('POST', '/v1/api-keys', {
+      as,
+      body: { workspace_id, kind: 'service', name: 'x' },
+    })
+    expect((await read({ apikey: made.body.key })).status).toBe(200)
+    expect((await call('DELETE', `/v1/api-keys/${made.body.id}`, { as })).body.status).toBe('revoked')
+    isProblem(await read({ apikey: made.body.key }), 'api_key_revoked')
+    const soon = new Date(Date.now() + 700).toISOString()
+    const body = { workspace_id, kind: 'service', name: 'x', expires_at: soon }
+    const short = await call('POST', '/v1/api-keys', { as, body })
+    expect((await read({ apikey: short.body.key })).status).toBe(200)
+    await new Promise((done) => setTimeout(done, 800))
+    isProblem(await read({ apikey: short.body.key }), 'api_key_expired')
+  })
+
+  test('a key is shown once, and its text is nowhere afterwards', async () => {
+    const { operator: as, workspaceId: workspace_id } = room
+    const made = await call('POST', '/v1/api-keys', { as, body: { workspace_id, kind: 'anon', name: 'x' } })
+    const list = await call('GET', `/v1/api-keys?workspace_id=${workspace_id}`, { as })
+    expect(list.body.data.map(({ id }: { id: string }) => id)).toContain(made.body.id)
+    expect(JSON.stringify(list.body)).not.toContain(made.body.key)
+  })
+})
+
+test('the issuer offers tokens and its keys, and nothing else', async () => {
+  // One, or more where keys are rotated meanwhile; of none the private part.
+  const { keys } = (await call('GET', '/auth/jwks')).body
+  expect(keys.length).toBeGreaterThan(0)
+  for (const key of keys)
+    expect(Object.keys(key).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y'])
+  for (const path of [
+    '/auth/auth',
+    '/auth/me',
+    '/auth/session/end',
+    '/auth/request',
+    '/auth/../v1/tenants',
+  ]) {
+    expect((await call('GET', path)).headers.get('content-type')).toContain('problem+json')
+  }
+})
+
+test('a method that nobody knows is no fault of ours', async () => {
+  for (const method of ['QUERY', 'PROPFIND', 'TRACE']) {
+    const { hostname, port } = new URL(inject('tenon').url)
+    const status = await new Promise((resolve) => {
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(`${method} ${DOCUMENTS} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`),
+      )
+      socket.once('data', (chunk) => resolve(Number(String(chunk).split(' ')[1])))
+    })
+    expect(status, method).toBeGreaterThanOrEqual(400)
+    expect(status, method).toBeLessThan(500)
+  }
+})
+
+test('who is refused and sends on without end has its answer, and is cut off', async () => {
+  const { hostname, port } = new URL(inject('tenon').url)
+  const socket = connect({ host: hostname, port: Number(port) })
+  // What it sends after it was cut off is no failure of the test.
+  const ended = new Promise((done) => socket.once('close', done).on('error', done))
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += String(chunk)
+  })
+  socket.write(
+    'POST /v1/collections/notes/documents HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n',
+  )
+  const drip = setInterval(() => socket.write(' '), 50)
+  const begunMs = performance.now()
+  try {
+    await ended
+  } finally {
+    clearInterval(drip)
+    socket.destroy()
+  }
+  expect(answer).toMatch(/^HTTP\/1.1 401 /)
+  expect(performance.now() - begunMs).toBeLessThan(6 * LIMITS.drainMs)
+})
+
+test('a request id of the caller is kept where it is harmless, else replaced', async () => {
+  const send = async (id: string) =>
+    (await call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
+  expect(await send('abc-123')).toBe('abc-123')
+  expect(await send('a b')).toMatch(/^req_/)
+  expect(await send('x'.repeat(200))).toMatch(/^req_/)
+})
+
+test.each([
+  ['GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n', 400],
+  [`GET /healthz HTTP/1.1\r\nhost: x\r\nx-big: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
+  ['\u0016\u0003\u0001', 400],
+])('what is no HTTP gets a problem too (%#)', async (text, status) => {
+  const { port } = new URL(inject('tenon').url)
+  const answer = await new Promise<string>((resolve, reject) => {
+    const socket = connect(Number(port), '127.0.0.1', () => socket.write(text))
+    let seen = ''
+    socket.on('data', (chunk) => {
+      seen += chunk
+    })
+    socket.on('close', () => resolve(seen))
+    socket.on('error', reject)
+  })
+  expect(answer).toContain(`HTTP/1.1 ${status}`)
+  expect(answer).toContain('"request_id":"req_')
+})

@@ -1,0 +1,73 @@
+/** Requests under a key whose connection to the database is lost just after it has done what it was asked. */
+
+import { createHash, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Claim, Idempotency } from '../../../src/access/idempotency.ts'
+import type { WorkspaceScope } from '../../../src/access/scope.ts'
+import type { Platform } from '../../../src/app/platform.ts'
+import { Problem } from '../../../src/core/problem.ts'
+import { Secrets } from '../../../src/infra/crypto/secrets.ts'
+import { aRoom } from '../../support/fixtures/tenants.ts'
+import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+
+let platform: Platform
+let scope: WorkspaceScope
+let idempotency: Idempotency
+beforeAll(async () => {
+  platform = openInside()
+  scope = scopeOf(platform, await aRoom())
+  idempotency = new Idempotency(new Secrets(inject('tenon').masterKey))
+})
+afterAll(() => platform.close())
+
+/** The same scope, whose first so many answers do not come, whether or not what was asked was done. */
+function losing(times: number, isDone: boolean): WorkspaceScope {
+  let left = times
+  const batch: WorkspaceScope['batch'] = async (...statements) => {
+    if (left <= 0) return scope.batch(...statements)
+    left -= 1
+    if (isDone) await scope.batch(...statements)
+    throw new Problem('dependency_unavailable')
+  }
+  return Object.assign(Object.create(scope) as WorkspaceScope, { batch })
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest()
+const anAsked = () => ({ id: sha256(randomUUID()), request: sha256('the same') })
+
+test.each([true, false])('a claim whose answer is lost (made: %s) is taken back', async (isDone) => {
+  const asked = anAsked()
+  await expect(idempotency.claim(losing(1, isDone), asked)).rejects.toMatchObject({
+    code: 'dependency_unavailable',
+  })
+  expect(await idempotency.claim(scope, asked)).toMatchObject({ attempt: 1 })
+})
+
+test('one that somebody else has held before is not taken from him', async () => {
+  const asked = anAsked()
+  const held = (await idempotency.claim(scope, asked)) as Claim
+  await expect(idempotency.claim(losing(1, true), asked)).rejects.toMatchObject({
+    code: 'dependency_unavailable',
+  })
+  await expect(idempotency.claim(scope, asked)).rejects.toMatchObject({ code: 'idempotency_in_flight' })
+  await held.release()
+  expect(await idempotency.claim(scope, asked)).toMatchObject({ attempt: 2 })
+})
+
+test.each(['release', 'forget', 'keep'] as const)(
+  '%s: once more where the connection is lost',
+  async (fate) => {
+    const asked = anAsked()
+    // The claim itself comes through, and two answers after it do not.
+    let isClaimed = false
+    const lost = losing(2, false)
+    const batch: WorkspaceScope['batch'] = (...statements) => (isClaimed ? lost : scope).batch(...statements)
+    const way = Object.assign(Object.create(scope) as WorkspaceScope, { batch })
+    const claim = (await idempotency.claim(way, asked)) as Claim
+    isClaimed = true
+    const reply = { status: 201, headers: {}, body: 'made' }
+    await (fate === 'keep' ? claim.keep(reply) : claim[fate]())
+    const after = await idempotency.claim(scope, asked)
+    expect(after).toMatchObject(fate === 'keep' ? reply : { attempt: fate === 'release' ? 2 : 1 })
+  },
+)

@@ -1,0 +1,77 @@
+/** What a credential or a tenant leaves behind when it ends: streams that are open. */
+
+import { afterEach, describe, expect, inject, test } from 'vitest'
+import {
+  aRoom,
+  asSuperuser,
+  type Caller,
+  call,
+  eventually,
+  type Room,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
+
+const open: AbortController[] = []
+afterEach(() => {
+  for (const controller of open.splice(0)) controller.abort()
+})
+
+/** An open stream: what it has said so far, and whether the server ended it. */
+interface Stream {
+  text: string
+  ended: boolean
+}
+
+async function subscribe(as: Caller, topic: string): Promise<Stream> {
+  const controller = new AbortController()
+  open.push(controller)
+  const url = `${inject('tenon').url}/v1/events/subscribe?topic=${topic}`
+  const response = await fetch(url, { headers: { ...as }, signal: controller.signal })
+  const stream: Stream = { text: '', ended: false }
+  void (async () => {
+    for await (const chunk of response.body ?? []) stream.text += new TextDecoder().decode(chunk)
+    stream.ended = true
+  })().catch(() => {})
+  await eventually(async () => (/event: ready/.test(stream.text) ? true : undefined))
+  return stream
+}
+
+const ended = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
+
+const suspend = ({ tenantId }: Room) =>
+  asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
+
+describe('an open stream ends', () => {
+  test('when its key is revoked, and no other stream with it', async () => {
+    const room = await aRoom()
+    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: room.operator, body })).body
+    const [stream, other] = await Promise.all([
+      subscribe({ apikey: leaked.key }, 'secrets'),
+      subscribe(room.anon, 'secrets'),
+    ])
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: room.operator })
+    expect(await ended(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
+    await call('POST', '/v1/events/publish', {
+      as: room.service,
+      body: { topic: 'secrets', data: 'for those who may' },
+    })
+    await eventually(async () => (/for those who may/.test(other.text) ? true : undefined))
+    expect(other.ended).toBe(false)
+    expect(stream.text).not.toContain('for those who may')
+  })
+
+  test('when its tenant is suspended, when its token has run out', async () => {
+    const room = await aRoom()
+    const claims = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+    // Thirty seconds are forgiven.
+    const exp = Math.floor(Date.now() / 1_000) - 27
+    const [byKey, byToken] = await Promise.all([
+      subscribe(room.service, 'a'),
+      subscribe(await tokenOf({ ...claims, exp }), 'a'),
+    ])
+    expect(await ended(byToken)).toContain('"code":"token_expired"')
+    await suspend(room)
+    expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
+  })
+})

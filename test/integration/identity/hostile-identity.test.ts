@@ -1,0 +1,211 @@
+/** Attacks on who somebody is, by those who hold a good credential or none: each of these once went through. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
+import { makeKey } from '../../../src/access/authentication/credentials.ts'
+import { buildApp } from '../../../src/api/app.ts'
+import { openPlatform } from '../../../src/app/platform.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import {
+  aClient,
+  aPerson,
+  authorization,
+  Browser,
+  bearer,
+  claimsOf,
+  exchange,
+  inRoom,
+  REDIRECT,
+  refresh,
+  type Seen,
+  signIn,
+  tokensOf,
+} from '../../support/clients/browser.ts'
+import { aServer, ok, RPC } from '../../support/clients/mcp.ts'
+import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+
+let node: ApiProcess
+let room: Room
+let clientId: string
+beforeAll(async () => {
+  ;[room, node] = await Promise.all([
+    aRoom(),
+    startApi({
+      REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
+      TENON_RATE_REFUSED: '6/min burst 5',
+      TENON_TRUSTED_PROXIES: 'loopback',
+    }),
+  ])
+  clientId = await aClient(room.operator)
+}, 90_000)
+afterEach(stopHearing)
+afterAll(() => node?.stop())
+
+const from = (address: string) => ({ 'x-forwarded-for': address })
+/** The same page, asked of the node with limits. */
+const there = (page: Seen): Seen => ({ ...page, url: page.url.replace(inject('tenon').url, node.at.url) })
+
+describe('who may go on', () => {
+  test('a person’s token ends with the client that it was given to', async () => {
+    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const own = await aClient(room.operator)
+    const { body } = await tokensOf(own, person)
+    const as = bearer(body['access_token'])
+    expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await eventually(async () => {
+      const { status } = await call('GET', '/v1/workspaces', { as })
+      return status === 401 ? true : undefined
+    }, 7_000)
+  }, 20_000)
+
+  test('a stream goes on while somebody behind the same address guesses keys', async () => {
+    const headers = from('203.0.113.20')
+    const heard = await hear(room.service, 'topic=guessed', headers, node.at)
+    // Its own key has to be looked up again meanwhile. Events come for longer than that.
+    const untilMs = performance.now() + LIMITS.keyCacheMs + 2_500
+    for (let n = 1; performance.now() < untilMs; n++) {
+      await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
+      const body = { topic: 'guessed', data: n }
+      await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
+      await heardAtLeast(heard, n)
+    }
+    expect(heard.filter(({ event }) => event === 'end')).toEqual([])
+  }, 20_000)
+})
+
+describe('one client has a whole /64', () => {
+  const address = (n: number) => from(`2001:db8:1:2::${n.toString(16)}`)
+  test('and registers no more clients than one address may', async () => {
+    const body = { redirect_uris: [REDIRECT] }
+    const statuses = []
+    for (let n = 1; n <= LIMITS.registrationsPerAddressMax + 1; n++)
+      statuses.push((await call('POST', '/auth/register', { body, headers: address(n), at: node.at })).status)
+    expect(statuses.at(-1)).toBe(429)
+  })
+
+  test('and guesses no more passwords', async () => {
+    const browser = new Browser(REDIRECT)
+    const page = there(await browser.open(authorization(clientId).url))
+    let last = 0
+    for (let n = 1; n <= LIMITS.attemptsMax.address + 1; n++) {
+      const fields = { action: 'login', tenant: 'none', email: `${n}@x.test`, password: 'short' }
+      last = (await browser.submit(page, fields, address(n + 1_000))).status
+    }
+    expect(last).toBe(429)
+  }, 30_000)
+})
+
+describe('nobody is locked out', () => {
+  test('of her account by guesses from elsewhere', async () => {
+    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const { tenant, email, password } = person
+    const browser = new Browser(REDIRECT)
+    const page = there(await browser.open(authorization(clientId).url))
+    const login = (text: string, address: string) =>
+      browser.submit(page, { action: 'login', tenant, email, password: text }, from(address))
+    const statuses = []
+    for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress + 1; n++)
+      statuses.push((await login('short', '203.0.113.30')).status)
+    expect(statuses.at(-1)).toBe(429)
+    expect((await login(password, '203.0.113.31')).status).not.toBe(429)
+  }, 30_000)
+
+  test('of registration by clients that nobody ever used', async () => {
+    await asSuperuser(
+      `insert into tenon.oauth_clients (id, kind, name, redirect_uris, registered, created_by, created_at)
+       select 'client_x' || n, 'public', 'flood', '[]', true, 'registration', now() - interval '20 hours'
+       from generate_series(1, $1) n on conflict do nothing`,
+      [LIMITS.registrationsMax],
+    )
+    try {
+      const body = { redirect_uris: [REDIRECT] }
+      const reply = await call('POST', '/auth/register', { body, headers: from('203.0.113.40'), at: node.at })
+      expect([reply.status, reply.body]).toEqual([201, expect.anything()])
+    } finally {
+      await asSuperuser(`delete from tenon.oauth_clients where name = 'flood'`)
+    }
+  })
+})
+
+test('strangers at a hosted MCP server are counted before the database is asked', async () => {
+  const hosted = await aServer(room, 'strangers')
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+  const statuses = []
+  for (let n = 0; n < 8; n++) {
+    const headers = { ...RPC, ...from('203.0.113.50') }
+    statuses.push((await call('POST', hosted.path, { body, headers, at: node.at })).status)
+  }
+  expect(statuses).toEqual([401, 401, 401, 401, 401, 429, 429, 429])
+})
+
+test('two people in one browser: what the first has allowed is nothing of the second', async () => {
+  const admin = () => aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  const [first, second] = await Promise.all([admin(), admin()])
+  const browser = new Browser(REDIRECT)
+  await signIn(browser, authorization(clientId), first)
+  const flow = authorization(clientId, { prompt: 'login' })
+  const { tenant, email, password } = second
+  const login = await browser.open(flow.url)
+  const change = await browser.submit(login, { action: 'login', tenant, email, password })
+  // A form of the provider's own, which sends itself.
+  const [, xsrf = ''] = /name="xsrf" value="([^"]+)"/.exec(change.html) ?? []
+  const url = `${inject('tenon').url}/auth/session/end/confirm`
+  const consent = await browser.submit({ ...change, url }, { xsrf, logout: 'yes' })
+  expect(consent.html).toContain(second.email)
+  const end = new URL((await browser.submit(consent, { action: 'allow' })).url)
+  const { body } = await exchange(clientId, flow, end)
+  expect(claimsOf(body['access_token']).sub).toBe(second.id)
+})
+
+test('what a client says in the query comes back as it was', async () => {
+  const state = 'x/.well-known/oauth-authorization-server'
+  const end = await new Browser(REDIRECT).open(authorization(clientId, { state, prompt: 'none' }).url)
+  expect(new URL(end.url).searchParams.get('state')).toBe(state)
+})
+
+test.each(['https://a;sandbox/', 'https://a,b.test/', "https://a'b.test/", 'https://a&b.test/'])(
+  'a host that means something in a header is no host: %s',
+  async (uri) => {
+    const body = { redirect_uris: [uri] }
+    const reply = await call('POST', '/auth/register', { body, headers: from('203.0.113.60'), at: node.at })
+    expect([reply.status, reply.body.error]).toEqual([400, 'invalid_redirect_uri'])
+  },
+)
+
+test('what fails behind the issuer is in the log, under the id of its request and without its token', async () => {
+  const lines: string[] = []
+  const config = parseConfig(inject('tenon').env)
+  const log = openLog('error', 'test', { write: (line) => void lines.push(line) })
+  const { platform, parts } = openPlatform(config, log)
+  const app = await buildApp(platform, openAuthServices(config, parts))
+  try {
+    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const { body: tokens } = await tokensOf(clientId, person)
+    const spoil = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
+    await asSuperuser(spoil, [person.id])
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const { status, body } = await refresh(clientId, tokens['refresh_token'], { ...inject('tenon'), url })
+    expect([status, body['error']]).toEqual([500, 'server_error'])
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { msg: 'issuer', reqId: expect.stringMatching(/^req_/) },
+    ])
+    expect(lines.join()).not.toContain(tokens['refresh_token'])
+  } finally {
+    await app.close()
+    await platform.close()
+  }
+}, 20_000)
+
+test('a refresh token is taken back by nobody but its client', async () => {
+  const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  const { body: tokens } = await tokensOf(clientId, person)
+  const other = await aClient(room.operator)
+  const body = new URLSearchParams({ client_id: other, token: tokens['refresh_token'] ?? '' })
+  await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body })
+  expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(200)
+})

@@ -1,0 +1,177 @@
+/** Agents that nobody has told anything: they find the issuer, register, send their person there, and go on by themselves. */
+
+import {
+  Client as ModernClient,
+  StreamableHTTPClientTransport as ModernTransport,
+} from '@modelcontextprotocol/client'
+import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-clients-store.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Database } from '../../../src/infra/postgres/database.ts'
+import {
+  aPerson,
+  authorization,
+  Browser,
+  claimsOf,
+  inRoom,
+  type Person,
+  REDIRECT,
+  tokensOf,
+} from '../../support/clients/browser.ts'
+import { aServer, type Hosted, scopesOf } from '../../support/clients/mcp.ts'
+import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
+import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let hosted: Hosted
+let person: Person
+beforeAll(async () => {
+  room = await aRoom()
+  hosted = await aServer(room, 'agents')
+  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+})
+
+const register = (body: unknown) => call('POST', '/auth/register', { body })
+const aRegistered = async () =>
+  (await register({ redirect_uris: [REDIRECT], client_name: 'Agent' })).body.client_id
+
+test('a client of 2025 registers, has its person sign in, and calls', async () => {
+  const authProvider = new Agent(person)
+  const connect = async () => {
+    const client = new LegacyClient({ name: 'test', version: '1' })
+    const transport = new LegacyTransport(new URL(hosted.url), { authProvider: authProvider as never })
+    return { client, transport, done: client.connect(transport as Parameters<typeof client.connect>[0]) }
+  }
+  const first = await connect()
+  await expect(first.done).rejects.toThrow(/unauthorized/i)
+  await first.transport.finishAuth(authProvider.code ?? '')
+  const second = await connect()
+  await second.done
+  const { tools } = await second.client.listTools()
+  expect(tools.map(({ name }) => name)).toContain('notes_get')
+  await second.client.close()
+})
+
+test('one of 2026 does as well', async () => {
+  const authProvider = new Agent(person)
+  const connect = () => {
+    const client = new ModernClient(
+      { name: 'test', version: '1' },
+      { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+    )
+    const transport = new ModernTransport(new URL(hosted.url), { authProvider: authProvider as never })
+    return { client, transport, done: client.connect(transport) }
+  }
+  const first = connect()
+  await expect(first.done).rejects.toThrow(/unauthorized/i)
+  await first.transport.finishAuth(
+    new URLSearchParams({ code: authProvider.code ?? '', iss: authProvider.iss ?? '' }),
+  )
+  const second = connect()
+  await second.done
+  expect((await second.client.listTools()).tools.map(({ name }) => name)).toContain('notes_get')
+  await second.client.close()
+})
+
+describe('a registered client', () => {
+  test('gets tokens for hosted servers, and none for the REST API', async () => {
+    const clientId = await aRegistered()
+    const scope = scopesOf(hosted, 'notes_list')
+    const { body } = await tokensOf(clientId, person, { resource: hosted.url, scope })
+    expect(claimsOf(body['access_token'])).toMatchObject({ aud: hosted.url, scope, client_id: clientId })
+    for (const resource of [{}, { resource: `${inject('tenon').url}/v1` }]) {
+      const end = await new Browser(REDIRECT).open(authorization(clientId, resource).url)
+      expect(new URL(end.url).searchParams.get('error')).toBe('invalid_target')
+    }
+    const [row] = await asSuperuser(
+      'select used_at is not null as used from tenon.oauth_clients where id = $1',
+      [clientId],
+    )
+    expect(row).toEqual({ used: true })
+  })
+
+  test('is shown as what it is where the person is asked', async () => {
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(await aRegistered(), { resource: hosted.url }).url)
+    // The server says which tenant.
+    expect(login.html).not.toContain('name="tenant"')
+    const { email, password } = person
+    const consent = await browser.submit(login, { action: 'login', email, password })
+    expect(consent.html).toContain('registered itself')
+    expect(consent.html).toContain('mcp:agents:notes_get')
+  })
+
+  test('is public whatever it asks to be; unknown members and scopes are passed over', async () => {
+    const reply = await register({
+      redirect_uris: ['http://localhost:8090/callback', 'https://agent.test/callback'],
+      token_endpoint_auth_method: 'client_secret_basic',
+      scope: 'mcp:x:y offline_access',
+      logo_uri: 'https://agent.test/logo.png',
+      jwks_uri: 'http://169.254.169.254/',
+    })
+    expect([reply.status, reply.body]).toEqual([
+      201,
+      {
+        client_id: expect.stringMatching(/^client_/),
+        client_id_issued_at: expect.any(Number),
+        client_name: 'A client without a name',
+        redirect_uris: ['http://localhost:8090/callback', 'https://agent.test/callback'],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: 'none',
+      },
+    ])
+  })
+
+  test.each([
+    ['no address', {}, 'invalid_client_metadata'],
+    ['an open address', { redirect_uris: ['http://agent.test/'] }, 'invalid_redirect_uri'],
+    ['a script', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
+    ['client credentials', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
+    ['tokens in addresses', { response_types: ['token'] }, 'invalid_client_metadata'],
+    ['a name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
+  ])('with %s is none', async (_what, body, error) => {
+    const given =
+      'redirect_uris' in body || Object.keys(body).length === 0 ? {} : { redirect_uris: [REDIRECT] }
+    const reply = await register({ ...given, ...body })
+    expect([reply.status, reply.body.error]).toEqual([400, error])
+  })
+
+  test('is seen by operators alone', async () => {
+    const clientId = await aRegistered()
+    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: room.operator })).body
+    expect(data.find((row: { client_id: string }) => row.client_id === clientId)).toMatchObject({
+      registered: true,
+      tenant_id: null,
+    })
+  })
+})
+
+test('of one address there are so many, and those that nobody uses go', async () => {
+  const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 2)
+  try {
+    const registration = new Registration(new OAuthClients(database))
+    const take = () => registration.take({ redirect_uris: [REDIRECT] }, '192.0.2.1')
+    const made: unknown[] = []
+    for (let n = 0; n < LIMITS.registrationsPerAddressMax; n++) made.push((await take()).body['client_id'])
+    expect((await take()).status).toBe(429)
+    const [unused, idle, used] = made
+    const age = (id: unknown, created: string, usedAt: string | null) =>
+      asSuperuser(
+        'update tenon.oauth_clients set created_at = now() - $2::interval, used_at = now() - $3::interval where id = $1',
+        [id, created, usedAt],
+      )
+    await age(unused, '25 hours', null)
+    await age(idle, '1 year', '91 days')
+    await age(used, '1 year', '89 days')
+    expect((await registration.take({ redirect_uris: [REDIRECT] }, '192.0.2.2')).status).toBe(201)
+    const left = await asSuperuser<{ id: string }>('select id from tenon.oauth_clients where id = any($1)', [
+      [unused, idle, used],
+    ])
+    expect(left).toEqual([{ id: used }])
+  } finally {
+    await database.close()
+  }
+})

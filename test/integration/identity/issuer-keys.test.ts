@@ -1,0 +1,206 @@
+/** Several API processes are one issuer: sessions outlive a process, and new keys are everybody's within seconds. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import {
+  aClient,
+  aPerson,
+  askTokens,
+  authorization,
+  Browser,
+  bearer,
+  type Person,
+  REDIRECT,
+  refresh,
+  signIn,
+  tokensOf,
+} from '../../support/clients/browser.ts'
+import { ok } from '../../support/clients/mcp.ts'
+import { aRoom, asSuperuser, call, eventually, operator, type Room } from '../../support/fixtures/tenants.ts'
+import { type Joined, joinPlatform } from '../../support/stack/second-api-node.ts'
+
+let room: Room
+let person: Person
+let clientId: string
+let second: Joined
+beforeAll(async () => {
+  second = await joinPlatform()
+  room = await aRoom()
+  person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  clientId = await aClient(room.operator)
+}, 90_000)
+afterAll(() => second.stop())
+
+const kidOf = (token = '') =>
+  JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid as string
+const rotate = (body: object) => ok(call('POST', '/v1/issuer/rotate-keys', { as: room.operator, body }))
+const kidsAt = async (url: string): Promise<string[]> => {
+  const { keys } = (await (await fetch(`${url}/auth/jwks`)).json()) as { keys: { kid: string; d?: string }[] }
+  expect(keys.filter(({ d }) => d !== undefined)).toEqual([])
+  return keys.map(({ kid }) => kid)
+}
+
+test('a sign-in that one process began, another one ends; and it refreshes what the first one gave', async () => {
+  const { url } = inject('tenon')
+  const at = second.at
+  const flow = authorization(clientId)
+  const browser = new Browser(REDIRECT)
+  const login = await browser.open(flow.url.replace(url, at.url))
+  // Its pages name the public address, which is the first process.
+  expect(login.url.startsWith(url) || login.url.startsWith(at.url)).toBe(true)
+  const { tenant, email, password } = person
+  const consent = await browser.submit(login, { action: 'login', tenant, email, password })
+  const end = new URL((await browser.submit(consent, { action: 'allow' })).url)
+  const parameters = {
+    grant_type: 'authorization_code',
+    client_id: clientId,
+    code: end.searchParams.get('code') ?? '',
+    redirect_uri: REDIRECT,
+    code_verifier: flow.verifier,
+  }
+  const { body } = await askTokens(parameters, at)
+  const as = bearer(body['access_token'])
+  for (const where of [inject('tenon'), at])
+    expect((await call('GET', '/v1/workspaces', { as, at: where })).status).toBe(200)
+  const renewed = await refresh(clientId, body['refresh_token'])
+  expect(renewed.status).toBe(200)
+  // Reuse is noticed by whichever process it comes to.
+  expect((await refresh(clientId, body['refresh_token'], at)).body['error']).toBe('invalid_grant')
+  expect((await refresh(clientId, renewed.body['refresh_token'])).body['error']).toBe('invalid_grant')
+})
+
+test('a process that starts later takes the refresh tokens of one that has ended', async () => {
+  const third = await joinPlatform()
+  const { body } = await tokensOf(clientId, person)
+  const renewed = await refresh(clientId, body['refresh_token'], third.at)
+  await third.stop()
+  expect(renewed.status).toBe(200)
+  expect((await refresh(clientId, renewed.body['refresh_token'], second.at)).status).toBe(200)
+}, 90_000)
+
+test('behind https its cookies are such that no other host can set them, and no header changes an address', async () => {
+  const secure = await joinPlatform({ TENON_PUBLIC_URL: 'https://tenon.test' })
+  const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
+  const hostile = {
+    'x-forwarded-host': 'evil.test',
+    'x-forwarded-proto': 'http',
+    forwarded: 'host=evil.test',
+  }
+  const reply = await fetch(begin, { redirect: 'manual', headers: hostile })
+  const page = reply.headers.get('location') ?? ''
+  expect(page).toMatch(/^\/auth\/interaction\/[\w-]+$/)
+  const cookies = reply.headers.getSetCookie()
+  const cookie = cookies.map((text) => text.split(';')[0]).join('; ')
+  const seen = await fetch(`${secure.at.url}${page}`, { headers: { cookie } })
+  const post = (origin: string) =>
+    fetch(`${secure.at.url}${page}`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie, origin },
+      body: new URLSearchParams({ action: 'deny' }),
+    })
+  const [foreign, own] = [await post(secure.at.url), await post('https://tenon.test')]
+  await secure.stop()
+  for (const text of cookies) {
+    expect(text).toMatch(/^(__Host-tenon_session|__Secure-tenon_(interaction|resume))(\.sig)?=/)
+    expect(text).toMatch(/; secure/i)
+    expect(text).not.toMatch(/; domain/i)
+    if (text.startsWith('__Host-')) expect(text).toContain('; path=/;')
+  }
+  expect(cookies.length).toBeGreaterThanOrEqual(4)
+  expect([seen.status, foreign.status, own.status]).toEqual([200, 403, 303])
+  expect(own.headers.get('location')).toMatch(/^https:\/\/tenon\.test\/auth\/authorize\//)
+}, 90_000)
+
+test('what is kept holds no token, no code and no session that could be used', async () => {
+  const browser = new Browser(REDIRECT)
+  const flow = authorization(clientId)
+  const end = await signIn(browser, flow, person)
+  const rows = await asSuperuser('select t::text, sealed from tenon.issuer_state t where account_id = $1', [
+    person.id,
+  ])
+  const text = JSON.stringify(rows) + rows.map((row) => (row as { sealed: Buffer }).sealed.toString()).join()
+  const secrets = [end.searchParams.get('code'), ...browser.cookies.map(({ value }) => value)]
+  expect(secrets.length).toBeGreaterThan(1)
+  for (const secret of secrets) expect(text).not.toContain(secret)
+})
+
+test('what has run out is removed by and by, and does not count before it is', async () => {
+  const { body } = await tokensOf(clientId, person)
+  await asSuperuser(
+    "update tenon.issuer_state set expires_at = now() - interval '1 s' where account_id = $1 and model = 'RefreshToken'",
+    [person.id],
+  )
+  expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
+  await eventually(async () => {
+    await new Browser(REDIRECT).open(authorization(clientId).url)
+    const left = await asSuperuser(
+      'select from tenon.issuer_state where account_id = $1 and expires_at <= now()',
+      [person.id],
+    )
+    return left.length === 0 ? true : undefined
+  })
+})
+
+test('keys are replaced while requests run: none fails, both processes follow within seconds', async () => {
+  const { url } = inject('tenon')
+  const before = await tokensOf(clientId, person)
+  const old = kidOf(before.body['access_token'])
+  let running = true
+  const failed: unknown[] = []
+  const load = [inject('tenon'), second.at].map(async (at) => {
+    while (running) {
+      const as = await operator(at)
+      for (const where of [inject('tenon'), second.at]) {
+        const { status } = await call('GET', '/v1/tenants', { as, at: where })
+        if (status !== 200) failed.push([at.url, where.url, status])
+      }
+    }
+  })
+  const { kid } = await rotate({})
+  expect(kid).not.toBe(old)
+  await eventually(async () => {
+    const kids = await Promise.all([url, second.at.url].map(kidsAt))
+    return kids.every(([signing]) => signing === kid) ? true : undefined
+  }, 15_000)
+  const fresh = await operator(second.at)
+  expect(kidOf(fresh['authorization']?.slice(7))).toBe(kid)
+  running = false
+  await Promise.all(load)
+  expect(failed).toEqual([])
+  expect(await kidsAt(url)).toEqual([kid, ...(await kidsAt(url)).slice(1)])
+  expect(await kidsAt(url)).toContain(old)
+  const as = bearer(before.body['access_token'])
+  expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
+  expect((await refresh(clientId, before.body['refresh_token'])).status).toBe(200)
+}, 60_000)
+
+test('tokens with keys that there are not make nobody read the keys again and again', async () => {
+  const as = { authorization: `Bearer ${forged()}` }
+  const readings = async () => {
+    const [row] = await asSuperuser<{ n: string }>(
+      "select coalesce(sum(seq_scan + idx_scan), 0)::text as n from pg_stat_user_tables where relname = 'signing_keys'",
+    )
+    return Number(row?.n)
+  }
+  const before = await readings()
+  const startedMs = performance.now()
+  for (let n = 0; n < 200; n++) expect((await call('GET', '/v1/tenants', { as })).status).toBe(401)
+  const seconds = (performance.now() - startedMs) / 1_000
+  // Statistics come late; what matters is that 200 tokens are not 200 readings.
+  expect((await readings()) - before).toBeLessThan(20 + 8 * seconds)
+})
+
+function forged(): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const { url } = inject('tenon')
+  const now = Math.floor(Date.now() / 1_000)
+  const claims = {
+    iss: `${url}/auth`,
+    aud: `${url}/v1`,
+    sub: 'x',
+    iat: now,
+    exp: now + 60,
+    roles: ['operator'],
+  }
+  return `${part({ alg: 'ES256', typ: 'at+jwt', kid: 'nobodys' })}.${part(claims)}.${'A'.repeat(86)}`
+}

@@ -1,0 +1,219 @@
+/** The issuer's pages: what browsers are told of them, who may post to them, and what they give away. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
+import { hashPassword, isPassword } from '../../../src/access/issuer/accounts-store.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import {
+  aClient,
+  aPerson,
+  authorization,
+  Browser,
+  inRoom,
+  type Person,
+  REDIRECT,
+} from '../../support/clients/browser.ts'
+import { ok } from '../../support/clients/mcp.ts'
+import { aRoom, asSuperuser, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let person: Person
+let clientId: string
+beforeAll(async () => {
+  room = await aRoom()
+  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  clientId = await aClient(room.operator, { name: '<script>alert(1)</script>"' })
+})
+
+const opened = async (more: Record<string, string> = {}) => {
+  const browser = new Browser(REDIRECT)
+  return { browser, page: await browser.open(authorization(clientId, more).url) }
+}
+
+describe('a page', () => {
+  test('says what browsers are to refuse, and quotes what it shows', async () => {
+    const { page, browser } = await opened()
+    const policy = page.headers.get('content-security-policy') ?? ''
+    expect(policy.split('; ')).toEqual([
+      "default-src 'none'",
+      expect.stringMatching(/^style-src 'sha256-[A-Za-z0-9+/=]{44}'$/),
+      "form-action 'self' http://127.0.0.1:9",
+      "frame-ancestors 'none'",
+      "base-uri 'none'",
+    ])
+    for (const [name, value] of [
+      ['x-frame-options', 'DENY'],
+      ['referrer-policy', 'no-referrer'],
+      ['cache-control', 'no-store'],
+      ['x-content-type-options', 'nosniff'],
+    ] as const)
+      expect(page.headers.get(name)).toBe(value)
+    expect(page.html).not.toContain('<script')
+    expect(page.html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;&quot;')
+    for (const { text } of browser.cookies) {
+      expect(text).toMatch(/; httponly/i)
+      expect(text).toMatch(/; samesite=lax/i)
+    }
+  })
+
+  test('answers the browser in which it was opened, and no form of another site', async () => {
+    const { browser, page } = await opened()
+    const { tenant, email, password } = person
+    const fields = { action: 'login', tenant, email, password }
+    expect((await new Browser(REDIRECT).submit(page, fields)).status).toBe(404)
+    expect((await new Browser(REDIRECT).open(page.url)).status).toBe(404)
+    for (const headers of [
+      { origin: 'https://evil.test' },
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+    ])
+      expect((await browser.submit(page, fields, headers)).status).toBe(403)
+    const own = { origin: inject('tenon').url, 'sec-fetch-site': 'same-origin' }
+    expect((await browser.submit(page, fields, own)).html).toContain('Allow access?')
+  })
+
+  test('of one authorization is not answered with the cookies of another', async () => {
+    const { browser, page } = await opened()
+    const other = await opened()
+    const uid = other.page.url.split('/').at(-1) ?? ''
+    const crossed = { ...page, url: page.url.replace(/[^/]+$/, uid) }
+    expect((await browser.submit(crossed, { action: 'deny' })).status).toBe(404)
+  })
+
+  test.each(['allow', 'nothing', ''])('nobody skips the sign-in with the action “%s”', async (action) => {
+    const { browser, page } = await opened()
+    expect((await browser.submit(page, { action })).status).toBeGreaterThanOrEqual(400)
+  })
+
+  test('that no client can be told of is a page of ours', async () => {
+    const reply = await fetch(authorization('client_nobody').url, { redirect: 'manual' })
+    expect([reply.status, reply.headers.get('location')]).toEqual([400, null])
+    expect(reply.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
+  })
+})
+
+describe('a sign-in', () => {
+  test('says the same of a wrong password, an unknown address and an unknown tenant', async () => {
+    const { browser, page } = await opened()
+    const { tenant, email, password } = person
+    const wrong = [
+      { tenant, email, password: `${password}x` },
+      { tenant, email: 'nobody@example.test', password },
+      { tenant: 'no-such-tenant', email, password },
+      { tenant: '', email, password },
+      { tenant, email, password: '' },
+    ]
+    const seen = new Set<string>()
+    for (const fields of wrong) {
+      const reply = await browser.submit(page, { action: 'login', ...fields })
+      expect(reply.status).toBe(401)
+      seen.add(reply.html)
+    }
+    expect(seen.size).toBe(1)
+    expect(seen.values().next().value).not.toContain(email)
+  })
+
+  test('takes the address in any case', async () => {
+    const { browser, page } = await opened()
+    const { tenant, email, password } = person
+    const fields = { action: 'login', tenant, email: email.toUpperCase(), password }
+    expect((await browser.submit(page, fields)).html).toContain('Allow access?')
+  })
+
+  test('is refused after too many guesses, also with the right password then', async () => {
+    const victim = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const { browser, page } = await opened()
+    const { tenant, email, password } = victim
+    const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
+    const statuses: number[] = []
+    while (statuses.length < LIMITS.attemptsMax.accountFromAddress) {
+      const pair = await Promise.all([guess('wrong'), guess('wrong again')])
+      statuses.push(...pair.map(({ status }) => status))
+    }
+    expect(new Set(statuses)).toEqual(new Set([401]))
+    expect((await guess('wrong')).status).toBe(429)
+    expect((await guess(password)).status).toBe(429)
+  })
+
+  test('one address has accounts in two tenants, with a password each', async () => {
+    const other = await aRoom()
+    const as = room.operator
+    const body = { role: 'service', ...inRoom(other), email: person.email }
+    expect((await call('POST', '/v1/accounts', { as, body })).status).toBe(201)
+    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(room) } })).status).toBe(409)
+  })
+})
+
+describe('an invitation', () => {
+  const invite = async () =>
+    ok(
+      call('POST', '/v1/accounts', {
+        as: room.operator,
+        body: { role: 'service', ...inRoom(room), email: `${unique('i')}@example.test` },
+      }),
+    )
+
+  test('is taken up once, with a password that is long enough and meant', async () => {
+    const { invitation_url: url, email, id, status } = await invite()
+    expect([status, url]).toEqual([
+      'invited',
+      expect.stringContaining(`${inject('tenon').url}/auth/invitation?`),
+    ])
+    const browser = new Browser('nowhere:')
+    const page = await browser.open(url)
+    expect(page.html).toContain(email)
+    const set = (password: string, again = password) => browser.submit(page, { password, again })
+    expect((await set('short')).status).toBe(400)
+    expect((await set('long enough for us', 'but not the same')).status).toBe(400)
+    expect((await set('long enough for us')).status).toBe(200)
+    expect((await set('another that is long')).status).toBe(404)
+    expect((await browser.open(url)).status).toBe(404)
+    const account = await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))
+    expect([account.status, account.invited_until]).toEqual(['active', null])
+    expect(JSON.stringify(account)).not.toMatch(/scrypt|password|invitation_url/)
+  })
+
+  test('runs out, is void when there is a newer one, and for a disabled account', async () => {
+    const first = await invite()
+    const as = room.operator
+    const open = async (url: string) => (await new Browser('nowhere:').open(url)).status
+    const second = await ok(call('POST', `/v1/accounts/${first.id}/invite`, { as, body: {} }))
+    expect([await open(first.invitation_url), await open(second.invitation_url)]).toEqual([404, 200])
+    await ok(call('PATCH', `/v1/accounts/${first.id}`, { as, body: { disabled: true } }))
+    expect(await open(second.invitation_url)).toBe(404)
+    await ok(call('PATCH', `/v1/accounts/${first.id}`, { as, body: { disabled: false } }))
+    await asSuperuser("update tenon.accounts set invited_until = now() - interval '1 s' where id = $1", [
+      first.id,
+    ])
+    expect(await open(second.invitation_url)).toBe(404)
+    expect(Date.parse(second.invited_until) - Date.now()).toBeGreaterThan(6.9 * 86_400_000)
+  })
+
+  test('leaves its token and the password in no table', async () => {
+    const { invitation_url: url, id } = await invite()
+    const token = new URL(url).searchParams.get('token') ?? ''
+    const [row] = await asSuperuser('select t::text from tenon.accounts t where id = $1', [id])
+    expect(JSON.stringify(row)).not.toContain(token)
+    expect(JSON.stringify(row)).not.toContain(Buffer.from(token, 'base64url').toString('hex'))
+  })
+})
+
+test('a password is compared as people type it, and nobody’s is never right', async () => {
+  const kept = await hashPassword('Ångström und so weiter')
+  expect(kept).toMatch(/^scrypt\$15\$8\$3\$/)
+  expect(await isPassword('A\u030angstro\u0308m und so weiter', kept)).toBe(true)
+  expect(await isPassword('angstrom und so weiter', kept)).toBe(false)
+  expect(await isPassword('', undefined)).toBe(false)
+})
+
+test('attempts are counted for a while, and no more are remembered than there is room for', () => {
+  let nowMs = 1
+  const attempts = new AttemptThrottle(LIMITS.attemptsWindowMs, () => nowMs)
+  expect([1, 2, 3].map(() => attempts.admit('a', 2))).toEqual([true, true, false])
+  nowMs += LIMITS.attemptsWindowMs + 1
+  expect(attempts.admit('a', 2)).toBe(true)
+  for (let n = 0; n < LIMITS.attemptsRememberedMax - 1; n++) attempts.admit(`b${n}`, 2)
+  expect([attempts.admit('a', 2), attempts.admit('a', 2)]).toEqual([true, false])
+  attempts.forgive('a')
+  expect(attempts.admit('a', 2)).toBe(true)
+})

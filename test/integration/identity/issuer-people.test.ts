@@ -1,0 +1,400 @@
+/** People sign in at the issuer: code with PKCE, consent, and tokens that say what they may. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import {
+  aClient,
+  aPerson,
+  askTokens,
+  authorization,
+  Browser,
+  bearer,
+  claimsOf,
+  exchange,
+  inRoom,
+  type Person,
+  REDIRECT,
+  refresh,
+  signIn,
+  tokensOf,
+} from '../../support/clients/browser.ts'
+import { aServer, type Hosted, ok, rpc, scopesOf } from '../../support/clients/mcp.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  eventually,
+  type Room,
+} from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let admin: Person
+let clientId: string
+beforeAll(async () => {
+  room = await aRoom()
+  admin = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  clientId = await aClient(room.operator)
+})
+
+const api = () => `${inject('tenon').url}/v1`
+
+describe('a person', () => {
+  test('signs in, consents, and acts in her role', async () => {
+    const browser = new Browser(REDIRECT)
+    const flow = authorization(clientId)
+    const login = await browser.open(flow.url)
+    expect([login.status, login.html]).toEqual([
+      200,
+      expect.stringContaining('<b>App</b> asks you to sign in'),
+    ])
+    const { tenant, email, password } = admin
+    const consent = await browser.submit(login, { action: 'login', tenant, email, password })
+    expect(consent.html).toContain('127.0.0.1:9')
+    expect(consent.html).toContain('<code>api</code>')
+    const end = new URL((await browser.submit(consent, { action: 'allow' })).url)
+    expect(Object.fromEntries(end.searchParams)).toEqual({
+      code: expect.stringMatching(/^[\w-]{43}$/),
+      state: flow.state,
+      iss: `${inject('tenon').url}/auth`,
+    })
+    const { status, body } = await exchange(clientId, flow, end)
+    expect([status, body]).toMatchObject([200, { token_type: 'Bearer', expires_in: 600, scope: 'api' }])
+    expect(claimsOf(body['access_token'])).toMatchObject({
+      sub: admin.id,
+      client_id: clientId,
+      roles: ['tenant_admin'],
+      tenant_id: room.tenantId,
+      aud: api(),
+    })
+    const list = await call('GET', '/v1/workspaces', { as: bearer(body['access_token']) })
+    expect(list.body.data.map(({ id }: { id: string }) => id)).toEqual([room.workspaceId])
+  })
+
+  test.each([
+    ['service', { roles: ['service'] }],
+    ['workspace_admin', { roles: ['workspace_admin'] }],
+  ])('of the role %s is bound to her workspace', async (role, claims) => {
+    const person = await aPerson(room.operator, { role, ...inRoom(room) })
+    const { body } = await tokensOf(clientId, person)
+    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(room) })
+    const path = role === 'service' ? '/v1/collections' : '/v1/workspaces'
+    expect((await call('GET', path, { as: bearer(body['access_token']) })).status).toBe(200)
+    const foreign = await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })
+    expect(foreign.status).toBe(403)
+  })
+
+  test('who is an operator signs in without a tenant, and at no client of a tenant', async () => {
+    const person = await aPerson(room.operator, { role: 'operator' })
+    const { body } = await tokensOf(clientId, person)
+    expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
+    const theirs = await aClient(room.operator, { tenant_id: room.tenantId })
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(theirs).url)
+    expect(login.html).not.toContain('name="tenant"')
+    const { email, password } = person
+    expect((await browser.submit(login, { action: 'login', tenant: '', email, password })).status).toBe(401)
+  })
+
+  test('gets nothing where she denies, and the client is told', async () => {
+    const browser = new Browser(REDIRECT)
+    const flow = authorization(clientId)
+    const { tenant, email, password } = admin
+    const consent = await browser.submit(await browser.open(flow.url), {
+      action: 'login',
+      tenant,
+      email,
+      password,
+    })
+    const end = new URL((await browser.submit(consent, { action: 'deny' })).url)
+    expect(end.searchParams.get('error')).toBe('access_denied')
+    expect([end.searchParams.get('state'), end.searchParams.get('code')]).toEqual([flow.state, null])
+  })
+
+  test('who leaves may sign in as somebody else, in the same authorization', async () => {
+    const other = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const browser = new Browser(REDIRECT)
+    await signIn(browser, authorization(clientId), admin)
+    const flow = authorization(clientId)
+    const consent = await browser.open(flow.url)
+    expect(consent.html).toContain(admin.email)
+    const login = await browser.submit(consent, { action: 'leave' })
+    expect(login.html).toContain('name="password"')
+    const { tenant, email, password } = other
+    const again = await browser.submit(login, { action: 'login', tenant, email, password })
+    const end = new URL((await browser.submit(again, { action: 'allow' })).url)
+    const { body } = await exchange(clientId, flow, end)
+    expect(claimsOf(body['access_token'])).toMatchObject({ sub: other.id, roles: ['service'] })
+  })
+
+  test('with a session is asked again by a client on her machine, since others could pose as it', async () => {
+    const browser = new Browser(REDIRECT)
+    await signIn(browser, authorization(clientId), admin)
+    const again = await browser.open(authorization(clientId).url)
+    expect(again.html).toContain('Allow access?')
+    const silent = await browser.open(authorization(clientId, { prompt: 'none' }).url)
+    expect(new URL(silent.url).searchParams.get('error')).toBe('interaction_required')
+  })
+})
+
+describe('a client', () => {
+  test('of a tenant is of no use to others, one of a workspace not even to the admin of the tenant', async () => {
+    const other = await aRoom()
+    const stranger = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const ours = await aClient(room.operator, { tenant_id: room.tenantId })
+    const browser = new Browser(REDIRECT)
+    // Signed in at a client of everybody first, so that there is a session.
+    await signIn(browser, authorization(clientId), stranger)
+    const refused = await browser.open(authorization(ours).url)
+    expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
+    const forced = await browser.submit(refused, { action: 'allow' })
+    expect(forced.status).toBe(403)
+    const narrow = await aClient(room.operator, inRoom(room))
+    const admins = new Browser(REDIRECT)
+    await signIn(admins, authorization(clientId), admin)
+    expect((await admins.open(authorization(narrow).url)).status).toBe(403)
+  })
+
+  test('that names another address gets no redirect at all', async () => {
+    for (const redirect_uri of [
+      'https://evil.test/callback',
+      'http://127.0.0.1:9/callback/../x',
+      'http://127.0.0.1:9/callback?x=1',
+      'http://127.0.0.1.evil.test:9/callback',
+      'http://user@127.0.0.1:9/callback',
+      'http://localhost:9/callback',
+    ]) {
+      const reply = await fetch(authorization(clientId, { redirect_uri }).url, { redirect: 'manual' })
+      expect([redirect_uri, reply.status, reply.headers.get('location')]).toEqual([redirect_uri, 400, null])
+    }
+  })
+
+  test('on the person’s own machine may listen at any port', async () => {
+    const flow = authorization(clientId, { redirect_uri: 'http://127.0.0.1:4711/callback' })
+    expect((await new Browser(REDIRECT).open(flow.url)).status).toBe(200)
+  })
+
+  test.each([
+    ['no challenge', { code_challenge: '' }],
+    ['a plain challenge', { code_challenge_method: 'plain' }],
+    ['a token in the address', { response_type: 'token' }],
+    ['a resource that is none', { resource: 'https://evil.test/v1' }],
+    ['two resources', { resource: ['a', 'b'].join() }],
+  ])('with %s is sent back with an error', async (_what, change) => {
+    const end = await new Browser(REDIRECT).open(authorization(clientId, change).url)
+    const { search, hash } = new URL(end.url)
+    const told = new URLSearchParams(search || hash.slice(1))
+    expect(end.url.startsWith(REDIRECT)).toBe(true)
+    expect(told.get('error')).toMatch(/^(invalid_request|unsupported_response_type|invalid_target)$/)
+    expect(told.get('iss')).toBe(`${inject('tenon').url}/auth`)
+  })
+})
+
+describe('a code', () => {
+  const codeOf = async () => {
+    const flow = authorization(clientId)
+    return { flow, end: await signIn(new Browser(REDIRECT), flow, admin) }
+  }
+
+  test('is of no use with another verifier, at another client, or to another address', async () => {
+    const { flow, end } = await codeOf()
+    const other = await aClient(room.operator)
+    const wrong = [
+      await exchange(clientId, { ...flow, verifier: authorization(clientId).verifier }, end),
+      await exchange(other, flow, end),
+      await askTokens({
+        grant_type: 'authorization_code',
+        client_id: clientId,
+        code: end.searchParams.get('code') ?? '',
+        redirect_uri: `${REDIRECT}2`,
+        code_verifier: flow.verifier,
+      }),
+      await exchange(clientId, { ...flow, verifier: '' }, end),
+    ]
+    for (const { status, body } of wrong)
+      expect([status, body['error']]).toEqual([400, expect.stringMatching(/^invalid_(grant|request)$/)])
+    expect((await exchange(clientId, flow, end)).status).toBe(200)
+  })
+
+  test('used twice takes back what it gave', async () => {
+    const { flow, end } = await codeOf()
+    const first = await exchange(clientId, flow, end)
+    expect((await exchange(clientId, flow, end)).body['error']).toBe('invalid_grant')
+    expect((await refresh(clientId, first.body['refresh_token'])).body['error']).toBe('invalid_grant')
+  })
+
+  test('used by ten at once serves one at most', async () => {
+    const { flow, end } = await codeOf()
+    const replies = await Promise.all(Array.from({ length: 10 }, () => exchange(clientId, flow, end)))
+    expect(replies.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(1)
+  })
+})
+
+describe('a refresh token', () => {
+  test('is used once; used again, the whole family is over', async () => {
+    const { body: first } = await tokensOf(clientId, admin)
+    const second = await refresh(clientId, first['refresh_token'])
+    expect(second.status).toBe(200)
+    const third = await refresh(clientId, second.body['refresh_token'])
+    expect(third.status).toBe(200)
+    expect((await refresh(clientId, first['refresh_token'])).body['error']).toBe('invalid_grant')
+    expect((await refresh(clientId, third.body['refresh_token'])).body['error']).toBe('invalid_grant')
+  })
+
+  test('used by ten at once gives one pair at most, and that has no future', async () => {
+    const { body } = await tokensOf(clientId, admin)
+    const replies = await Promise.all(
+      Array.from({ length: 10 }, () => refresh(clientId, body['refresh_token'])),
+    )
+    const given = replies.filter(({ status }) => status === 200)
+    expect(given.length).toBeLessThanOrEqual(1)
+    for (const { body: pair } of given)
+      expect((await refresh(clientId, pair['refresh_token'])).status).toBe(400)
+  })
+
+  test('is of no use at another client', async () => {
+    const { body } = await tokensOf(clientId, admin)
+    const other = await aClient(room.operator)
+    expect((await refresh(other, body['refresh_token'])).body['error']).toBe('invalid_grant')
+    expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
+  })
+
+  test('is taken back by its client', async () => {
+    const { body } = await tokensOf(clientId, admin)
+    const parameters = { client_id: clientId, token: body['refresh_token'] ?? '' }
+    const gone = await fetch(`${inject('tenon').url}/auth/revoke`, {
+      method: 'POST',
+      body: new URLSearchParams(parameters),
+    })
+    expect(gone.status).toBe(200)
+    expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
+  })
+
+  test('is for the resource that was allowed, and for no other', async () => {
+    const { body } = await tokensOf(clientId, admin)
+    const hosted = await aServer(await aRoom(), 'other')
+    const other = await askTokens({
+      grant_type: 'refresh_token',
+      client_id: clientId,
+      refresh_token: body['refresh_token'] ?? '',
+      resource: hosted.url,
+    })
+    expect([other.status, other.body['error']]).toEqual([400, 'invalid_target'])
+  })
+})
+
+describe('an end', () => {
+  const within = 5_500
+  const unauthorized = async (token: string | undefined) =>
+    eventually(
+      async () =>
+        (await call('GET', '/v1/workspaces', { as: bearer(token) })).status === 401 ? true : undefined,
+      within,
+    )
+
+  test.each([
+    [
+      'disabled',
+      (id: string) => call('PATCH', `/v1/accounts/${id}`, { as: room.operator, body: { disabled: true } }),
+    ],
+    ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: room.operator })],
+  ])('of an account that is %s is the end of its sessions and tokens', async (_what, end) => {
+    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const browser = new Browser(REDIRECT)
+    const flow = authorization(clientId)
+    const { body } = await exchange(clientId, flow, await signIn(browser, flow, person))
+    expect((await end(person.id)).status).toBe(200)
+    expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
+    expect((await browser.open(authorization(clientId).url)).html).toContain('name="password"')
+    await unauthorized(body['access_token'])
+    expect(await asSuperuser('select from tenon.issuer_state where account_id = $1', [person.id])).toEqual([])
+  })
+
+  test('an account that is enabled again signs in anew; its old tokens stay dead', async () => {
+    const as = room.operator
+    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const { body } = await tokensOf(clientId, person)
+    for (const disabled of [true, false])
+      await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
+    expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
+    const anew = await tokensOf(clientId, person)
+    await unauthorized(body['access_token'])
+    const mine = { authorization: `Bearer ${anew.body['access_token']}` }
+    await ok(call('GET', '/v1/me', { as: mine }))
+  })
+
+  test('of a client is the end of what it was given', async () => {
+    const own = await aClient(room.operator)
+    const { body } = await tokensOf(own, admin)
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await eventually(async () => {
+      const { body: reply } = await refresh(own, body['refresh_token'])
+      return reply['error'] === 'invalid_client' ? true : undefined
+    }, within)
+    expect(await asSuperuser('select from tenon.issuer_state where client_id = $1', [own])).toEqual([])
+  })
+
+  test('a tenant that is suspended refreshes nothing and signs nobody in', async () => {
+    const other = await aRoom()
+    const person = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const { body } = await tokensOf(clientId, person)
+    const setState = (state: string) =>
+      asSuperuser('update tenon.tenants set state = $2 where id = $1', [other.tenantId, state])
+    await setState('suspended')
+    expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
+    const browser = new Browser(REDIRECT)
+    const { tenant, email, password } = person
+    const login = await browser.open(authorization(clientId).url)
+    expect((await browser.submit(login, { action: 'login', tenant, email, password })).status).toBe(401)
+  })
+})
+
+describe('a hosted MCP server', () => {
+  let hosted: Hosted
+  beforeAll(async () => {
+    hosted = await aServer(room, 'people')
+  })
+
+  test('takes the token of a person of its workspace, with the scopes that she allowed', async () => {
+    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const { body } = await tokensOf(clientId, person, { resource: hosted.url })
+    const reads = scopesOf(hosted, 'notes_get', 'notes_list')
+    expect(claimsOf(body['access_token'])).toMatchObject({
+      aud: hosted.url,
+      sub: person.id,
+      scope: reads,
+      mcp_server: hosted.id,
+    })
+    expect(claimsOf(body['access_token'])).not.toHaveProperty('roles')
+    const listed = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
+    expect(listed.status).toBe(200)
+    // It is no token for the REST API, and one for the REST API is none for it.
+    expect((await call('GET', '/v1/collections', { as: bearer(body['access_token']) })).status).toBe(401)
+    const { body: other } = await tokensOf(clientId, person)
+    expect((await rpc(hosted.path, bearer(other['access_token']), 'tools/list')).status).toBe(401)
+    const more = scopesOf(hosted, 'notes_create')
+    const { body: up } = await tokensOf(clientId, person, { resource: hosted.url, scope: `${reads} ${more}` })
+    expect(up['scope']?.split(' ').sort()).toEqual([more, ...reads.split(' ')].sort())
+    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: room.operator }))
+    await eventually(async () => {
+      const { status } = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
+      return status === 401 ? true : undefined
+    }, 5_500)
+  })
+
+  test('is not for people of another workspace, another tenant, or none', async () => {
+    const sibling = await aWorkspace(room)
+    const other = await aRoom()
+    const people = await Promise.all([
+      aPerson(room.operator, { role: 'service', ...inRoom(sibling) }),
+      aPerson(room.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
+      aPerson(room.operator, { role: 'operator' }),
+    ])
+    for (const person of people) {
+      const browser = new Browser(REDIRECT)
+      await signIn(browser, authorization(clientId), person)
+      const page = await browser.open(authorization(clientId, { resource: hosted.url }).url)
+      expect([page.status, page.html]).toEqual([403, expect.stringContaining('may not use')])
+      expect((await browser.submit(page, { action: 'allow' })).status).toBe(403)
+    }
+  })
+})

@@ -1,0 +1,176 @@
+/** What a good token of an issuer elsewhere is here: mapped by configuration, and never more than that says. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { aRoom, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+import { AUDIENCE, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
+import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+
+let peer: PeerIssuer
+let company: Realm
+let tenants: Realm
+let cloud: Realm
+let odd: Realm
+let room: Room
+let other: Room
+let node: Trusting
+beforeAll(async () => {
+  ;[peer, room, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
+  ;[company, tenants, cloud, odd] = await Promise.all([
+    peer.realm('company'),
+    peer.realm('of-a-tenant', 'ES256'),
+    peer.realm('cloud', 'EdDSA'),
+    peer.realm('odd'),
+  ])
+  node = await trusting([
+    {
+      issuer: company.issuer,
+      audience: ['https://elsewhere.test', AUDIENCE],
+      tenants: '*',
+      claims: { roles: 'resource_access.tenon.roles' },
+      roles: { root: 'operator', boss: 'tenant_admin', lead: 'workspace_admin', app: 'service' },
+    },
+    { issuer: tenants.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    {
+      issuer: odd.issuer,
+      audience: AUDIENCE,
+      tenants: '*',
+      claims: { tenant: 'constructor.name', workspace: 'toString', roles: '__proto__.constructor.name' },
+    },
+    {
+      issuer: cloud.issuer,
+      audience: AUDIENCE,
+      jwks_uri: `${cloud.issuer}/jwks`,
+      algorithms: ['EdDSA'],
+      typ: 'JWT',
+      tenants: '*',
+      claims: {
+        tenant: ['https://tenon.test/tenant'],
+        workspace: ['https://tenon.test/place', 'workspace'],
+        roles: 'groups',
+        scope: 'scp',
+      },
+    },
+  ])
+}, 90_000)
+afterAll(async () => {
+  await node?.close()
+  await peer?.close()
+})
+
+const here = () => ({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
+const has = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
+const me = async (as: Record<string, string>) => {
+  const { status, body } = await node.ask(as, '/v1/me')
+  expect(status).toBe(200)
+  return body
+}
+
+test('each role that is mapped opens its routes, and no other does', async () => {
+  const status = async (roles: string[], path: string) =>
+    (await node.ask(await company.token({ ...here(), ...has(...roles) }), path)).status
+  expect(await status(['app'], DOCUMENTS)).toBe(200)
+  expect(await status(['app'], '/v1/tenants')).toBe(403)
+  expect(await status(['boss'], `/v1/tenants/${room.tenantId}`)).toBe(200)
+  expect(await status(['boss'], `/v1/tenants/${other.tenantId}`)).toBe(404)
+  expect(await status(['lead'], `/v1/workspaces/${room.workspaceId}`)).toBe(200)
+  expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
+  // Our names are not theirs, and names that every object has are none.
+  for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
+    expect([role, (await me(await company.token({ ...here(), ...has(role) }))).roles]).toEqual([
+      role,
+      ['anon'],
+    ])
+})
+
+test('the operator of an installation may be somebody of an issuer that is said to have one', async () => {
+  const as = await company.token(has('root'))
+  expect((await me(as)).roles).toEqual(['operator'])
+  expect((await node.ask(as, '/v1/tenants')).status).toBe(200)
+  expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(200)
+})
+
+test('without a map of roles the names are ours, but for operator', async () => {
+  const roles = ['operator', 'tenant_admin', 'service', 'offline_access']
+  const as = await tenants.token({ ...here(), realm_access: { roles } })
+  expect((await me(as)).roles).toEqual(['tenant_admin', 'service'])
+  expect((await node.ask(as, `/v1/tenants/${room.tenantId}`)).status).toBe(200)
+  expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(404)
+  const bare = await tenants.token({ realm_access: { roles: ['operator'] } })
+  expect((await me(bare)).roles).toEqual([])
+  expect((await node.ask(bare, '/v1/tenants')).status).toBe(403)
+})
+
+test('an issuer speaks for its own tenants alone, in whichever role', async () => {
+  for (const role of ['operator', 'tenant_admin', 'workspace_admin', 'service'])
+    for (const claims of [
+      { tenant_id: other.tenantId },
+      { tenant_id: other.tenantId, workspace_id: other.workspaceId },
+      { tenant_id: other.tenantId, workspace_id: room.workspaceId },
+      { workspace_id: room.workspaceId },
+    ])
+      await expectRefused(node, await tenants.token({ ...claims, realm_access: { roles: [role] } }))
+  // A workspace of another tenant, behind the own one: whether they belong together is asked, as with any token.
+  const mixed = {
+    tenant_id: room.tenantId,
+    workspace_id: other.workspaceId,
+    realm_access: { roles: ['service'] },
+  }
+  expect((await node.ask(await tenants.token(mixed))).body.code).toBe('token_invalid')
+  const theirs = await company.token({
+    ...has('app'),
+    tenant_id: other.tenantId,
+    workspace_id: other.workspaceId,
+  })
+  expect((await node.ask(theirs)).status).toBe(200)
+})
+
+test('claims may stand under names with dots, scopes narrow, and a text is a list of words', async () => {
+  const claims = {
+    'https://tenon.test/tenant': room.tenantId,
+    'https://tenon.test/place': { workspace: room.workspaceId },
+    groups: 'staff service',
+    scp: ['openid', 'collections:read'],
+  }
+  const as = await cloud.token(claims, { head: { typ: 'JWT' } })
+  expect(await me(as)).toEqual({
+    subject: `${cloud.issuer}#ada`,
+    kind: 'token',
+    roles: ['service'],
+    domains: ['data_access'],
+    tenant_id: room.tenantId,
+    workspace_id: room.workspaceId,
+    key: null,
+    scopes: ['collections:read'],
+  })
+  expect((await node.ask(as)).status).toBe(200)
+  const write = await call('POST', DOCUMENTS, { as, at: node.at, body: { n: 1 } })
+  expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
+})
+
+test('what every object has is no claim', async () => {
+  const { roles, tenant_id, workspace_id } = await me(await odd.token({}))
+  expect([roles, tenant_id, workspace_id]).toEqual([[], null, null])
+})
+
+test('subjects of two issuers are two, and none is one of ours', async () => {
+  const claims = { ...here(), sub: 'tenon-operator' }
+  const [one, two] = await Promise.all([company.token(claims), tenants.token(claims)])
+  expect((await me(one)).subject).toBe(`${company.issuer}#tenon-operator`)
+  expect((await me(two)).subject).toBe(`${tenants.issuer}#tenon-operator`)
+  const made = async (as: Record<string, string>) => {
+    const headers = { 'idempotency-key': 'once' }
+    return call('POST', DOCUMENTS, { as, at: node.at, headers, body: { n: 1 } })
+  }
+  const serving = { ...claims, realm_access: { roles: ['service'] }, ...has('app') }
+  const first = await made(await company.token(serving))
+  const second = await made(await tenants.token(serving))
+  expect([first.status, second.status]).toEqual([201, 201])
+  expect(second.body.id).not.toBe(first.body.id)
+})
+
+test('tokens of the own issuer are as good as before, and end with the account as before', async () => {
+  expect((await me(await tokenOf({ ...here(), roles: ['service'] }))).subject).toBe('user-1')
+  await node.ask(room.operator, '/v1/me')
+  const gone = await tokenOf({ ...here(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
+  expect((await node.ask(gone)).body.code).toBe('token_invalid')
+})

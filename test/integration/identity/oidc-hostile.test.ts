@@ -1,0 +1,236 @@
+/** Hostile tokens in the name of an issuer elsewhere: none gets to a store, none makes us ask somebody else. */
+
+import { createHmac } from 'node:crypto'
+import { type CryptoKey, exportSPKI, importJWK } from 'jose'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { aRoom, type Caller, type Room } from '../../support/fixtures/tenants.ts'
+import { AUDIENCE, type Overrides, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
+import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+
+let peer: PeerIssuer
+let attacker: PeerIssuer
+let realm: Realm
+let classic: Realm
+let stranger: Realm
+let evil: Realm
+let room: Room
+let node: Trusting
+beforeAll(async () => {
+  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  realm = await peer.realm('acme')
+  classic = await peer.realm('classic', 'PS256')
+  classic.published = classic.published.map(({ alg: _alg, ...key }) => key)
+  stranger = await peer.realm('stranger')
+  evil = await attacker.realm('acme')
+  node = await trusting([
+    { issuer: realm.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    {
+      issuer: classic.issuer,
+      audience: AUDIENCE,
+      typ: 'JWT',
+      algorithms: ['PS256'],
+      tenants: [room.tenantId],
+    },
+  ])
+  // The own issuer reads its keys once.
+  expect((await node.ask(room.operator, '/v1/me')).status).toBe(200)
+  expect((await node.ask(await realm.token(claims()))).status).toBe(200)
+  expect((await node.ask(await classic.token(claims(), { head: { typ: 'JWT' } }))).status).toBe(200)
+}, 90_000)
+afterAll(async () => {
+  // Whatever came, nobody asked the attacker, and keys that are there were not read again.
+  expect(attacker.asked).toEqual([])
+  expect(peer.keysRead).toBe(2)
+  await node?.close()
+  await Promise.all([peer?.close(), attacker?.close()])
+})
+
+const claims = (more: object = {}) => ({
+  tenant_id: room.tenantId,
+  workspace_id: room.workspaceId,
+  realm_access: { roles: ['service'] },
+  ...more,
+})
+const now = () => Math.floor(Date.now() / 1_000)
+const refuse = async (more: object, overrides: Overrides = {}, code = 'token_invalid') =>
+  expectRefused(node, await realm.token(claims(more), overrides), code)
+
+/** A token whose signature is made by hand. */
+const byHand = (head: object, sign: (input: string) => string): Caller => {
+  const whole = { ...claims(), sub: 'eve', iss: realm.issuer, aud: AUDIENCE, iat: now(), exp: now() + 300 }
+  const parts = [{ typ: 'at+jwt', kid: 'k1', ...head }, whole]
+  const input = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
+  return { authorization: `Bearer ${input}.${sign(input)}` }
+}
+
+test('alg none', async () => {
+  for (const alg of ['none', 'None', 'NONE', '', null, ['RS256']])
+    await expectRefused(
+      node,
+      byHand({ alg }, () => ''),
+    )
+})
+
+test('HS256 with the public key as secret, in whichever form', async () => {
+  const [jwk = {}] = realm.published
+  const spki = await exportSPKI((await importJWK(jwk, 'RS256')) as CryptoKey)
+  for (const alg of ['HS256', 'HS384', 'HS512'])
+    for (const secret of [
+      spki,
+      spki.trim(),
+      JSON.stringify(jwk),
+      JSON.stringify({ keys: [jwk] }),
+      jwk.n ?? '',
+    ]) {
+      const hash = alg.replace('HS', 'sha')
+      const signed = byHand({ alg }, (input) => createHmac(hash, secret).update(input).digest('base64url'))
+      await expectRefused(node, signed)
+    }
+})
+
+test('an algorithm that is not one of those agreed, though the key is the right one', async () => {
+  // The published key says of no algorithm that it is for it: the list decides.
+  for (const alg of ['RS256', 'RS512', 'PS384'])
+    await expectRefused(
+      node,
+      await classic.token(claims(), { head: { typ: 'JWT', alg }, key: await classic.keyFor(alg) }),
+    )
+})
+
+test('another audience, none, or one that only begins like ours', async () => {
+  for (const audience of [
+    null,
+    'account',
+    `${AUDIENCE}/`,
+    `${AUDIENCE}.evil.test`,
+    ['a', 'b'],
+    inject('tenon').url,
+  ])
+    await refuse({}, { audience })
+  // The audience of the own issuer's tokens is not that of others.
+  await refuse({}, { audience: `${inject('tenon').url}/v1` })
+})
+
+test('no exp, no iat, no sub; not yet, no longer, or for too long', async () => {
+  for (const wrong of [
+    { exp: undefined },
+    { iat: undefined },
+    { sub: undefined },
+    { sub: '' },
+    { sub: 'two words' },
+    { sub: 'x'.repeat(201) },
+    { exp: 'tomorrow' },
+    { nbf: now() + 600 },
+  ])
+    await refuse(wrong)
+  for (const wrong of [{ exp: now() - 60 }, { iat: now() - 90_000 }]) await refuse(wrong, {}, 'token_expired')
+  // Clocks differ a little.
+  for (const nearly of [{ nbf: now() + 20 }, { exp: now() - 20 }])
+    expect((await node.ask(await realm.token(claims(nearly)))).status).toBe(200)
+})
+
+test('another type of token: of identity, of another protocol, none', async () => {
+  for (const typ of ['JWT', 'id+jwt', 'logout+jwt', 'dpop+jwt', '', undefined])
+    await refuse({}, { head: { typ } })
+  for (const typ of ['ID', 'Refresh', 'Offline', 'Logout', 7, null])
+    await expectRefused(node, await classic.token(claims({ typ }), { head: { typ: 'JWT' } }))
+})
+
+test('another issuer: one next door, one that only looks alike, ours signed by theirs', async () => {
+  await expectRefused(node, await stranger.token(claims()))
+  await expectRefused(node, await stranger.token(claims(), { issuer: realm.issuer }))
+  await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer }))
+  for (const issuer of [
+    `${realm.issuer}/`,
+    realm.issuer.toUpperCase(),
+    '',
+    `${inject('tenon').url}/auth`,
+    evil.issuer,
+  ])
+    await refuse({}, { issuer })
+  await expectRefused(node, await classic.token(claims(), { issuer: realm.issuer, head: { typ: 'JWT' } }))
+})
+
+test('headers that point to the key to be used', async () => {
+  const [jwk] = evil.published
+  const url = `${evil.issuer}/jwks`
+  for (const head of [{ jwk }, { jku: url }, { x5u: url }, { jwk, jku: url, x5u: url, x5c: ['MIIB'] }]) {
+    await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer, head }))
+    await expectRefused(
+      node,
+      await evil.token(claims(), { issuer: realm.issuer, head: { ...head, kid: undefined } }),
+    )
+  }
+})
+
+test('extensions that must be understood and are not', async () => {
+  for (const head of [
+    { crit: ['exp'], exp: now() + 300 },
+    { crit: ['http://example.test/x'], 'http://example.test/x': true },
+    { crit: [] },
+    { crit: 'b64' },
+  ])
+    await expectRefused(
+      node,
+      byHand({ alg: 'RS256', ...head }, () => Buffer.alloc(256, 1).toString('base64url')),
+    )
+})
+
+test('texts that are no tokens', async () => {
+  const { authorization = '' } = await realm.token(claims())
+  const [head = '', payload = '', signature = ''] = authorization.slice(7).split('.')
+  for (const text of [
+    'a',
+    '..',
+    `${head}..${signature}`,
+    `${head}.${payload}`,
+    `${head}.${payload}.${signature}.x.y`,
+    `${head}.${Buffer.from('[]').toString('base64url')}.${signature}`,
+    `${head}.${payload}.${signature.slice(0, -4)}AAAA`,
+    `${head}.${Buffer.from('{"iss":7}').toString('base64url')}.${signature}`,
+  ])
+    await expectRefused(node, { authorization: `Bearer ${text}` })
+})
+
+test('claims in shapes that nobody expects', async () => {
+  const deep = 'as deep as it can be'
+  const text = (json: string) => json.replace(`"${deep}"`, `${'{"a":['.repeat(1_200)}${']}'.repeat(1_200)}`)
+  for (const tenant_id of [
+    7,
+    null,
+    [],
+    {},
+    deep,
+    true,
+    '',
+    'ten_1',
+    ` ${room.tenantId}`,
+    [room.tenantId],
+    `${room.tenantId}0`,
+  ])
+    await refuse({ tenant_id }, { text })
+  for (const workspace_id of [7, null, deep, 'ws_1', [room.workspaceId], `${room.workspaceId},*`])
+    await refuse({ workspace_id }, { text })
+  // Roles that cannot be read are none.
+  for (const realm_access of [
+    deep,
+    'service',
+    { roles: { 0: 'service', length: 1 } },
+    { roles: deep },
+    null,
+    { roles: [['service']] },
+  ]) {
+    const { status, body } = await node.ask(await realm.token(claims({ realm_access }), { text }), '/v1/me')
+    expect([status, body.roles]).toEqual([200, ['anon']])
+  }
+  const polluted = JSON.parse(
+    '{"__proto__":{"roles":["service"],"tenant_id":"x"},"constructor":{"roles":["operator"]}}',
+  )
+  const { body } = await node.ask(await realm.token({ ...claims(), realm_access: polluted }), '/v1/me')
+  expect(body.roles).toEqual(['anon'])
+  expect(({} as Record<string, unknown>)['roles']).toBeUndefined()
+})
+
+test('a good token is good still', async () => {
+  expect((await node.ask(await realm.token(claims()), DOCUMENTS)).status).toBe(200)
+})

@@ -1,0 +1,213 @@
+/** The keys of issuers elsewhere: read seldom whatever comes, followed when they change, kept while they are away. */
+
+import { type AddressInfo, createServer } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { aRoom, type Caller, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { AUDIENCE, type Day, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
+import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import { repeated } from '../../support/stack/soak.ts'
+
+let peer: PeerIssuer
+let attacker: PeerIssuer
+let room: Room
+let realm: Realm
+let node: Trusting
+beforeAll(async () => {
+  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+}, 60_000)
+beforeEach(async () => {
+  peer.day = 'good'
+  realm = await peer.realm('acme', 'ES256')
+  node = await trusting([
+    { issuer: realm.issuer, audience: AUDIENCE, tenants: '*', roles: { app: 'service' } },
+  ])
+  peer.asked.length = 0
+})
+afterEach(() => node.close())
+afterAll(async () => Promise.all([peer?.close(), attacker?.close()]))
+
+const good = (head: object = {}) =>
+  realm.token(
+    { tenant_id: room.tenantId, workspace_id: room.workspaceId, realm_access: { roles: ['app'] } },
+    { head: { ...head } },
+  )
+const statusOf = async (as: Caller) => (await node.ask(as)).status
+/** Answers to many at once, each counted. */
+async function flood(many: number, as: (n: number) => Promise<Caller>): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  const answers = Array.from({ length: many }, async (_, n) => node.ask(await as(n)))
+  for (const { status, body } of await Promise.all(answers)) {
+    const what = `${status} ${body.code ?? ''}`.trim()
+    counts[what] = (counts[what] ?? 0) + 1
+  }
+  return counts
+}
+const MANY = repeated(100, 500)
+const unknown = (n: number) => good({ kid: `nobody-${n}` })
+
+test('nothing is read before the first token comes, and then once', async () => {
+  expect(peer.asked).toEqual([])
+  const good200 = await flood(50, () => good())
+  expect(good200).toEqual({ '200': 50 })
+  expect(peer.asked).toEqual(['/realms/acme/.well-known/openid-configuration', '/realms/acme/jwks'])
+})
+
+test('many tokens with unknown keys have the keys read once in a while, and cost the stores nothing', async () => {
+  expect(await statusOf(await good())).toBe(200)
+  peer.asked.length = 0
+  const spent = await node.cost(async () => {
+    expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  })
+  expect([spent, peer.asked]).toEqual([0, []])
+  node.pass(LIMITS.jwksMs.cooldown)
+  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  expect(peer.keysRead).toBe(1)
+  expect(await statusOf(await good())).toBe(200)
+}, 60_000)
+
+test('a flood is the first that comes', async () => {
+  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  expect(peer.keysRead).toBe(1)
+}, 60_000)
+
+test('a new key at the issuer is followed after a pause, and the old one is over with it', async () => {
+  const old = await good()
+  expect(await statusOf(old)).toBe(200)
+  await realm.rotate()
+  const fresh = await good()
+  await expectRefused(node, fresh)
+  node.pass(LIMITS.jwksMs.cooldown - 1)
+  await expectRefused(node, fresh)
+  node.pass(1)
+  expect(await statusOf(fresh)).toBe(200)
+  await expectRefused(node, old)
+  expect(peer.keysRead).toBe(2)
+})
+
+test('a key that the issuer has withdrawn is good no longer than ten minutes', async () => {
+  const old = await good()
+  expect(await statusOf(old)).toBe(200)
+  await realm.rotate()
+  node.pass(LIMITS.jwksMs.fresh - 1)
+  expect(await statusOf(old)).toBe(200)
+  node.pass(1)
+  await expectRefused(node, old)
+})
+
+test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
+  'an issuer that is %s: what is known counts for a day',
+  async (day) => {
+    const as = await good()
+    expect(await statusOf(as)).toBe(200)
+    peer.day = day
+    node.pass(LIMITS.jwksMs.fresh)
+    expect(await flood(20, async () => as)).toEqual({ '200': 20 })
+    expect(await flood(20, unknown)).toEqual({ '401 token_invalid': 20 })
+    expect(peer.keysRead).toBe(2)
+    expect(peer.asked).not.toContain('/stolen')
+    node.pass(LIMITS.jwksMs.kept)
+    expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+    peer.day = 'good'
+    node.pass(LIMITS.jwksMs.cooldown)
+    expect(await statusOf(as)).toBe(200)
+  },
+)
+
+test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
+  'an issuer that is %s from the beginning: 503, not 401, and asked once in a while',
+  async (day) => {
+    peer.day = day
+    const as = await good()
+    const spent = await node.cost(async () => {
+      expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+    })
+    expect([spent, peer.keysRead]).toEqual([0, 1])
+    const { headers, body } = await node.ask(as, DOCUMENTS)
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(JSON.stringify(body)).not.toContain('realms')
+    expect(node.lines.join()).toContain('the keys of an issuer cannot be read')
+    // Who has another credential is not concerned.
+    expect(await statusOf(room.service)).toBe(200)
+    peer.day = 'good'
+    node.pass(LIMITS.jwksMs.retry)
+    expect(await statusOf(as)).toBe(200)
+  },
+)
+
+test.each<Day>(['hangs', 'half'])('an issuer that %s holds nobody for longer than its time', async (day) => {
+  const as = await good()
+  peer.day = day
+  const before = performance.now()
+  expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+  expect(performance.now() - before).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
+  expect(peer.keysRead).toBe(1)
+  // The answer stands for a while: nobody waits for it again.
+  expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+  expect(peer.keysRead).toBe(1)
+})
+
+test('while it hangs, one waits for it, and those after him do not', async () => {
+  const as = await good()
+  expect(await statusOf(as)).toBe(200)
+  peer.day = 'hangs'
+  node.pass(LIMITS.jwksMs.fresh)
+  expect(await statusOf(as)).toBe(200)
+  await eventually(async () => (peer.held === 0 ? true : undefined))
+  node.pass(LIMITS.jwksMs.cooldown)
+  expect(await statusOf(as)).toBe(200)
+  await eventually(async () => (peer.keysRead === 3 ? true : undefined))
+  expect(peer.held).toBe(1)
+})
+
+test('a discovery document that is another one’s, or points to keys elsewhere, is not followed', async () => {
+  const evil = await attacker.realm('acme')
+  const as = await good()
+  let met = 0
+  const inside = createServer((socket) => {
+    met += 1
+    socket.destroy()
+  })
+  await new Promise<void>((done) => inside.listen(0, '127.0.0.1', done))
+  const { port } = inside.address() as AddressInfo
+  for (const discovery of [
+    { issuer: realm.issuer, jwks_uri: `https://127.0.0.1:${port}/keys` },
+    { issuer: realm.issuer, jwks_uri: `https://localhost:${port}/keys` },
+    { issuer: evil.issuer, jwks_uri: `${realm.issuer}/jwks` },
+    { issuer: `${realm.issuer}/`, jwks_uri: `${realm.issuer}/jwks` },
+    { issuer: realm.issuer, jwks_uri: `${evil.issuer}/jwks` },
+    { issuer: realm.issuer, jwks_uri: 'https://169.254.169.254/keys' },
+    { issuer: realm.issuer, jwks_uri: 'file:///etc/passwd' },
+    { issuer: realm.issuer, jwks_uri: 7 },
+    { issuer: realm.issuer },
+  ]) {
+    realm.discovery = discovery
+    expect([discovery, await statusOf(as)]).toEqual([discovery, 503])
+    node.pass(LIMITS.jwksMs.retry)
+  }
+  await new Promise((done) => inside.close(done))
+  expect([attacker.asked, peer.keysRead, met]).toEqual([[], 0, 0])
+})
+
+test('keys that are none: too short, symmetric, private, broken; beside them a good one is found', async () => {
+  const [key = {}] = realm.published
+  const kid = key.kid
+  const as = await good()
+  for (const bad of [
+    { kty: 'oct', k: 'c2VjcmV0', kid, alg: 'ES256' },
+    { ...key, x: 'AAAA' },
+    { ...key, crv: 'P-999' },
+    { ...key, d: key.x },
+    { kty: 'RSA', n: 'AQAB', e: 'AQAB', kid },
+    { ...key, use: 'enc' },
+    { ...key, alg: 'RS256' },
+    { kty: 7 },
+  ]) {
+    realm.published = [bad as never]
+    node.pass(LIMITS.jwksMs.fresh)
+    await expectRefused(node, as)
+  }
+  realm.published = [{ kty: 'oct', k: 'c2VjcmV0' } as never, key]
+  node.pass(LIMITS.jwksMs.fresh)
+  expect(await statusOf(as)).toBe(200)
+})

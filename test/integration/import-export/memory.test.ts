@@ -1,0 +1,107 @@
+/** Imports and exports hold a chunk and a page at a time: memory of an API process of its own, read from the kernel. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { currentBuild } from '../../../src/cli/stack/build.ts'
+import { Ports } from '../../../stack/ports.ts'
+import { exported, importInto, lines, openImport } from '../../support/clients/ndjson.ts'
+import { forgetPeak, peakMb, residentMb } from '../../support/clients/resident-memory.ts'
+import { aRoom, asSuperuser, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { repeated } from '../../support/stack/soak.ts'
+import type { Running } from '../../support/stack/start.ts'
+
+let room: Room
+let api: ChildProcess
+let at: Running
+
+beforeAll(async () => {
+  const running = inject('tenon')
+  const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
+  at = { ...running, url: `http://127.0.0.1:${port}` }
+  const env = { ...process.env, ...running.env, TENON_PORT: String(port) }
+  const build = await currentBuild()
+  api = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX_MB}`, build.api], { env, stdio: 'ignore' })
+  room = await aRoom()
+  await eventually(async () => {
+    const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
+    return ready?.status === 200 ? true : undefined
+  }, 60_000)
+}, 90_000)
+
+afterAll(async () => {
+  api.kill('SIGTERM')
+})
+
+/** By how much memory peaks above what it was. */
+async function growthMb(work: () => Promise<void>): Promise<number> {
+  const pid = api.pid ?? 0
+  await forgetPeak(pid)
+  const before = await residentMb(pid)
+  await work()
+  return (await peakMb(pid)) - before
+}
+
+const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
+
+/**
+ * What is to be shown is that memory does not grow with the stream. How much garbage lies about when the machine has much
+ * else to do is the engine's to say, so the heap has an end: who kept the stream there would die of it, and who kept it
+ * in buffers would grow by all of it.
+ */
+const HEAP_MAX_MB = 192
+const STREAM_MB = repeated(240, 360)
+const GROWTH_MAX_MB = 120
+
+test('an import of 60,000 lines and hundreds of MB', async () => {
+  const as = room.service
+  const name = unique('many')
+  await importInto(name, lines(...count(20_000)), { as, at })
+  // White space, which the API has to read and the database need not store.
+  const padding = ' '.repeat((STREAM_MB * 1_048_576) / 60_000)
+  const piece = count(200)
+    .map(({ n }) => `{"n":${n}}${padding}\n`)
+    .join('')
+  const growth = await growthMb(async () => {
+    const { sent, reply } = openImport(name, { as, at })
+    for (let n = 0; n < 300; n++) if (!sent.write(piece)) await once(sent, 'drain')
+    sent.end()
+    expect((await reply).body).toMatchObject({ lines: 60_000, created: 60_000 })
+  })
+  expect(growth).toBeLessThan(GROWTH_MAX_MB)
+  const exporting = await growthMb(async () => {
+    expect(await exported(name, { as, at })).toHaveLength(80_000)
+  })
+  expect(exporting).toBeLessThan(GROWTH_MAX_MB)
+}, 180_000)
+
+test('an export of hundreds of MB, whether its reader is fast or slow', async () => {
+  const name = unique('large')
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+     select $1, $2, $3, gen_random_uuid(), jsonb_build_object('x', repeat('x', 100000))
+     from generate_series(1, $4)`,
+    [room.tenantId, room.workspaceId, name, STREAM_MB * 10],
+  )
+  const open = () =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      get(`${at.url}/v1/collections/${name}/export`, { headers: room.service }, resolve).on('error', reject)
+    })
+  const fast = await growthMb(async () => {
+    let bytes = 0
+    for await (const chunk of await open()) bytes += chunk.length
+    expect(bytes).toBeGreaterThan(STREAM_MB * 1_000_000)
+  })
+  expect(fast).toBeLessThan(GROWTH_MAX_MB)
+  const slow = await growthMb(async () => {
+    const response = await open()
+    let bytes = 0
+    await eventually(async () => {
+      bytes += response.read()?.length ?? 0
+      return bytes > 6_000_000 ? true : undefined
+    }, 60_000)
+    response.destroy()
+  })
+  expect(slow).toBeLessThan(GROWTH_MAX_MB)
+}, 180_000)

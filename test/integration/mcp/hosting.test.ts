@@ -1,0 +1,329 @@
+/** Hosted MCP servers: from a draft to calls by both generations of client, and back to an older version. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  aServer,
+  callTool,
+  type Hosted,
+  legacy,
+  modern,
+  NOTES,
+  ok,
+  rpc,
+  scopesOf,
+  tokenFor,
+} from '../../support/clients/mcp.ts'
+import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+
+const FLOW = (name: string, task: string) =>
+  `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
+
+async function aFlow(room: Room, name: string, task: string): Promise<void> {
+  const as = room.operator
+  const { id } = await ok(
+    call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
+  )
+  await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
+  await switchFlows(room, true)
+}
+
+const switchFlows = (room: Room, on: boolean) =>
+  ok(
+    call('POST', '/v1/services/configure', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, experimental: on ? ['mcp.flow_tools'] : [] },
+    }),
+  )
+
+const listed = async (hosted: Hosted, ...tools: string[]) => {
+  const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
+  return reply.body.result.tools as { name: string }[]
+}
+
+test('created, curated, published, called: a collection and a flow, by REST and by both generations', async () => {
+  const room = await aRoom()
+  await aFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
+  const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
+  const hosted = await aServer(room, 'notes', {
+    ...NOTES,
+    ...flow,
+    'events:stream:publish': { enabled: true },
+  })
+  const tools = [
+    'event_publish',
+    'greet',
+    'notes_create',
+    'notes_delete',
+    'notes_get',
+    'notes_list',
+    'notes_update',
+  ]
+  const as = await tokenFor(hosted, scopesOf(hosted, ...tools))
+  for (const connect of [legacy, modern] as const) {
+    await connect(hosted.url, as, async (client) => {
+      const list = await client.listTools()
+      expect(list.tools.map(({ name }) => name)).toEqual(tools)
+      const use = async (name: string, args: Record<string, unknown>) => {
+        const { structuredContent, isError } = await client.callTool({ name, arguments: args })
+        expect(isError ?? false).toBe(false)
+        return structuredContent as Record<string, unknown>
+      }
+      const made = await use('notes_create', { document: { by: connect.name } })
+      expect(made).toMatchObject({ by: connect.name, _version: 1 })
+      const { id } = made as { id: string }
+      expect(await use('notes_update', { id, document: { more: 1 } })).toMatchObject({ _version: 2, more: 1 })
+      expect(await use('notes_get', { id })).toMatchObject({ by: connect.name, more: 1 })
+      expect(await use('notes_delete', { id })).toEqual({ id, deleted: true })
+      expect(await use('notes_list', {})).toMatchObject({
+        page: { has_more: false },
+        data: [{ text: 'hello' }],
+      })
+      expect(await use('greet', { input: { who: 'you' } })).toMatchObject({
+        status: 'completed',
+        output: { hello: 'you' },
+      })
+      expect(await use('event_publish', { topic: 'a.b', data: 1 })).toMatchObject({ topic: 'a.b' })
+    })
+  }
+  const body = { tool: 'notes_list', arguments: {} }
+  const byRest = await ok(call('POST', `${hosted.base}/call`, { as: room.operator, body }))
+  expect(byRest).toMatchObject({ is_error: false, structured_content: { data: [{ text: 'hello' }] } })
+})
+
+test('a flow that takes long goes on; one that fails is an error of the tool; neither shows a workflow id', async () => {
+  const room = await aRoom()
+  await aFlow(room, 'slow', '{ wait: { seconds: 90 } }')
+  await aFlow(room, 'bad', "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }")
+  const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
+  const hosted = await aServer(room, 'flows', tools)
+  const as = await tokenFor(hosted, scopesOf(hosted, 'run_slow', 'run_bad'))
+  const [slow, bad] = await Promise.all([
+    callTool(hosted.path, as, 'run_slow'),
+    callTool(hosted.path, as, 'run_bad', { input: {} }),
+  ])
+  const { run, status } = slow.body.result.structuredContent
+  expect([status, slow.body.result.isError]).toEqual(['running', false])
+  const execution = await ok(call('GET', `${room.flows}/executions/${run}`, { as: room.operator }))
+  expect(['pending', 'running', 'waiting']).toContain(execution.status)
+  expect(execution.started_by).toBe('tenon-operator')
+  expect(bad.body.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })
+  expect(JSON.stringify([slow.body, bad.body])).not.toContain(room.tenantId)
+}, 60_000)
+
+describe('curation', () => {
+  let hosted: Hosted
+  beforeAll(async () => {
+    hosted = await aServer(await aRoom(), 'curated')
+  })
+
+  test('offers what there is, each with closed arguments and honest annotations', async () => {
+    const room = await aRoom()
+    const hosted = await aServer(room, 'c')
+    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    const body = { workspace_id: room.workspaceId, name: 'double', source: 'export default (n) => n * 2' }
+    await ok(call('POST', '/v1/functions', { as: room.operator, body }))
+    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    const names = data.map(({ name }: { name: string }) => name)
+    expect(names).toEqual([
+      ...['list', 'query', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
+      'call_double',
+      'run_f',
+      'event_publish',
+    ])
+    for (const { risk, annotations, input_schema } of data) {
+      expect(annotations.readOnlyHint).toBe(risk === 'read')
+      expect(input_schema.additionalProperties).toBe(false)
+      expect(Object.keys(input_schema.properties)).not.toContain('ws')
+    }
+  })
+
+  test.each([
+    ['no candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
+    ['65 letters', { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } }, 'at most 64'],
+    ['a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
+    ['a look-alike', { 'collections:notes:get': { enabled: true, name: 'nоtes' } }, 'takes letters'],
+    ['a reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
+    [
+      'names that differ in case',
+      { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
+      'two tools named',
+    ],
+    ['zero width', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
+    ['bidi', { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } }, 'U+202E'],
+    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
+    ['a control', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    [
+      'a write as a read',
+      { 'collections:notes:delete': { enabled: true, annotations: { readOnlyHint: true } } },
+      'safer than it is',
+    ],
+    [
+      'a destruction denied',
+      { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
+      'safer than it is',
+    ],
+  ])('refuses %s, and keeps the draft as it was', async (_what, tools, words) => {
+    const as = hosted.room.operator
+    const { status, body } = await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
+    expect([status, body.code]).toEqual([400, 'validation_failed'])
+    expect(body.detail).toContain(words)
+    expect((await ok(call('GET', hosted.base, { as }))).curation.tools).toEqual(NOTES)
+  })
+
+  test('stricter annotations, other names and shared scopes are taken', async () => {
+    const hosted = await aServer(await aRoom(), 'strict', {
+      'collections:notes:get': {
+        enabled: true,
+        name: 'look',
+        scope: 'read',
+        annotations: { readOnlyHint: false, destructiveHint: true },
+      },
+      'collections:notes:list': { enabled: true, scope: 'read' },
+      'collections:notes:delete': { enabled: false },
+    })
+    const tools = await listed(hosted, 'read')
+    expect(tools.map(({ name }) => name)).toEqual(['look', 'notes_list'])
+    expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: false, destructiveHint: true } })
+  })
+})
+
+describe('versions', () => {
+  test('a draft is seen by nobody; publishing says what changed; the way back is byte-equal', async () => {
+    const hosted = await aServer(await aRoom(), 'v')
+    const as = hosted.room.operator
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list', 'notes_get', 'notes_create'))
+    const list = async () => JSON.stringify((await rpc(hosted.path, token, 'tools/list')).body)
+    const first = await list()
+    const { 'collections:notes:create': _gone, ...rest } = NOTES
+    const tools = { ...rest, 'collections:notes:get': { enabled: true, title: 'Look' } }
+    await ok(call('PUT', `${hosted.base}/curation`, { as, body: { tools } }))
+    await ok(call('PATCH', hosted.base, { as, body: { name: 'Renamed' } }))
+    expect(await list()).toBe(first)
+    const second = await ok(call('POST', `${hosted.base}/publish`, { as, body: {} }))
+    expect(second).toMatchObject({
+      version: 2,
+      state: 'active',
+      diff: { added: [], removed: ['notes_create'], changed: [{ name: 'notes_get', fields: ['title'] }] },
+    })
+    expect(await list()).not.toBe(first)
+    expect((await callTool(hosted.path, token, 'notes_create', { document: {} })).body.error.code).toBe(
+      -32_602,
+    )
+    const back = await ok(call('POST', `${hosted.base}/versions/1/activate`, { as, body: {} }))
+    expect(back).toMatchObject({ version: 1, active: true })
+    expect(await list()).toBe(first)
+    const { data } = await ok(call('GET', `${hosted.base}/versions`, { as }))
+    expect(
+      data.map(({ version, active }: { version: number; active: boolean }) => [version, active]),
+    ).toEqual([
+      [1, true],
+      [2, false],
+    ])
+    expect(new Set(data.map(({ hash }: { hash: string }) => hash)).size).toBe(2)
+    expect((await call('POST', `${hosted.base}/versions/9/activate`, { as, body: {} })).status).toBe(404)
+  })
+
+  test('equal drafts have equal hashes; two publications at once never share a number', async () => {
+    const hosted = await aServer(await aRoom(), 'twice')
+    const as = hosted.room.operator
+    const replies = await Promise.all(
+      [1, 2, 3].map(() => call('POST', `${hosted.base}/publish`, { as, body: {} })),
+    )
+    const done = replies.filter(({ status }) => status === 201).map(({ body }) => body)
+    expect(replies.every(({ status }) => status === 201 || status === 409)).toBe(true)
+    expect(new Set(done.map(({ version }) => version)).size).toBe(done.length)
+    expect(new Set(done.map(({ hash }) => hash)).size).toBe(1)
+  })
+
+  test('what a tool was made of may vanish: the draft cannot be published, the version still answers', async () => {
+    const room = await aRoom()
+    await aFlow(room, 'gone', '{ set: { a: 1 } }')
+    const hosted = await aServer(room, 'vanish', { 'flows:gone:run': { enabled: true } })
+    const token = await tokenFor(hosted, scopesOf(hosted, 'run_gone'))
+    await ok(call('DELETE', `${room.flows}/definitions/gone`, { as: room.operator }))
+    const again = await call('POST', `${hosted.base}/publish`, { as: room.operator, body: {} })
+    expect([again.status, again.body.code]).toEqual([400, 'validation_failed'])
+    const { body } = await callTool(hosted.path, token, 'run_gone')
+    expect(body.result).toMatchObject({
+      isError: true,
+      content: [{ text: 'not_found: There is no such flow.' }],
+    })
+  })
+
+  test('a version cannot be changed and a call cannot be taken back, not even by the platform itself', async () => {
+    const grants = await asSuperuser(
+      `select table_name, privilege_type from information_schema.table_privileges
+       where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
+         and grantee <> 'tenon_owner' and privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE') order by 1, 2`,
+    )
+    // A version goes with its whole server.
+    expect(grants).toEqual([{ table_name: 'mcp_server_versions', privilege_type: 'DELETE' }])
+    const columns = await asSuperuser(
+      `select table_name, column_name from information_schema.column_privileges
+       where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
+         and grantee <> 'tenon_owner' and privilege_type = 'UPDATE' order by 1, 2`,
+    )
+    // The approval is written once, later; the manifest never.
+    expect(columns).toEqual(
+      ['approved_at', 'approved_by'].map((column_name) => ({
+        table_name: 'mcp_server_versions',
+        column_name,
+      })),
+    )
+  })
+})
+
+describe('sources', () => {
+  test('a function, a declared collection, and a query are tools like others', async () => {
+    const room = await aRoom()
+    const as = room.operator
+    const at = { workspace_id: room.workspaceId }
+    const source = 'export default (n) => { if (n < 0) throw new Error("below"); return n * 2 }'
+    await ok(call('POST', '/v1/functions', { as, body: { ...at, name: 'double', source } }))
+    const schema = { type: 'object', properties: { n: { type: 'integer' } } }
+    const declared = { ...at, collection: 'declared', store: 'relational', schema, mode: 'enforce' }
+    await ok(call('POST', '/v1/schemas', { as, body: declared }))
+    const hosted = await aServer(room, 'sources', {
+      call_double: { enabled: true },
+      declared_create: { enabled: true },
+      'collections:declared:query': { enabled: true },
+    })
+    const { curation } = await ok(call('GET', hosted.base, { as }))
+    expect(Object.keys(curation.tools).sort()).toEqual([
+      'collections:declared:create',
+      'collections:declared:query',
+      'functions:double:invoke',
+    ])
+    const token = await tokenFor(hosted, scopesOf(hosted, 'call_double', 'declared_create', 'declared_query'))
+    const use = async (tool: string, args: unknown) =>
+      (await callTool(hosted.path, token, tool, args)).body.result
+    expect(await use('call_double', { input: 21 })).toMatchObject({
+      isError: false,
+      content: [{ text: '42' }],
+    })
+    expect(await use('call_double', { input: -1 })).toMatchObject({ isError: true })
+    expect(await use('declared_create', { document: { n: 'x' } })).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('schema_violation') }],
+    })
+    for (const n of [1, 2, 3]) await use('declared_create', { document: { n } })
+    expect(await use('declared_query', { filter: { n: { gte: 2 } }, sort: { n: -1 } })).toMatchObject({
+      structuredContent: { data: [{ n: 3 }, { n: 2 }] },
+    })
+  })
+
+  test('flows are no tools until they are switched on, and none when they are switched off again', async () => {
+    const room = await aRoom()
+    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    const hosted = await aServer(room, 'switch', { 'flows:f:run': { enabled: true } })
+    const token = await tokenFor(hosted, scopesOf(hosted, 'run_f'))
+    expect((await callTool(hosted.path, token, 'run_f')).body.result.isError).toBe(false)
+    await switchFlows(room, false)
+    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    expect(data.map(({ name }: { name: string }) => name)).not.toContain('run_f')
+    expect((await callTool(hosted.path, token, 'run_f')).body.result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('feature_not_enabled') }],
+    })
+  })
+})

@@ -1,0 +1,89 @@
+/** The life of a hosted MCP server: its quota, its states, its end. */
+
+import { describe, expect, test } from 'vitest'
+import { aServer, callTool, ok, rpc, scopesOf, serversOf, tokenFor } from '../../support/clients/mcp.ts'
+import { aRoom, asSuperuser, call, unique } from '../../support/fixtures/tenants.ts'
+
+describe('life of a server', () => {
+  test('more where the quota says so', async () => {
+    const room = await aRoom()
+    const set = (limit: number) =>
+      call('PUT', '/v1/quotas', {
+        as: room.operator,
+        body: { workspace_id: room.workspaceId, limits: { mcp_servers: limit } },
+      })
+    const make = async () =>
+      (
+        await call('POST', serversOf(room), {
+          as: room.operator,
+          body: { name: unique('S'), slug: unique('s') },
+        })
+      ).status
+    const read = async () =>
+      (await ok(call('GET', `/v1/quotas?workspace_id=${room.workspaceId}`, { as: room.operator }))).quotas
+        .mcp_servers
+    expect(await read()).toEqual({ limit: 1, used: 0, remaining: 1 })
+    expect([await make(), await make()]).toEqual([201, 429])
+    expect((await ok(set(2))).quotas.mcp_servers).toEqual({ limit: 2, used: 1, remaining: 1 })
+    expect([await make(), await make()]).toEqual([201, 429])
+    expect((await ok(set(-1))).quotas.mcp_servers).toEqual({ limit: -1, used: 2, remaining: null })
+    expect([await make(), await make()]).toEqual([201, 201])
+    await ok(set(0))
+    expect(await make()).toBe(429)
+  })
+
+  test('one a workspace; two created at once are still one', async () => {
+    const room = await aRoom()
+    const make = () =>
+      call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
+    // One that is being created, and slow about it: the other has to wait before it counts.
+    const slow = asSuperuser(`do $$ begin
+      perform pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext('${room.workspaceId}'));
+      insert into tenon.mcp_servers (tenant_id, workspace_id, id, slug, name, description, state, created_by)
+      values ('${room.tenantId}', '${room.workspaceId}', 'mcp_slow', 'slow', 'slow', '', 'created', 'test');
+      perform pg_sleep(1.5); end $$`)
+    await new Promise((done) => setTimeout(done, 500))
+    const replies = await Promise.all([make(), make(), make()])
+    expect(replies.map(({ status }) => status)).toEqual([429, 429, 429])
+    await slow
+    expect(replies.find(({ status }) => status === 429)?.body).toMatchObject({
+      code: 'quota_exceeded',
+      quota: 'mcp_servers',
+      limit: 1,
+      used: 1,
+    })
+  })
+
+  test('nothing answers before it is published, while it is suspended, and after it is gone', async () => {
+    const room = await aRoom()
+    const as = room.operator
+    const { path } = await ok(call('POST', serversOf(room), { as, body: { name: 'My Notes' } }))
+    expect(path).toBe(`${serversOf(room)}/my-notes/mcp`)
+    const metadata = () => call('GET', `/.well-known/oauth-protected-resource${path}`)
+    expect([(await rpc(path, {}, 'tools/list')).status, (await metadata()).status]).toEqual([404, 404])
+    const early = { tool: 'notes_list', arguments: {} }
+    expect((await call('POST', `${serversOf(room)}/my-notes/call`, { as, body: early })).status).toBe(409)
+    await ok(call('DELETE', `${serversOf(room)}/my-notes`, { as }))
+
+    const hosted = await aServer(room, 'life')
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+    const ask = async () => (await callTool(hosted.path, token, 'notes_list')).status
+    expect(await ask()).toBe(200)
+    await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
+    expect(await ask()).toBe(404)
+    await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
+    expect(await ask()).toBe(200)
+    await ok(call('DELETE', hosted.base, { as }))
+    expect(await ask()).toBe(404)
+    // The same address again is another server: the token was not for it.
+    await aServer(room, 'life')
+    expect(await ask()).toBe(401)
+  })
+
+  test('a suspended tenant has no servers', async () => {
+    const hosted = await aServer(await aRoom(), 'rest')
+    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [hosted.room.tenantId])
+    expect((await callTool(hosted.path, token, 'notes_list')).status).toBe(404)
+  })
+})

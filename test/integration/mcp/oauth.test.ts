@@ -1,0 +1,104 @@
+/** Agents find their way by themselves: from the address of a server to a token to a call, and up to more scopes. */
+
+import { request } from 'node:http'
+import {
+  Client as ModernClient,
+  ClientCredentialsProvider as ModernProvider,
+  StreamableHTTPClientTransport as ModernTransport,
+} from '@modelcontextprotocol/client'
+import { ClientCredentialsProvider as LegacyProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
+import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { aServer, type Hosted, ok, scopesOf } from '../../support/clients/mcp.ts'
+import { aRoom, asSuperuser, call } from '../../support/fixtures/tenants.ts'
+
+let hosted: Hosted
+let options: { clientId: string; clientSecret: string; expectedIssuer: string }
+beforeAll(async () => {
+  hosted = await aServer(await aRoom(), 'oauth')
+  const as = hosted.room.operator
+  const made = await ok(call('POST', `${hosted.base}/clients`, { as, body: { name: 'agent' } }))
+  options = {
+    clientId: made.client_id,
+    clientSecret: made.client_secret,
+    expectedIssuer: `${inject('tenon').url}/auth`,
+  }
+})
+
+const READS = ['notes_get', 'notes_list']
+const note = { name: 'notes_create', arguments: { document: { text: 'up' } } }
+
+test('a client of 2025 knows the address and its own credentials: what only reads comes by itself', async () => {
+  const connect = async (scope?: string) => {
+    const client = new LegacyClient({ name: 'test', version: '1' })
+    const authProvider = new LegacyProvider({ ...options, ...(scope && { scope }) })
+    const transport = new LegacyTransport(new URL(hosted.url), { authProvider })
+    await client.connect(transport as Parameters<typeof client.connect>[0])
+    return client
+  }
+  const client = await connect()
+  expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
+  await client.close()
+  // Its SDK does not ask for the scope of a challenge where there is no browser; it has to be told.
+  const told = await connect(scopesOf(hosted, 'notes_create'))
+  expect((await told.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
+  await told.close()
+})
+
+test('one of 2026 asks for the scope of a write when it meets it', async () => {
+  const client = new ModernClient(
+    { name: 'test', version: '1' },
+    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+  )
+  const authProvider = new ModernProvider(options)
+  await client.connect(new ModernTransport(new URL(hosted.url), { authProvider }))
+  expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
+  expect((await client.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
+  expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['notes_create', ...READS])
+  await client.close()
+})
+
+test('another name in `Host` changes no address that clients are sent to', async () => {
+  const { hostname, port } = new URL(hosted.url)
+  const read = (path: string) =>
+    new Promise<string>((resolve, reject) => {
+      const headers = { host: 'evil.test', 'x-forwarded-host': 'evil.test', 'x-forwarded-proto': 'https' }
+      request({ hostname, port, path, headers }, (response) => {
+        let text = ''
+        response.on('data', (chunk) => {
+          text += chunk
+        })
+        response.on('end', () => resolve(text))
+      })
+        .on('error', reject)
+        .end()
+    })
+  for (const path of [
+    `/.well-known/oauth-protected-resource${hosted.path}`,
+    '/.well-known/oauth-authorization-server/auth',
+    '/auth/.well-known/openid-configuration',
+  ]) {
+    const text = await read(path)
+    expect(text).toContain(inject('tenon').url)
+    expect(text).not.toContain('evil')
+  }
+})
+
+test('strangers do not fill the record of a server', async () => {
+  const { room, path, id } = await aServer(await aRoom(), 'strangers')
+  const max = LIMITS.mcpStrangersRecordedPerMinute
+  const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
+  const replies = await Promise.all(
+    Array.from({ length: 3 * max }, (_, n) => call('POST', path, { as: as(n), body: {} })),
+  )
+  expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([401]))
+  const rows = await asSuperuser('select from tenon.mcp_calls where tenant_id = $1 and server_id = $2', [
+    room.tenantId,
+    id,
+  ])
+  // Two measures where a minute began meanwhile.
+  expect(rows.length).toBeGreaterThanOrEqual(max)
+  expect(rows.length).toBeLessThanOrEqual(2 * max)
+})

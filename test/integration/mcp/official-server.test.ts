@@ -1,0 +1,62 @@
+/** The official MCP server, asked by the official client: read operations as tools, nothing more. */
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { expect, inject, test } from 'vitest'
+import { OPERATIONS } from '../../../src/features/index.ts'
+import { aRoom, type Caller, call, operator, tokenOf } from '../../support/fixtures/tenants.ts'
+
+const PATH = '/v1/mcp/platform/mcp'
+
+async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): Promise<T> {
+  const url = new URL(`${inject('tenon').url}${PATH}`)
+  const client = new Client({ name: 'test', version: '1' })
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: as } })
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
+
+test('every administrative read operation is a tool with its own schema; no write is', async () => {
+  const tools = await connected(await operator(), async (client) => (await client.listTools()).tools)
+  // A tool answers once: what has no end is none.
+  const reads = OPERATIONS.filter(
+    ({ reads: read, domain, http }) => read && domain !== 'data_access' && http.reply !== 'feed',
+  )
+  expect(tools.map(({ name }) => name).sort()).toEqual(
+    reads.map(({ name }) => name.replaceAll('.', '_')).sort(),
+  )
+  expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true)
+})
+
+test('a tool shows a tenant admin its own tenant and no other', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  await connected(as, async (client) => {
+    const list = await client.callTool({ name: 'tenant_list', arguments: {} })
+    expect(JSON.stringify(list.structuredContent)).toContain(room.tenantId)
+    expect(JSON.stringify(list.structuredContent)).not.toContain(other.tenantId)
+    const foreign = await client.callTool({ name: 'flow_list', arguments: { ws: other.workspaceId } })
+    expect(foreign).toMatchObject({
+      isError: true,
+      content: [{ text: 'not_found: There is no such workspace.' }],
+    })
+    const faulty = await client.callTool({ name: 'tenant_list', arguments: { page_size: 1_000 } })
+    expect(faulty).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('page_size') }] })
+    const unknown = await client.callTool({ name: 'tenant_delete', arguments: {} })
+    expect(unknown.isError).toBe(true)
+  })
+})
+
+test('it takes access tokens only', async () => {
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+  const room = await aRoom()
+  const as = (caller: Caller) => call('POST', PATH, { as: caller, body })
+  expect((await as({})).status).toBe(401)
+  expect((await as(room.service)).status).toBe(401)
+  expect((await as({ authorization: `Bearer ${room.service['apikey']}` })).body.code).toBe('token_invalid')
+  expect((await call('GET', PATH, { as: room.operator })).status).toBe(405)
+})

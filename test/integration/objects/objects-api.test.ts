@@ -1,0 +1,406 @@
+/** Objects through the API: bytes in are bytes out, under the workspace's own identity at the store. */
+
+import { execFile } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import {
+  aStoringRoom as aRoom,
+  type Caller,
+  call,
+  type Room,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
+import { opened } from '../../support/stack/workspace-settings.ts'
+
+interface Shelf extends Room {
+  readonly bucket: string
+}
+
+let room: Shelf
+let other: Shelf
+beforeAll(async () => {
+  ;[room, other] = await Promise.all([aShelf(), aShelf()])
+})
+
+async function aShelf(): Promise<Shelf> {
+  const made = await aRoom()
+  const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as: made.operator })
+  await opened(made, 'notes/')
+  return { ...made, bucket: body.bucket }
+}
+
+const pathOf = (key: string, bucket = room.bucket) =>
+  `/v1/objects/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`
+
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+interface Answer {
+  readonly status: number
+  readonly code: string | null
+  readonly headers: Headers
+  readonly bytes: Buffer
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into replies of every shape
+  readonly json: any
+}
+
+/** A body is sent as it is, and a reply's bytes are taken as they come. */
+async function send(
+  method: string,
+  path: string,
+  options: { as?: Caller; body?: Uint8Array | string; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const response = await fetch(`${inject('tenon').url}${path}`, {
+    method,
+    headers: { ...(options.as ?? room.service), ...options.headers },
+    ...(options.body !== undefined && { body: options.body }),
+  })
+  const { status, headers } = response
+  const bytes = Buffer.from(await response.arrayBuffer())
+  const text = bytes.toString()
+  const json = headers.get('content-type')?.includes('json') && text !== '' ? JSON.parse(text) : undefined
+  return { status, code: headers.get('x-problem-code'), headers, bytes, text, json }
+}
+
+describe('there and back', () => {
+  test('a text, with its type and its tag', async () => {
+    const path = pathOf('notes/hello.txt')
+    const headers = { 'content-type': 'text/plain; charset=utf-8' }
+    const put = await send('PUT', path, { body: 'Grüße', headers })
+    const etag = put.headers.get('etag') ?? ''
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/)
+    const named = { bucket: room.bucket, key: 'notes/hello.txt' }
+    expect([put.status, put.json]).toEqual([201, { ...named, size: 7, etag, created: true }])
+    const got = await send('GET', path, { as: room.anon })
+    expect([got.status, got.text]).toEqual([200, 'Grüße'])
+    expect(Object.fromEntries(got.headers)).toMatchObject({
+      'content-type': 'text/plain; charset=utf-8',
+      'content-length': '7',
+      'accept-ranges': 'bytes',
+      'x-content-type-options': 'nosniff',
+      etag,
+    })
+    expect(Date.parse(got.headers.get('last-modified') ?? '')).toBeGreaterThan(Date.now() - 60_000)
+    const again = await send('PUT', path, { body: 'x' })
+    expect([again.status, again.json.created]).toEqual([200, false])
+  })
+
+  test.each([0, 1, 65_536, 20_000_000])('%i random bytes', async (size) => {
+    const body = randomBytes(size)
+    const path = pathOf(`random/${size}`)
+    expect((await send('PUT', path, { body })).json.size).toBe(size)
+    const got = await send('GET', path)
+    expect(got.headers.get('content-length')).toBe(String(size))
+    expect(got.headers.get('content-type')).toBe('application/octet-stream')
+    expect(sha256(got.bytes)).toBe(sha256(body))
+  })
+
+  test('keys that a tree would fold stay apart, and are listed as they are', async () => {
+    const shelf = await aShelf()
+    const as = shelf.service
+    const keys = [
+      'a/b',
+      'a//b',
+      '/a/b',
+      'a/b/',
+      'a\\b',
+      'a%2Fb',
+      'a b',
+      'ünï/😀',
+      'a+b',
+      'x.versions/1',
+      '.uploads/1',
+    ]
+    for (const key of keys) {
+      expect((await send('PUT', pathOf(key, shelf.bucket), { as, body: `in ${key}` })).status, key).toBe(201)
+    }
+    for (const key of keys)
+      expect((await send('GET', pathOf(key, shelf.bucket), { as })).text).toBe(`in ${key}`)
+    const list = (query: string) => call('GET', `/v1/objects/${shelf.bucket}${query}`, { as: shelf.service })
+    const listed = (await list('?page[size]=200')).body.data.map(({ key }: { key: string }) => key)
+    expect(listed.sort()).toEqual(keys.sort())
+    const below = (await list('?prefix=a%2F')).body.data.map(({ key }: { key: string }) => key)
+    expect(below.sort()).toEqual(keys.filter((key) => key.startsWith('a/')).sort())
+    const paged: string[] = []
+    for (let after = ''; ; ) {
+      const { data, page } = (await list(`?page[size]=4${after && `&page[after]=${after}`}`)).body
+      paged.push(...data.map(({ key }: { key: string }) => key))
+      if (page.next === null) break
+      after = page.next
+    }
+    expect(paged).toEqual(paged.filter((key, index) => paged.indexOf(key) === index))
+    expect(paged.sort()).toEqual(keys.sort())
+  })
+
+  test('a hundred mebibytes pass without being held; one byte more is refused', async () => {
+    const body = randomBytes(104_857_600)
+    const path = pathOf('large')
+    const before = await residentBytes()
+    let peak = before
+    const look = async () => {
+      peak = Math.max(peak, await residentBytes())
+    }
+    const watch = setInterval(() => void look(), 20)
+    // Held, the two would be 200 MiB; what is seen is chunks that wait for the garbage collector.
+    const puts = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
+    expect(puts.map(({ status }) => status)).toEqual([201, 201])
+    expect(sha256((await send('GET', path)).bytes)).toBe(sha256(body))
+    clearInterval(watch)
+    expect((peak - before) / 1_048_576).toBeLessThan(150)
+    const over = await send('PUT', pathOf('larger'), { body: Buffer.concat([body, Buffer.from('x')]) })
+    expect([over.status, over.code, over.json.limit_bytes]).toEqual([413, 'EntityTooLarge', 104_857_600])
+    expect((await send('GET', pathOf('larger'))).code).toBe('NoSuchKey')
+  }, 60_000)
+})
+
+/** Memory of the API's process, found by its port. */
+async function residentBytes(): Promise<number> {
+  const { port } = new URL(inject('tenon').url)
+  apiPid ??= (
+    await Promise.all(
+      (
+        await readdir('/proc')
+      ).map(async (pid) => {
+        const read = (file: string) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')
+        const api = (await read('cmdline')).includes('api.mjs')
+        return api && (await read('environ')).split('\0').includes(`TENON_PORT=${port}`) ? pid : ''
+      }),
+    )
+  ).find((pid) => pid !== '')
+  const status = await readFile(`/proc/${apiPid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) * 1_024
+}
+let apiPid: string | undefined
+
+describe('conditions and ranges', () => {
+  const path = () => pathOf('digits')
+  const get = (headers: Record<string, string>) => send('GET', path(), { headers })
+
+  test('ranges', async () => {
+    await send('PUT', path(), { body: '0123456789' })
+    const part = await get({ range: 'bytes=2-4' })
+    expect([part.status, part.text, part.headers.get('content-range')]).toEqual([206, '234', 'bytes 2-4/10'])
+    expect((await get({ range: 'bytes=-3' })).text).toBe('789')
+    expect((await get({ range: 'bytes=7-' })).text).toBe('789')
+    const outside = await get({ range: 'bytes=10-' })
+    expect([outside.status, outside.code]).toEqual([416, 'InvalidRange'])
+    expect((await get({ range: 'lines=1-2' })).status).toBe(200)
+  })
+
+  test('what the caller has is not sent again; what has changed is not overwritten', async () => {
+    const etag = (await send('PUT', path(), { body: 'one' })).headers.get('etag') ?? ''
+    const same = await get({ 'if-none-match': etag })
+    expect([same.status, same.headers.get('etag'), same.bytes.length]).toEqual([304, etag, 0])
+    expect((await get({ 'if-none-match': '"other"' })).status).toBe(200)
+    expect((await get({ 'if-match': '"other"' })).code).toBe('PreconditionFailed')
+    const put = (headers: Record<string, string>) => send('PUT', path(), { body: 'two', headers })
+    expect((await put({ 'if-match': '"other"' })).status).toBe(412)
+    expect((await put({ 'if-none-match': '*' })).status).toBe(412)
+    expect((await get({})).text).toBe('one')
+    expect((await put({ 'if-match': etag })).status).toBe(200)
+  })
+
+  test('HEAD has the headers of GET and no body; DELETE deletes once', async () => {
+    await send('PUT', path(), { body: 'abc', headers: { 'content-type': 'text/css' } })
+    const head = await send('HEAD', path())
+    expect([head.status, head.bytes.length, head.headers.get('content-length')]).toEqual([200, 0, '3'])
+    expect(head.headers.get('content-type')).toBe('text/css')
+    const gone = await send('DELETE', path())
+    expect([gone.status, gone.json]).toEqual([200, { bucket: room.bucket, key: 'digits', deleted: true }])
+    for (const method of ['GET', 'HEAD', 'DELETE']) {
+      expect([method, (await send(method, path())).code]).toEqual([method, 'NoSuchKey'])
+    }
+  })
+})
+
+describe('what is refused', () => {
+  test.each([
+    '..%2fsecret',
+    '%2e%2e%2fsecret',
+    'a%2f..%2f..%2fb',
+    'a%5c..%5cb',
+    'a%00b',
+    '%0d%0aset-cookie:x',
+    '',
+  ])('the key %j', async (key) => {
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      const reply = await send(
+        method,
+        `/v1/objects/${room.bucket}/${key}`,
+        method === 'PUT' ? { body: 'x' } : {},
+      )
+      expect([method, reply.status, reply.code]).toEqual([method, 400, 'InvalidKey'])
+    }
+  })
+
+  test.each(['UPPER', 'ab', '*', 'a%2fb', 'arn:aws:s3:::x', 'x--usw2-az1--x-s3', 'a'.repeat(64)])(
+    'the bucket %s',
+    async (bucket) => {
+      expect((await send('GET', `/v1/objects/${bucket}/k`)).code).toBe('InvalidBucketName')
+    },
+  )
+
+  test('another tenant’s bucket, by the store itself, and nothing of it changes', async () => {
+    const path = pathOf('secret')
+    await send('PUT', path, { body: 'ours' })
+    for (const method of ['GET', 'PUT', 'DELETE', 'HEAD']) {
+      const reply = await send(method, path, {
+        as: other.service,
+        ...(method === 'PUT' && { body: 'theirs' }),
+      })
+      expect([method, reply.status, reply.code]).toEqual([method, 403, 'AccessDenied'])
+    }
+    const list = await send('GET', `/v1/objects/${room.bucket}`, { as: other.service })
+    expect([list.status, list.json.code]).toEqual([403, 'AccessDenied'])
+    expect((await send('GET', path)).text).toBe('ours')
+  })
+
+  test('an anon key writes nothing, and no byte of its body is waited for', async () => {
+    for (const method of ['PUT', 'DELETE']) {
+      const reply = await send(method, pathOf('x'), { as: room.anon, ...(method === 'PUT' && { body: 'x' }) })
+      expect([reply.status, reply.code]).toEqual([403, 'forbidden'])
+    }
+    const answer = await half(`content-length: 1000000`, '', room.anon['apikey'])
+    expect(answer).toMatch(/^HTTP\/1\.1 403/)
+  })
+})
+
+/** Sends a head and a part of a body, listens for a while, and hangs up. */
+async function half(
+  header: string,
+  part: string,
+  key = room.service['apikey'],
+  path = pathOf('half'),
+): Promise<string> {
+  const { hostname, port } = new URL(inject('tenon').url)
+  const socket = connect(Number(port), hostname)
+  let seen = ''
+  socket.on('data', (chunk) => {
+    seen += chunk
+  })
+  socket.write(`PUT ${path} HTTP/1.1\r\nhost: x\r\napikey: ${key}\r\n${header}\r\n\r\n${part}`)
+  await new Promise((done) => setTimeout(done, 400))
+  socket.destroy()
+  return seen
+}
+
+describe('uploads that break off', () => {
+  test('leave no object, whether or not their length was known', async () => {
+    await half('content-length: 1000000', 'x'.repeat(400_000))
+    await half('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
+    await half('transfer-encoding: chunked', 'no chunk\r\n')
+    await new Promise((done) => setTimeout(done, 300))
+    expect((await send('GET', pathOf('half'))).code).toBe('NoSuchKey')
+  })
+
+  test('leave the object that was there', async () => {
+    const path = pathOf('kept')
+    await send('PUT', path, { body: 'old' })
+    await half('content-length: 1000', 'new', room.service['apikey'], path)
+    expect((await send('GET', path)).text).toBe('old')
+  })
+
+  test('a whole chunked body is an object', async () => {
+    expect(await half('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(/^HTTP\/1\.1 201/)
+    expect((await send('GET', pathOf('half'))).text).toBe('hello')
+  })
+})
+
+describe('through the other doors', () => {
+  const flow = (name: string, tasks: string) =>
+    `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
+
+  async function ran(name: string, tasks: string) {
+    const as = room.operator
+    const body = { source: flow(name, tasks) }
+    const made = await call('POST', `${room.flows}/definitions`, { as, body })
+    expect(made.body.faults).toEqual([])
+    await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+    const start = { as, body: {}, headers: { prefer: 'wait=20' } }
+    return (await call('POST', `${room.flows}/definitions/${name}/executions`, start)).body
+  }
+
+  test('a flow puts JSON and text, and gets JSON, text and base64', async () => {
+    await send('PUT', pathOf('flow/raw'), { body: Buffer.from([0, 255]) })
+    const at = (key: string) => `bucket: ${room.bucket}, key: ${key}`
+    const { status, output } = await ran(
+      'objects',
+      `- put: { call: object.put, with: { ${at('flow/doc.json')}, content: { n: 1 } } }
+- text: { call: object.put, with: { ${at('flow/page')}, content: "<p>ü", content_type: text/html } }
+- both:
+    fork:
+      branches:
+        - json: { call: object.get, with: { ${at('flow/doc.json')} } }
+        - page: { call: object.get, with: { ${at('flow/page')} } }
+        - raw: { call: object.get, with: { ${at('flow/raw')} } }
+- drop: { call: object.delete, with: { ${at('flow/raw')} }, output: { as: '\${ $input }' } }`,
+    )
+    expect([status, output]).toEqual(['completed', [{ n: 1 }, '<p>ü', 'AP8=']])
+    const page = await send('GET', pathOf('flow/page'))
+    expect([page.text, page.headers.get('content-type')]).toEqual(['<p>ü', 'text/html'])
+    expect((await send('GET', pathOf('flow/raw'))).code).toBe('NoSuchKey')
+  })
+
+  test('a flow is refused another tenant’s bucket, and what no step can carry', async () => {
+    const foreign = await ran(
+      'foreign',
+      `- a: { call: object.get, with: { bucket: ${other.bucket}, key: x } }`,
+    )
+    expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
+    expect(foreign.error.detail).toContain('AccessDenied')
+    await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
+    const wide = await ran('wide', `- a: { call: object.get, with: { bucket: ${room.bucket}, key: wide } }`)
+    expect(wide.error.detail).toContain('output_too_large')
+  })
+
+  test('a tool of the platform’s MCP server reads an object, and there is none that writes', async () => {
+    await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
+    const as = await tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId })
+    const headers = { accept: 'application/json, text/event-stream' }
+    const tool = async (name: string, bucket: string) => {
+      const params = { name, arguments: { bucket, key: 'tool', content: 'x' } }
+      if (name === 'object_get') Reflect.deleteProperty(params.arguments, 'content')
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+      return (await call('POST', '/v1/mcp/platform/mcp', { as, headers, body })).body.result
+    }
+    expect((await tool('object_get', room.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
+    const foreign = await tool('object_get', other.bucket)
+    expect(foreign).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('AccessDenied') }],
+    })
+    expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no such tool')
+  })
+})
+
+test('`tenon object put` and `get`: a file there and back', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
+  const env = {
+    ...process.env,
+    TENON_URL: inject('tenon').url,
+    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_CALLER_CWD: dir,
+  }
+  const tenon = (...args: string[]) =>
+    promisify(execFile)(process.execPath, ['src/cli/main.ts', 'object', ...args], { env })
+  try {
+    const body = randomBytes(300_000)
+    await writeFile(join(dir, 'in'), body)
+    const place = `${room.bucket}/from cli/ü`
+    const put = await tenon('put', place, 'in', '--type', 'image/png')
+    expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
+    await tenon('get', place, 'out')
+    expect(sha256(await readFile(join(dir, 'out')))).toBe(sha256(body))
+    await expect(tenon('get', `${other.bucket}/x`)).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('AccessDenied'),
+    })
+  } finally {
+    await rm(dir, { recursive: true })
+  }
+}, 60_000)

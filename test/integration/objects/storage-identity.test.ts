@@ -1,0 +1,199 @@
+/** The storage identity of a workspace, from behind: one key, exactly one bucket, and none without a bucket. */
+
+import {
+  CreateAccessKeyCommand,
+  DeleteAccessKeyCommand,
+  GetUserCommand,
+  IAMClient,
+  ListAccessKeysCommand,
+} from '@aws-sdk/client-iam'
+import {
+  CopyObjectCommand,
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutBucketPolicyCommand,
+  PutBucketTaggingCommand,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3'
+import { v7 } from 'uuid'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { typeId } from '../../../src/core/ids.ts'
+import type { TenantId } from '../../../src/core/tenant.ts'
+import { QUEUES } from '../../../src/core/work.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { Secrets } from '../../../src/infra/crypto/secrets.ts'
+import { rootOf, storeOf } from '../../../src/infra/s3/clients.ts'
+import { policyFor } from '../../../src/infra/s3/storage-identities.ts'
+import { clientOf, identityOf } from '../../support/clients/object-store.ts'
+import {
+  aStoringRoom as aRoom,
+  asSuperuser,
+  call,
+  eventually,
+  type Room,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { openTemporal } from '../../support/stack/temporal.ts'
+
+const config = () => parseConfig(inject('tenon').env)
+const purposeOf = ({ tenantId, workspaceId }: Room) => `storage:${tenantId}:${workspaceId}`
+const userOf = ({ workspaceId }: Room) => ({ UserName: `tenon-${workspaceId}` })
+
+const root = () => {
+  const { endpoint, region } = storeOf(config())
+  return new IAMClient({ endpoint, region, credentials: rootOf(config()) })
+}
+
+const keysOf = async (of: Room) =>
+  (await root().send(new ListAccessKeysCommand(userOf(of)))).AccessKeyMetadata?.map((key) => key.AccessKeyId)
+
+let room: Room
+let other: Room
+beforeAll(async () => {
+  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+})
+
+describe('what it may do', () => {
+  test('its own bucket; no other, and nothing to buckets', async () => {
+    const [s3, own, foreign] = await Promise.all([clientOf(room), identityOf(room), identityOf(other)])
+    const ours = { Bucket: own.bucket, Key: 'k' }
+    const theirs = { Bucket: foreign.bucket, Key: 'k' }
+    await s3.send(new PutObjectCommand({ ...ours, Body: 'x' }))
+    expect((await s3.send(new ListObjectsV2Command(ours))).KeyCount).toBe(1)
+    await call('PUT', `/v1/objects/${foreign.bucket}/k`, { as: other.service, body: '"theirs"' })
+    const denied = { $metadata: expect.objectContaining({ httpStatusCode: 403 }), name: 'AccessDenied' }
+    const tagged = { ...ours, Tagging: { TagSet: [{ Key: 'tenon-workspace', Value: other.workspaceId }] } }
+    for (const work of [
+      () => s3.send(new GetObjectCommand(theirs)),
+      () => s3.send(new PutObjectCommand({ ...theirs, Body: 'x' })),
+      () => s3.send(new ListObjectsV2Command(theirs)),
+      () => s3.send(new CopyObjectCommand({ ...ours, CopySource: `${foreign.bucket}/k` })),
+      () => s3.send(new CreateBucketCommand({ Bucket: `${own.bucket.slice(0, 50)}-2` })),
+      () => s3.send(new DeleteBucketCommand(ours)),
+      () => s3.send(new PutBucketPolicyCommand({ ...ours, Policy: '{}' })),
+      () => s3.send(new PutBucketTaggingCommand(tagged)),
+    ]) {
+      await expect(work()).rejects.toMatchObject(denied)
+    }
+    expect((await call('GET', `/v1/objects/${foreign.bucket}/k`, { as: other.service })).body).toBe('theirs')
+  })
+
+  test('a bucket whose name begins with its own name is another one', async () => {
+    const { bucket } = await identityOf(room)
+    const body = {
+      tenant_id: room.tenantId,
+      name: 'W',
+      slug: unique('w'),
+      bucket: `${bucket.slice(0, 60)}-x`,
+    }
+    const headers = { prefer: 'wait=30' }
+    expect((await call('POST', '/v1/workspaces', { as: room.operator, headers, body })).status).toBe(201)
+    const reply = await call('GET', `/v1/objects/${body.bucket}/k`, { as: room.service })
+    expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
+  })
+
+  test('the sealed secret opens for its own workspace alone, and stands nowhere else', async () => {
+    const { sealed } = await identityOf(room)
+    const secrets = new Secrets(inject('tenon').masterKey)
+    expect(() => secrets.open(purposeOf(other), sealed)).toThrow()
+    const { bucket } = await identityOf(room)
+    const workspace = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+    expect(workspace.body.bucket).toBe(bucket)
+    expect(JSON.stringify(workspace.body)).not.toMatch(/secret|access_key/i)
+  })
+
+  test.each([null, '', '*', 'a*', 'bucket/*', 'a b', '${aws:username}'])('no policy for %j', (bucket) => {
+    expect(() => policyFor(bucket, ['read'])).toThrow()
+  })
+
+  test('the policy names the bucket and what is in it', () => {
+    const [statement] = JSON.parse(policyFor('acme-files', ['read', 'write', 'list'])).Statement
+    expect(statement.Resource).toEqual(['arn:aws:s3:::acme-files', 'arn:aws:s3:::acme-files/*'])
+    expect(JSON.parse(policyFor('acme-files', ['admin'])).Statement[0].Action).toEqual(['s3:*'])
+  })
+})
+
+describe('without a bucket', () => {
+  test('a workspace has no identity; its objects answer bucket_required, and nothing is written', async () => {
+    const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket: null }
+    const headers = { prefer: 'wait=30' }
+    const made = await call('POST', '/v1/workspaces', { as: room.operator, headers, body })
+    expect([made.status, made.body.bucket, made.body.state]).toEqual([201, null, 'active'])
+    const key = { workspace_id: made.body.id, kind: 'service', name: 'x' }
+    const as = { apikey: (await call('POST', '/v1/api-keys', { as: room.operator, body: key })).body.key }
+    const { bucket } = await identityOf(room)
+    for (const path of [`/v1/objects/${bucket}/k`, `/v1/objects/${unique('b')}/k`]) {
+      for (const method of ['PUT', 'GET', 'DELETE']) {
+        const reply = await call(method, path, { as, ...(method === 'PUT' && { body: {} }) })
+        expect([method, reply.status, reply.body.code]).toEqual([method, 409, 'bucket_required'])
+      }
+    }
+    expect((await call('GET', `/v1/objects/${bucket}`, { as })).body.code).toBe('bucket_required')
+    const rows = await asSuperuser('select 1 from tenon.storage_identities where workspace_id = $1', [
+      made.body.id,
+    ])
+    expect(rows).toEqual([])
+    const user = new GetUserCommand({ UserName: `tenon-${made.body.id}` })
+    await expect(root().send(user)).rejects.toMatchObject({ name: expect.stringContaining('NoSuchEntity') })
+  })
+
+  test('a workspace from before there were identities answers the same', async () => {
+    const old = await aRoom()
+    const { bucket } = await identityOf(old)
+    await asSuperuser('delete from tenon.storage_identities where workspace_id = $1', [old.workspaceId])
+    const reply = await call('PUT', `/v1/objects/${bucket}/k`, { as: old.service, body: {} })
+    expect([reply.status, reply.body.code]).toEqual([409, 'bucket_required'])
+  })
+})
+
+describe('making it again', () => {
+  test('one key is left, whatever an attempt that died has left behind', async () => {
+    const made = await aRoom()
+    const { access_key_id: known } = await identityOf(made)
+    expect(await keysOf(made)).toEqual([known])
+    const stray = await root().send(new CreateAccessKeyCommand(userOf(made)))
+    expect(await keysOf(made)).toHaveLength(2)
+    await provisionAgain(made)
+    expect(await keysOf(made)).toEqual([known])
+    expect(stray.AccessKey?.AccessKeyId).not.toBe(known)
+  })
+
+  test('a key that the store has lost is replaced', async () => {
+    const made = await aRoom()
+    const { access_key_id: lost, bucket } = await identityOf(made)
+    await root().send(new DeleteAccessKeyCommand({ ...userOf(made), AccessKeyId: lost }))
+    const path = `/v1/objects/${bucket}/k`
+    const refused = await call('PUT', path, { as: made.service, body: {} })
+    expect([refused.status, refused.body.code]).toEqual([503, 'dependency_unavailable'])
+    await provisionAgain(made)
+    const { access_key_id: fresh } = await identityOf(made)
+    expect(await keysOf(made)).toEqual([fresh])
+    expect((await call('PUT', path, { as: made.service, body: {} })).status).toBe(201)
+  })
+})
+
+/** The step runs again, as it does where a worker died after it. */
+async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
+  const { temporal, close } = openTemporal()
+  const operationId = typeId('op', v7())
+  await asSuperuser(
+    `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
+     values ($1, $2, 'workspace.create', $3, 'x', 'queued')`,
+    [operationId, tenantId, workspaceId],
+  )
+  const target = { tenantId, workspaceId }
+  const steps = ['bucket', 'storage_identity', 'activate_workspace']
+  const start = { type: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision' } as const
+  const input = { operation_id: operationId, kind: 'workspace', target, steps }
+  const ref = { tenantId: tenantId as TenantId, workspaceId: '-' } as const
+  await temporal.workflowsOf(ref).start({ ...start, uuid: v7(), input, summary: 'again' })
+  await close()
+  await eventually(async () => {
+    const [row] = await asSuperuser<{ state: string }>('select state from tenon.operations where id = $1', [
+      operationId,
+    ])
+    return row?.state === 'succeeded' ? true : undefined
+  })
+}

@@ -1,0 +1,178 @@
+/** A browser that reads payloads in the Temporal UI: who gets the cookie for it, and what that is good for. */
+
+import { expect, inject, test } from 'vitest'
+import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
+import { ofRoom } from '../../support/clients/audit.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { aRoom, call, eventually, type Room, tokenOf, unique } from '../../support/fixtures/tenants.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
+
+const { url, env } = inject('tenon')
+const PAGE = `${url}/auth/payloads`
+const UI = new URL(env['TEMPORAL_UI_URL'] ?? '').origin
+
+const admitted = (token: string, headers: Record<string, string> = {}) =>
+  fetch(PAGE, { method: 'POST', body: new URLSearchParams({ token }), headers })
+
+const tokenIn = ({ authorization = '' }: Readonly<Record<string, string>>) =>
+  authorization.slice('Bearer '.length)
+const adminOf = (room: Room) => tokenOf({ sub: 'ada', tenant_id: room.tenantId, roles: ['tenant_admin'] })
+
+/** As the browser keeps it. */
+async function cookieOf(token: string): Promise<string> {
+  const reply = await admitted(token)
+  expect(reply.status).toBe(200)
+  return reply.headers.get('set-cookie')?.split(';')[0] ?? ''
+}
+
+const decode = (
+  cookie: string,
+  payload: unknown,
+  { origin = UI, path = PAYLOAD_SESSION_PATH, ...headers }: Record<string, string> = {},
+) =>
+  fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', cookie, ...(origin !== '' && { origin }), ...headers },
+    body: JSON.stringify({ payloads: [payload] }),
+  })
+
+/** What a run has ended with, as it stands in Temporal. */
+async function outputIn(room: Room, canary: string): Promise<unknown> {
+  const runs = new Runs(room)
+  const { workflow_id } = await runs.ended(
+    await runs.start(await runs.publish(`  - a: { set: { x: ${canary} } }`)),
+  )
+  return withRawClient(async (client) => {
+    const { events } = await client.workflow.getHandle(workflow_id).fetchHistory()
+    const [payload] = events?.at(-1)?.workflowExecutionCompletedEventAttributes?.result?.payloads ?? []
+    const metadata = Object.entries(payload?.metadata ?? {}).map(([name, bytes]) => [
+      name,
+      Buffer.from(bytes).toString('base64'),
+    ])
+    return {
+      metadata: Object.fromEntries(metadata),
+      data: Buffer.from(payload?.data ?? []).toString('base64'),
+    }
+  })
+}
+
+async function read(reply: Response): Promise<string> {
+  const { payloads } = (await reply.json()) as { payloads: { data: string }[] }
+  return Buffer.from(payloads[0]?.data ?? '', 'base64').toString()
+}
+
+test('a browser with the cookie reads what its reader may: an operator all, an admin what is of the own tenant', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const canary = unique('canary')
+  const payload = await outputIn(room, canary)
+  const readBy = async (as: Readonly<Record<string, string>>) =>
+    read(await decode(await cookieOf(tokenIn(as)), payload))
+  expect(await readBy(room.operator)).toContain(canary)
+  expect(await readBy(await adminOf(room))).toContain(canary)
+  expect(await readBy(await adminOf(other))).not.toContain(canary)
+})
+
+test('the cookie is for nobody but the UI, and for nothing but this', async () => {
+  const room = await aRoom()
+  const canary = unique('canary')
+  const payload = await outputIn(room, canary)
+  const reply = await admitted(tokenIn(room.operator))
+  const set = reply.headers.get('set-cookie') ?? ''
+  expect(set).toMatch(/; Max-Age=3[56]\d\d; Path=\/v1\/codec\/decode; HttpOnly; SameSite=Strict$/)
+  expect(reply.headers.get('cache-control')).toBe('no-store')
+  const cookie = set.split(';')[0] ?? ''
+  // The token does not stand in it.
+  expect(Buffer.from(cookie, 'base64url').toString('latin1')).not.toContain('eyJ')
+
+  const good = await decode(cookie, payload)
+  expect(good.status).toBe(200)
+  // As the Temporal UI asks.
+  const asked = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
+  expect(asked.status).toBe(200)
+  expect(good.headers.get('access-control-allow-origin')).toBe(UI)
+  for (const origin of ['', 'null', 'https://evil.test', `${UI}.evil.test`, url]) {
+    const refused = await decode(cookie, payload, { origin })
+    expect(refused.status, origin).toBe(401)
+    expect(refused.headers.get('access-control-allow-origin')).toBeNull()
+  }
+  for (const path of ['/v1/codec/encode', '/v1/tenants', '/v1/api-keys'])
+    expect((await decode(cookie, payload, { path })).status, path).toBe(401)
+  const me = await fetch(`${url}/v1/me`, { headers: { cookie, origin: UI } })
+  expect(me.status).toBe(401)
+})
+
+test('a cookie that was changed, or is a token itself, is good for nothing; another credential counts before it', async () => {
+  const room = await aRoom()
+  const payload = await outputIn(room, unique('canary'))
+  const token = tokenIn(room.operator)
+  const cookie = await cookieOf(token)
+  const changed = `${cookie.slice(0, -3)}${cookie.endsWith('AAA') ? 'BBB' : 'AAA'}`
+  for (const bad of [changed, `tenon_payloads=${token}`, 'tenon_payloads='])
+    expect((await decode(bad, payload)).status, bad).toBe(401)
+  expect((await decode(cookie, payload, { authorization: 'Bearer nonsense' })).status).toBe(401)
+  expect((await decode(cookie, payload, room.service)).status).toBe(403)
+})
+
+test('whoever may not read payloads gets no cookie, and a form of another site none for anybody', async () => {
+  const room = await aRoom()
+  const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })
+  const old = await tokenOf({ sub: 'cy', roles: ['operator'], iat: 1_000, exp: 2_000 })
+  for (const [token, status] of [
+    [tokenIn(weak), 403],
+    [tokenIn(old), 401],
+    ['<b>', 401],
+    ['', 401],
+  ] as const) {
+    const reply = await admitted(token)
+    expect(reply.status, token).toBe(status)
+    expect(reply.headers.get('set-cookie')).toBeNull()
+    expect(await reply.text()).toContain('role="alert"')
+  }
+  const foreign: Record<string, string>[] = [
+    { origin: 'https://evil.test' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+  ]
+  for (const headers of foreign) {
+    const reply = await admitted(tokenIn(room.operator), headers)
+    expect(reply.status).toBe(403)
+    expect(reply.headers.get('set-cookie')).toBeNull()
+  }
+})
+
+test('a tenant that is suspended, or a token that has run out, ends it', async () => {
+  const room = await aRoom()
+  const payload = await outputIn(room, unique('canary'))
+  const cookie = await cookieOf(tokenIn(await adminOf(room)))
+  expect((await decode(cookie, payload)).status).toBe(200)
+  await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as: room.operator, body: {} })
+  await expect.poll(async () => (await decode(cookie, payload)).status, { timeout: 10_000 }).toBe(403)
+  await call('POST', `/v1/tenants/${room.tenantId}/resume`, { as: room.operator, body: {} })
+  expect((await decode(cookie, payload)).status).toBe(200)
+
+  const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
+  const reply = await admitted(tokenIn(short))
+  expect(reply.headers.get('set-cookie')).toMatch(/Max-Age=[0-4];/)
+  const [brief = ''] = (reply.headers.get('set-cookie') ?? '').split(';')
+  expect((await decode(brief, payload)).status).toBe(200)
+  await expect.poll(async () => (await decode(brief, payload)).status, { timeout: 15_000 }).toBe(401)
+})
+
+test('who was let in stands in the audit log, and who was not', async () => {
+  const room = await aRoom()
+  await cookieOf(tokenIn(await adminOf(room)))
+  const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  await admitted(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
+  const entries = await eventually(async () => {
+    const found = (await ofRoom(room)).filter(({ operation }) => operation === 'codec.admit_page')
+    return found.length === 2 ? found : undefined
+  })
+  const seen = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))
+  expect(seen).toEqual(
+    expect.arrayContaining([
+      { outcome: 'done', actor: expect.objectContaining({ subject: 'ada' }), code: null },
+      { outcome: 'denied', actor: expect.objectContaining({ subject: 'bo' }), code: 'forbidden' },
+    ]),
+  )
+})

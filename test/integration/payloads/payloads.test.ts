@@ -1,0 +1,276 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Payloads of every size go through runs; keys of tenants come, follow each other, and are destroyed. */
+
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import { defaultPayloadConverter, type Payload } from '@temporalio/common'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Platform } from '../../../src/app/platform.ts'
+import { PAYLOAD_BUCKET } from '../../../src/core/object-key.ts'
+import { MARK, REJECTED } from '../../../src/core/work-input.ts'
+import { clientOf, rootClient } from '../../support/clients/object-store.ts'
+import { masked } from '../../support/clients/sql-as-role.ts'
+import {
+  aRoom,
+  aStoringRoom,
+  asSuperuser,
+  call,
+  eventually,
+  type Room,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { openInside } from '../../support/stack/in-process-platform.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
+
+const KIB = 1_024
+/** No two are alike, and none is much smaller when it is compressed. */
+const textOf = (bytes: number) =>
+  randomBytes(Math.ceil((bytes * 3) / 4))
+    .toString('base64')
+    .slice(0, bytes)
+
+describe('sizes', () => {
+  let server: Server
+  let answer = ''
+  let room: Room
+  beforeAll(async () => {
+    room = await aRoom()
+    const port = inject('tenon').echoPorts[2] ?? 0
+    server = createServer((_request, response) =>
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(answer)),
+    )
+    await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
+    const tasks = `  - got: { call: http, with: { method: get, endpoint: 'http://127.0.0.1:${port}/' } }
+  - heard: { listen: { to: { one: { with: { type: told } } } } }
+  - all: { set: { x: '\${ $workflow.input.x }' } }`
+    const source = `document: { dsl: '1.0.3', namespace: n, name: sizes, version: '1.0.0' }\ndo:\n${tasks}`
+    const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+    expect(made.body.faults).toEqual([])
+    await call('POST', `${room.flows}/definitions/sizes/versions`, { as: room.operator, body: {} })
+  })
+  afterAll(() => new Promise((done) => server.close(done)))
+
+  const start = (x: string) =>
+    call('POST', `${room.flows}/definitions/sizes/executions`, { as: room.operator, body: { input: { x } } })
+  const until = (id: string, status: string) =>
+    eventually(async () => {
+      const { body } = await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })
+      return body.status === status ? body : undefined
+    })
+  const signal = (id: string, x: string) => {
+    const event = { type: 'told', data: { x } }
+    return call('POST', `${room.flows}/executions/${id}/signal`, { as: room.operator, body: { event } })
+  }
+
+  test.each([
+    ['255 KiB', 255 * KIB],
+    ['257 KiB', 257 * KIB],
+    ['2.1 MB', 2_100_000],
+  ])(
+    '%s is carried as input, as what a call gives, as an event and as output; history stays small',
+    async (_name, bytes) => {
+      const x = textOf(bytes)
+      answer = textOf(bytes)
+      const { body: run } = await start(x)
+      await until(run.id, 'waiting')
+      expect((await signal(run.id, textOf(bytes))).status).toBe(202)
+      const done = await until(run.id, 'completed')
+      expect(done.output.x === x).toBe(true)
+      const size = await withRawClient(async (client) => {
+        const described = await client.workflow.getHandle(run.workflow_id).describe()
+        return Number(described.historySize)
+      })
+      expect(size).toBeLessThan(64 * KIB)
+    },
+  )
+
+  test('5 MB are refused: of an input and an event at the door, of a call as its fault', async () => {
+    const large = textOf(5_000_000)
+    const refused = await start(large)
+    expect([refused.status, refused.body.code]).toEqual([413, 'body_too_large'])
+    answer = large
+    const { body: run } = await start('x')
+    const told = await signal(run.id, large)
+    expect([told.status, told.body.code]).toEqual([413, 'body_too_large'])
+    const failed = await until(run.id, 'faulted')
+    expect(failed.error.detail).toMatch(/large|bytes/)
+  })
+})
+
+describe('keys', () => {
+  /** A platform that has nothing in its memory, as after a start. */
+  async function fresh<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
+    const platform = openInside()
+    try {
+      return await work(platform.codec)
+    } finally {
+      await platform.close()
+    }
+  }
+  type Codec = Platform['codec']
+  const contextOf = ({ tenantId, workspaceId }: Room) => ({
+    type: 'workflow' as const,
+    namespace: 'default',
+    workflowId: `${tenantId}:${workspaceId}:flow_x:1`,
+  })
+  const payload = (value: unknown) => defaultPayloadConverter.toPayload(value)
+  const shown = ([one]: Payload[]) => one && defaultPayloadConverter.fromPayload(one)
+  const keyOf = ([one]: Payload[]) => String(one?.metadata?.['encryption-key-id'] ?? '')
+  const encodingOf = ({ metadata }: Payload) => String(metadata?.['encoding'])
+  const refusal = { code: 'payload_unreadable' }
+
+  test('a new one follows after a while; what the old ones have encrypted is still read', async () => {
+    const room = await aRoom()
+    const of = contextOf(room)
+    await fresh(async (codec) => {
+      const first = await codec.encode([payload('first')], of)
+      expect(keyOf(first)).toBe(`${room.tenantId}.1`)
+      await asSuperuser(
+        "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
+        [room.tenantId],
+      )
+      const made = await Promise.all(
+        [1, 2, 3].map(() => fresh((other) => other.encode([payload('second')], of))),
+      )
+      expect(made.map(keyOf)).toEqual(Array(3).fill(`${room.tenantId}.2`))
+      for (const second of made) expect(shown(await codec.decode(second))).toBe('second')
+      expect(shown(await fresh((other) => other.decode(first)))).toBe('first')
+    })
+  })
+
+  test('destroyed ones leave nothing to be read, and no new one takes their place; other tenants read theirs', async () => {
+    const [gone, here] = await Promise.all([aRoom(), aRoom()])
+    const large = textOf(300 * KIB)
+    const lost = await fresh((codec) => codec.encode([payload('x'), payload(large)], contextOf(gone)))
+    const kept = await fresh((codec) => codec.encode([payload(large)], contextOf(here)))
+    await asSuperuser(
+      'update tenon.payload_keys set sealed = null, destroyed_at = now() where tenant_id = $1',
+      [gone.tenantId],
+    )
+    await fresh(async (codec) => {
+      for (const one of lost) await expect(codec.decode([one])).rejects.toMatchObject(refusal)
+      await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
+      expect(shown(await codec.decode(kept)) === large).toBe(true)
+      const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
+      const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
+      const [withheld] = await codec.encode([told], contextOf(gone))
+      expect(shown([withheld as Payload])).toEqual({
+        message: 'Withheld: it could not be encrypted.',
+        stack_trace: '',
+      })
+    })
+    const reply = await call('POST', '/v1/codec/decode', { as: here.operator, body: wire(kept) })
+    expect(JSON.parse(atob(reply.body.payloads[0].data)) === large).toBe(true)
+  })
+
+  test('a payload of nobody is not sent; one of another tenant, or one that was changed, is not read', async () => {
+    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    await fresh(async (codec) => {
+      await expect(async () => codec.encode([payload('x')])).rejects.toThrow(TypeError)
+      const made = await codec.encode([payload('x')], contextOf(mine))
+      expect((await codec.decode(made, contextOf(other))).map(encodingOf)).toEqual([REJECTED])
+      const [{ metadata, data } = {}] = made
+      const changed = Buffer.from(data ?? [])
+      changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
+      await expect(codec.decode([{ metadata: metadata ?? {}, data: changed }])).rejects.toMatchObject(refusal)
+      await codec.encode([payload('y')], contextOf(other))
+      const renamed = { ...metadata, 'encryption-key-id': Buffer.from(`${other.tenantId}.1`) }
+      await expect(codec.decode([{ metadata: renamed, data: data ?? null }])).rejects.toMatchObject(refusal)
+      expect(await codec.decode([payload('never encoded')])).toEqual([payload('never encoded')])
+    })
+  })
+
+  test('the same content is kept once, whoever encodes it; another tenant has its own', async () => {
+    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    const large = payload(textOf(300 * KIB))
+    const encode = (room: Room) => fresh((codec) => codec.encode([large], contextOf(room)))
+    await Promise.all([mine, mine, other].map(encode))
+    const counts = await Promise.all(
+      [mine, other].map(async ({ tenantId }) => {
+        const list = new ListObjectsV2Command({ Bucket: PAYLOAD_BUCKET, Prefix: `${tenantId}/` })
+        return (await rootClient().send(list)).KeyCount
+      }),
+    )
+    expect(counts).toEqual([1, 1])
+  })
+
+  test('the database shows them to one mask, of one tenant', async () => {
+    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    const all = 'select tenant_id from tenon.payload_keys'
+    expect(await masked('tenon_keyring', [mine.tenantId, ''], all)).toEqual([{ tenant_id: mine.tenantId }])
+    for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer'])
+      await expect(masked(mask, [other.tenantId, ''], all)).rejects.toThrow(/permission denied/)
+    await expect(
+      masked('tenon_keyring', [mine.tenantId, ''], 'delete from tenon.payload_keys'),
+    ).rejects.toThrow(/permission denied/)
+  })
+})
+
+test("the platform's bucket is no workspace's: not by name, and not with a workspace's own key at the store", async () => {
+  const room = await aStoringRoom()
+  const body = { tenant_id: room.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
+  const taken = await call('POST', '/v1/workspaces', { as: room.operator, body })
+  expect([taken.status, taken.body.code]).toEqual([409, 'conflict'])
+  const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: room.service })
+  expect([asked.status, asked.body.code]).toEqual([403, 'AccessDenied'])
+  const s3 = await clientOf(room)
+  const denied = { name: 'AccessDenied' }
+  await expect(s3.send(new ListObjectsV2Command({ Bucket: PAYLOAD_BUCKET }))).rejects.toMatchObject(denied)
+  const get = new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: `${room.tenantId}/1/x` })
+  await expect(s3.send(get)).rejects.toMatchObject(denied)
+})
+
+describe('the codec server', () => {
+  let [mine, other]: Room[] = []
+  beforeAll(async () => {
+    ;[mine, other] = await Promise.all([aRoom(), aRoom()])
+  })
+  const plain = { metadata: { encoding: btoa('json/plain') }, data: btoa('"words"') }
+  const encodedFor = async (room: Room) => {
+    const body = { payloads: [plain], tenant_id: room.tenantId }
+    const made = await call('POST', '/v1/codec/encode', { as: room.operator, body })
+    expect([made.status, made.body.payloads[0].data === plain.data]).toEqual([200, false])
+    return made.body.payloads[0]
+  }
+
+  test('an operator reads all; an admin what is of the own tenant, the rest stays as it is; others read nothing', async () => {
+    if (mine === undefined || other === undefined) throw new Error('no rooms')
+    const body = { payloads: [await encodedFor(mine), await encodedFor(other), plain] }
+    const decode = async (as: Record<string, string>) => call('POST', '/v1/codec/decode', { as, body })
+    expect((await decode(mine.operator)).body.payloads).toEqual([plain, plain, plain])
+    const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: mine.tenantId })
+    expect((await decode(admin)).body.payloads).toEqual([plain, body.payloads[1], plain])
+    const below = { roles: ['workspace_admin'], tenant_id: mine.tenantId, workspace_id: mine.workspaceId }
+    for (const as of [await tokenOf(below), mine.service, mine.anon])
+      expect((await decode(as)).status).toBe(403)
+    expect((await decode({})).status).toBe(401)
+  })
+
+  test('the page of the Temporal UI may ask from a browser; no other page', async () => {
+    const ui = new URL(inject('tenon').env['TEMPORAL_UI_URL'] ?? '').origin
+    const ask = (origin: string) =>
+      fetch(`${inject('tenon').url}/v1/codec/decode`, {
+        method: 'OPTIONS',
+        headers: { origin, 'access-control-request-method': 'POST' },
+      })
+    const [admitted, not] = await Promise.all([ask(ui), ask('https://elsewhere.test')])
+    expect([admitted.status, admitted.headers.get('access-control-allow-origin')]).toEqual([204, ui])
+    expect(admitted.headers.get('access-control-allow-headers')).toContain('authorization')
+    expect([not.status, not.headers.get('access-control-allow-origin')]).toEqual([405, null])
+  })
+})
+
+/** As the Temporal UI sends them. */
+function wire(payloads: Payload[]) {
+  const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+  return {
+    payloads: payloads.map(({ metadata, data }) => ({
+      metadata: Object.fromEntries(
+        Object.entries(metadata ?? {}).map(([name, value]) => [name, base64(value)]),
+      ),
+      data: base64(data ?? new Uint8Array()),
+    })),
+  }
+}

@@ -1,0 +1,147 @@
+/** Work in Temporal, of every kind: whose turn it takes, and which queue it waits in, as its own history says. */
+
+import { defaultPayloadConverter } from '@temporalio/common'
+import type { temporal } from '@temporalio/proto'
+import { beforeAll, expect, test } from 'vitest'
+import { QUEUES } from '../../../src/core/work.ts'
+import { workflowTypes } from '../../support/clients/histories.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
+import { buildIndex } from '../../support/fixtures/schemas.ts'
+import { reachable } from '../../support/fixtures/secrets.ts'
+import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
+import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
+
+type Event = temporal.api.history.v1.IHistoryEvent
+
+interface Work {
+  readonly type: string
+  readonly events: readonly Event[]
+}
+
+let room: Room
+let works: readonly Work[]
+/** Of the flow that makes calls of each kind. */
+let calls: readonly Event[]
+beforeAll(async () => {
+  room = await aRoom()
+  const id = await everyCall()
+  await publishScheduled(room, 'tick', '{ every: PT1S }')
+  await eventually(async () => (await executionsOf(room, 'tick')).find(({ ended_at }) => ended_at) && true)
+  await publishScheduled(room, 'tick', '')
+  await buildIndex(room)
+  expect((await suspendWorkspace(room, room.operator)).status).toBeLessThan(300)
+  works = await begun()
+  const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
+  calls = events ?? []
+}, 120_000)
+
+/** @returns the id of the workflow */
+async function everyCall(): Promise<string> {
+  const runs = new Runs(room)
+  const outside = await Outside.open()
+  const source = 'export default ({ n }: { n: number }) => 2 * n'
+  const double = { workspace_id: room.workspaceId, name: 'double', source }
+  await call('POST', '/v1/functions', { as: room.operator, body: double })
+  try {
+    await reachable(room, outside)
+    await runs.publish('  - a: { set: { x: 1 } }', { name: 'inner' })
+    const own = 'metadata: { tenon: { local: false } }'
+    const get = (path: string) => `call: http, with: { method: get, endpoint: '${outside.origin}${path}' }`
+    const pets = `document: { endpoint: '${outside.origin}/v2/swagger.json' }, operationId: getPetById`
+    const flow = await runs.publish(`  - beside: { call: collection.create, with: { name: c, document: {} } }
+  - brief: { ${get('/echo')} }
+  - stored: { call: collection.create, with: { name: c, document: {} }, ${own} }
+  - asked: { ${get('/echo')}, ${own} }
+  - planned: { call: openapi, with: { ${pets}, parameters: { petId: 7 } } }
+  - made: { call: function.invoke, with: { id: double, input: { n: 2 } } }
+  - sub: { run: { workflow: { namespace: n, name: inner, input: {} } } }`)
+    const run = await runs.ended(await runs.start(flow))
+    expect(run.error).toBeNull()
+    return run.workflow_id
+  } finally {
+    await outside.close()
+  }
+}
+
+/** All that was begun for the tenant, when something of each type has come as far as to ask for a task. */
+const begun = (): Promise<readonly Work[]> =>
+  withRawClient(async (client) => {
+    const types = await workflowTypes()
+    const query = `TenantId = '${room.tenantId}'`
+    return eventually(async () => {
+      const all: Work[] = []
+      for await (const { workflowId, type } of client.workflow.list({ query })) {
+        const { events } = await client.workflow.getHandle(workflowId).fetchHistory()
+        all.push({ type, events: events ?? [] })
+      }
+      const asking = new Set(all.filter(({ events }) => tasksIn(events).length > 0).map(({ type }) => type))
+      return types.every((type) => asking.has(type)) ? all : undefined
+    }, 40_000)
+  })
+
+/** Each task for who is not the workflow itself: of which step, where anybody sees that, what and where. */
+const tasksIn = (events: readonly Event[]) =>
+  events.flatMap(({ activityTaskScheduledEventAttributes: task, userMetadata }) => {
+    if (!task) return []
+    const summary = String(userMetadata?.summary && defaultPayloadConverter.fromPayload(userMetadata.summary))
+    return [[summary.split(':')[0], task.activityType?.name, task.taskQueue?.name] as const]
+  })
+
+/** What was done beside the workflow, without a queue. */
+const besideIn = (events: readonly Event[]) =>
+  events.flatMap(({ markerRecordedEventAttributes: marker }) => {
+    const [data] = marker?.details?.['data']?.payloads ?? []
+    return data ? [defaultPayloadConverter.fromPayload<{ activity_type?: string }>(data).activity_type] : []
+  })
+
+test('it takes the turn of its tenant, whatever it is and whoever has begun it', () => {
+  for (const { type, events } of works) {
+    const [first, ...rest] = events
+    expect([type, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
+      type,
+      room.tenantId,
+    ])
+    for (const { startChildWorkflowExecutionInitiatedEventAttributes: child } of rest)
+      if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, room.tenantId])
+    // A task that says nothing has the turn of its workflow (resilience/fairness).
+    for (const { activityTaskScheduledEventAttributes: task } of rest)
+      if (task) expect(task.priority?.fairnessKey || room.tenantId).toBe(room.tenantId)
+  }
+  const children = works.filter(({ events }) =>
+    events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
+  )
+  expect(new Set(children.map(({ type }) => type))).toEqual(new Set(['flowRun', 'flowTrigger']))
+})
+
+test('each kind of call of a flow has its queue; what is over at once has none', () => {
+  const { flows, calls: slow } = QUEUES
+  const tasks = tasksIn(calls)
+  // A machine that stands still for a moment makes a slow server of a quick one.
+  expect(tasks.filter(([step]) => step !== 'brief')).toEqual([
+    ['stored', 'callFunction', flows],
+    ['asked', 'callHttp', slow],
+    ['planned', 'planOpenApi', slow],
+    ['planned', 'callHttp', slow],
+    ['made', 'callFunction', slow],
+    ['sub', 'beginSubflow', flows],
+  ])
+  expect(besideIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'tryHttp']))
+})
+
+test('what is no call has a queue beside them: functions, provisioning, indexes', () => {
+  const { flows, functions, provisioning, indexes } = QUEUES
+  const queuesOf = (type: string) => {
+    const of = works.filter((work) => work.type === type).flatMap(({ events }) => tasksIn(events))
+    return new Set(of.map(([, what, queue]) => `${what} ${queue}`))
+  }
+  expect(queuesOf('functionRun')).toEqual(new Set([`runFunction ${functions}`]))
+  expect(queuesOf('provision')).toEqual(new Set([`provisionStep ${provisioning}`]))
+  expect(queuesOf('registration')).toEqual(new Set([`registerTriggers ${provisioning}`]))
+  expect(queuesOf('suspension')).toContain(`changeStanding ${provisioning}`)
+  expect(queuesOf('indexBuild')).toEqual(new Set([`buildIndex ${indexes}`]))
+  expect(queuesOf('flowTrigger')).toEqual(new Set([`admitTrigger ${flows}`]))
+  expect(new Set(Object.values(QUEUES)).size).toBe(5)
+})

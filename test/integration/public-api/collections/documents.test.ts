@@ -1,0 +1,306 @@
+/** Walks single documents: reading one, setting, merging, replacing, preconditions, repeated requests, change events. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Caller, expectProblem, expectStatus, get, list, type Reply, Stream } from '../client.ts'
+import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { declareKind, documents, fill, KINDS, nullable, type Row, tags } from './declared.ts'
+
+let world: World
+
+const PROPERTIES = {
+  tag: { type: 'string' },
+  n: nullable('number'),
+  s: nullable('string'),
+  o: nullable('object'),
+  a: { type: 'array' },
+}
+const NOWHERE = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+beforeAll(async () => {
+  world = await twoTenants()
+  for (const kind of KINDS) await declareKind(world.a, kind, kind, PROPERTIES)
+})
+
+const MERGE = { 'content-type': 'application/merge-patch+json' }
+
+describe.each(KINDS)('a document of a collection that is %s', (kind) => {
+  const START = { tag: 'start', n: 1, s: 'x', o: { a: 1, b: { c: 2, d: 3 } }, a: [1, 2] }
+  const make = async (row: Row = START) => String((await fill(world.a, kind, [row]))[0])
+  const at = (id: string) => `${documents(kind)}/${id}`
+  const read = async (id: string) => (await world.a.service.get(at(id))).body
+  const send = (method: string, id: string, json: unknown, headers = {}): Promise<Reply> =>
+    world.a.service.send(method, at(id), { json, headers })
+
+  test('it is read back by its id with an ETag, and HEAD answers alike', async () => {
+    const id = await make()
+    const reply = await world.a.service.get(at(id))
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ ...START, id, _version: 1 })
+    expect(reply.headers.get('etag')).toBe('"v1"')
+    const head = await world.a.service.send('HEAD', at(id))
+    expectStatus(head, 200)
+    expect([head.text, head.headers.get('etag')]).toEqual(['', '"v1"'])
+  })
+
+  test('If-None-Match: 304 without a body while it is the same, 200 after', async () => {
+    const id = await make()
+    const same = await world.a.service.get(at(id), { 'if-none-match': '"v1"' })
+    expectStatus(same, 304)
+    expect([same.text, same.headers.get('etag')]).toEqual(['', '"v1"'])
+    expectStatus(await send('PUT', id, { n: 2 }), 200)
+    expectStatus(await world.a.service.get(at(id), { 'if-none-match': '"v1"' }), 200)
+    expectStatus(await world.a.service.get(at(id), { 'if-none-match': '"v1", "v2"' }), 304)
+    expectStatus(await world.a.service.get(at(id), { 'if-none-match': '*' }), 304)
+  })
+
+  test('PUT sets what is named, whole, null included, and keeps the rest', async () => {
+    const id = await make()
+    const reply = await send('PUT', id, { o: { b: 1 }, s: null })
+    expectStatus(reply, 200)
+    expect(reply.headers.get('etag')).toBe('"v2"')
+    expect(reply.body).toMatchObject({ tag: 'start', n: 1, s: null, a: [1, 2], _version: 2 })
+    expect(get(reply, 'o')).toEqual({ b: 1 })
+    expect(await read(id)).toEqual(reply.body)
+    expect(get(reply, '_created_at')).not.toBe(get(reply, '_updated_at'))
+  })
+
+  test('PUT takes the id it is sent to, and no other', async () => {
+    const id = await make()
+    expectStatus(await send('PUT', id, { id, n: 2 }), 200)
+    expectProblem(await send('PUT', id, { id: NOWHERE, n: 3 }), 400)
+    expect(await read(id)).toMatchObject({ id, n: 2, _version: 2 })
+  })
+
+  test('PUT of an empty object changes nothing, the version neither', async () => {
+    const id = await make()
+    const reply = await send('PUT', id, {})
+    expectStatus(reply, 200)
+    expect(reply.headers.get('etag')).toBe('"v1"')
+    expect(await read(id)).toMatchObject({ ...START, _version: 1 })
+  })
+
+  test('PUT ?replace=true leaves only what is named', async () => {
+    const id = await make()
+    const reply = await world.a.service.put(`${at(id)}?replace=true`, { tag: 'new', mark: world.a.mark })
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ id, tag: 'new', _version: 2 })
+    for (const gone of ['n', 's', 'o', 'a']) expect(reply.body).not.toHaveProperty(gone)
+    expect(await read(id)).toEqual(reply.body)
+  })
+
+  test('PUT ?unset=a,b drops fields', async () => {
+    const id = await make()
+    const reply = await world.a.service.put(`${at(id)}?unset=n,o`, { s: 'y' })
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ tag: 'start', s: 'y', a: [1, 2], _version: 2 })
+    for (const gone of ['n', 'o']) expect(await read(id)).not.toHaveProperty(gone)
+    expect(tags(await world.a.service.get(`${documents(kind)}?id=eq.${id}&n=exists.false`))).toEqual([
+      'start',
+    ])
+    expectProblem(await world.a.service.put(`${at(id)}?unset=_version`, {}), 400)
+  })
+
+  test('PATCH merges deeply: null deletes, lists are replaced', async () => {
+    const id = await make()
+    const reply = await send('PATCH', id, { o: { a: null, b: { c: 9 }, e: [1] }, s: null, a: [3] }, MERGE)
+    expectStatus(reply, 200)
+    expect(get(reply, 'o')).toEqual({ b: { c: 9, d: 3 }, e: [1] })
+    expect(reply.body).toMatchObject({ tag: 'start', n: 1, a: [3], _version: 2 })
+    expect(reply.body).not.toHaveProperty('s')
+    expect(await read(id)).toEqual(reply.body)
+  })
+
+  test('PATCH of an object over a value replaces it, without its nulls', async () => {
+    const id = await make({ tag: 'flat', o: { a: 1 } })
+    const reply = await send('PATCH', id, { o: { a: { deep: 1, gone: null } } }, MERGE)
+    expect(get(reply, 'o')).toEqual({ a: { deep: 1 } })
+  })
+
+  test.each(['[]', '1', 'null', '"x"', '{"_version":5}', '{"$set":{"n":1}}'])(
+    'PUT and PATCH of %s are 400 and change nothing',
+    async (raw) => {
+      const id = await make()
+      const headers = { 'content-type': 'application/json' }
+      for (const method of ['PUT', 'PATCH']) {
+        expectProblem(await world.a.service.send(method, at(id), { raw, headers }), 400)
+      }
+      expect(await read(id)).toMatchObject({ ...START, _version: 1 })
+    },
+  )
+
+  test('If-Match lets one of two writers through, and tells the other the version', async () => {
+    const id = await make()
+    const sent = [2, 3].map((n) => send('PUT', id, { n }, { 'if-match': '"v1"' }))
+    const replies = await Promise.all(sent)
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([200, 412])
+    const lost = replies.find(({ status }) => status === 412)
+    expect(lost?.headers.get('etag')).toBe('"v2"')
+    expect(await read(id)).toMatchObject({ _version: 2 })
+  })
+
+  test.each(['PUT', 'PATCH', 'DELETE'])(
+    '%s: If-Match of another version or a weak one is 412',
+    async (method) => {
+      const id = await make()
+      for (const tag of ['"v2"', 'W/"v1"', '"1"', '"v1x"']) {
+        const sent = method === 'DELETE' ? {} : { json: { n: 2 } }
+        const reply = await world.a.service.send(method, at(id), { ...sent, headers: { 'if-match': tag } })
+        expectProblem(reply, 412)
+      }
+      expect(await read(id)).toMatchObject({ n: 1, _version: 1 })
+      const sent = method === 'DELETE' ? {} : { json: { n: 2 } }
+      const headers = { 'if-match': '"v9", "v1"' }
+      expectStatus(await world.a.service.send(method, at(id), { ...sent, headers }), 200)
+    },
+  )
+
+  test('If-None-Match: * never writes over what is there', async () => {
+    const id = await make()
+    expectProblem(await send('PUT', id, { n: 2 }, { 'if-none-match': '*' }), 412)
+    expect(await read(id)).toMatchObject({ n: 1 })
+  })
+
+  test('what is not there is 404 for all methods, and is not made', async () => {
+    for (const id of [NOWHERE, 'nope', '..%2f..%2fx', "'; drop table x; --"].map(encodeURIComponent)) {
+      for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
+        const sent = method === 'PUT' || method === 'PATCH' ? { json: { n: 1 } } : {}
+        expectProblem(await world.a.service.send(method, at(id), sent), 404)
+      }
+    }
+    expect(list(await world.a.service.get(`${documents(kind)}?id=eq.${NOWHERE}`))).toEqual([])
+  })
+
+  test('DELETE with a JSON content type and no body is legal', async () => {
+    const id = await make()
+    const headers = { 'content-type': 'application/json' }
+    const gone = await world.a.service.send('DELETE', at(id), { headers })
+    expectStatus(gone, 200)
+    expect(gone.body).toEqual({ id, deleted: true })
+    expectProblem(await world.a.service.get(at(id)), 404)
+  })
+
+  test('Idempotency-Key: the stored reply again, 422 for another body', async () => {
+    const key = { 'idempotency-key': word() }
+    const post = (n: number, headers = key) =>
+      world.a.service.post(documents(kind), { tag: 'once', n }, headers)
+    const first = await post(1)
+    const again = await post(1)
+    expectStatus(first, 201)
+    expectStatus(again, 201)
+    expect(again.body).toEqual(first.body)
+    expect(first.headers.get('idempotent-replayed')).toBeNull()
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    for (const name of ['etag', 'location']) expect(again.headers.get(name)).toBe(first.headers.get(name))
+    expectProblem(await post(2), 422, 'idempotency_key_reused')
+    expectStatus(await post(2, { 'idempotency-key': word() }), 201)
+    expect(list(await world.a.service.get(`${documents(kind)}?tag=eq.once`))).toHaveLength(2)
+  })
+
+  test('two idempotent POSTs at once make one document', async () => {
+    const tag = word()
+    const sent = () => world.a.service.post(documents(kind), { tag }, { 'idempotency-key': tag })
+    const replies = await Promise.all(Array.from({ length: 6 }, sent))
+    for (const reply of replies) {
+      if (reply.status === 201) continue
+      expectProblem(reply, 409)
+      expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+    expect(list(await world.a.service.get(`${documents(kind)}?tag=eq.${tag}`))).toHaveLength(1)
+    expectStatus(await sent(), 201)
+  })
+})
+
+describe('idempotency keys', () => {
+  const post = (caller: Caller, key: string, path = documents('undeclared')) =>
+    caller.post(path, { tag: 'scoped' }, { 'idempotency-key': key })
+
+  test('one belongs to a tenant, a path and a credential', async () => {
+    const key = word()
+    const first = await post(world.a.service, key)
+    const others = [
+      await post(world.b.service, key),
+      await post(world.a.service, key, documents('elsewhere')),
+    ]
+    for (const reply of others) {
+      expectStatus(reply, 201)
+      expect(get(reply, 'id')).not.toBe(get(first, 'id'))
+      expect(reply.headers.get('idempotent-replayed')).toBeNull()
+    }
+  })
+
+  test('one of 255 characters is met, one of 256 is 400', async () => {
+    const long = word().padEnd(255, 'x')
+    expectStatus(await post(world.a.service, long), 201)
+    expectProblem(await post(world.a.service, `${long}x`), 400)
+  })
+})
+
+describe.each(KINDS)('change events of a collection that is %s', (kind) => {
+  test('created, updated and deleted are heard, in order, by the same workspace alone', async () => {
+    const topic = `collections.${kind}`
+    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.a.service)
+    const foreign = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.b.service)
+    try {
+      await heard.next(({ event }) => event === 'ready')
+      await foreign.next(({ event }) => event === 'ready')
+      const [id] = await fill(world.a, kind, [{ tag: 'heard', n: 1 }])
+      const path = `${documents(kind)}/${id}`
+      expectStatus(await world.a.service.put(path, { n: 2 }), 200)
+      expectStatus(await world.a.service.delete(path), 200)
+      await heard.next(({ data }) => get(data, 'topic') === `${topic}.deleted` && isOf(data, String(id)))
+      const events = heard.messages().filter(({ data }) => isOf(data, String(id)))
+      const verbs = events.map(({ data }) => get(data, 'topic'))
+      expect(verbs).toEqual(['created', 'updated', 'deleted'].map((verb) => `${topic}.${verb}`))
+      for (const { data, id: position } of events) {
+        expect(data).toMatchObject({ specversion: '1.0', id: expect.stringMatching(/^evt_/) })
+        expect(JSON.stringify(data)).toContain(world.a.workspace)
+        expect(position).toMatch(/\S/)
+      }
+      expect(foreign.messages()).toEqual([])
+    } finally {
+      heard.close()
+      foreign.close()
+    }
+  })
+
+  test('a listener that comes back hears what it missed, once and in order', async () => {
+    const path = `/v1/events/subscribe?topic=collections.${kind}.created`
+    const first = await Stream.open(path, world.a.service)
+    await first.next(({ event }) => event === 'ready')
+    const [seen] = await fill(world.a, kind, [{ tag: 'seen' }])
+    const last = await first.next(({ data }) => isOf(data, String(seen)))
+    first.close()
+    const missed = await fill(world.a, kind, [{ tag: 'missed' }, { tag: 'missed' }, { tag: 'missed' }])
+    const again = await Stream.open(path, world.a.service, { 'last-event-id': last.id ?? '' })
+    try {
+      await again.next(({ data }) => isOf(data, missed[2] ?? ''))
+      const texts = again.messages().map(({ data }) => JSON.stringify(data))
+      expect(texts).toHaveLength(3)
+      for (const [at, id] of missed.entries()) expect(texts[at]).toContain(id)
+    } finally {
+      again.close()
+    }
+  })
+
+  test('a change of more than 8 KB is heard whole; a refused one is not heard', async () => {
+    const topic = `collections.${kind}.created`
+    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)
+    try {
+      await heard.next(({ event }) => event === 'ready')
+      expectProblem(await world.a.service.post(documents(kind), { tag: 'bad', _x: 1 }), 400)
+      const s = word().repeat(2000)
+      const [id] = await fill(world.a, kind, [{ tag: 'large', s }])
+      const { data } = await heard.next((frame) => isOf(frame.data, String(id)))
+      expect(JSON.stringify(data)).toContain(s)
+      expect(heard.messages().filter((frame) => JSON.stringify(frame.data).includes('"bad"'))).toEqual([])
+    } finally {
+      heard.close()
+    }
+  })
+})
+
+function isOf(event: unknown, id: string): boolean {
+  return JSON.stringify(event).includes(id)
+}
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

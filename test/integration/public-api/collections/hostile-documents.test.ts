@@ -1,0 +1,157 @@
+/** Walks documents that do harm elsewhere: sizes, depth, names, NUL, surrogates, numbers, on both stores. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
+import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { declareKind, documents, KINDS, type Row } from './declared.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await twoTenants()
+  for (const kind of KINDS) await declareKind(world.a, kind, kind, { tag: { type: 'string' } })
+})
+
+const JSON_BODY = { 'content-type': 'application/json' }
+
+function nested(depth: number): Row {
+  let value: Row = { v: 1 }
+  for (let level = 1; level < depth; level++) value = { a: value }
+  return value
+}
+
+const keys = (count: number): Row => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 1]))
+
+describe.each(KINDS)('a collection that is %s', (kind) => {
+  const post = (raw: string): Promise<Reply> =>
+    world.a.service.send('POST', documents(kind), { raw, headers: JSON_BODY })
+  const count = async () => get(await world.a.service.get(`${documents(kind)}?count=exact`), 'page/total')
+
+  test.each([
+    ['a document of 300 KiB', JSON.stringify({ a: 'x'.repeat(300 * 1024) }), 413, undefined],
+    ['a body of 2 MB', JSON.stringify({ a: 'x'.repeat(2_000_000) }), 413, undefined],
+    ['a depth of 40', JSON.stringify(nested(40)), 400, undefined],
+    ['a depth of 40 in lists', `{"a":${'['.repeat(40)}${']'.repeat(40)}}`, 400, undefined],
+    ['a depth of 100,000', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 400, undefined],
+    ['1,001 keys', JSON.stringify(keys(1001)), 400, undefined],
+    ['__proto__', '{"__proto__":{"admin":true}}', 400, undefined],
+    ['__proto__ inside', '{"o":{"__proto__":{"admin":true}}}', 400, undefined],
+    ['a NUL', String.raw`{"o":{"a":["x\u0000"]}}`, 400, 'string_nul'],
+    ['a NUL in a name', String.raw`{"a\u0000b":1}`, 400, undefined],
+    ['half a surrogate pair', String.raw`{"a":"\ud800"}`, 400, undefined],
+    ['the other half', String.raw`{"a":"\udc00x"}`, 400, undefined],
+    ['half a pair in a name', String.raw`{"a\ud800":1}`, 400, undefined],
+    ['2^53 + 1', '{"n":9007199254740993}', 400, 'number_unsafe'],
+    ['-2^53 - 1 inside', '{"o":[{"n":-9007199254740993}]}', 400, 'number_unsafe'],
+    ['a number over all numbers', '{"n":1e400}', 400, undefined],
+    ['an id', '{"id":"01890a5d-ac96-774b-bcce-b302099a8057"}', 400, undefined],
+    ['a reserved time', '{"_created_at":"2020-01-01T00:00:00Z"}', 400, undefined],
+    ['a tenant', '{"_tenant_id":"ten_x"}', 400, undefined],
+    ['a dollar', '{"$where":"1"}', 400, undefined],
+    ['an empty name', '{"":1}', 400, undefined],
+    ['a name of 201 bytes', JSON.stringify({ [`${'ß'.repeat(100)}x`]: 1 }), 400, undefined],
+    ['null', 'null', 400, undefined],
+    ['a number', '5', 400, undefined],
+    ['a list', '[{"a":1}]', 400, undefined],
+    ['nothing', '', 400, undefined],
+    ['broken JSON', '{"a":1', 400, undefined],
+    ['a comma too many', '{"a":1,}', 400, undefined],
+    ['NaN', '{"a":NaN}', 400, undefined],
+    ['two values', '{"a":1}{"b":2}', 400, undefined],
+  ])('%s is refused before it is stored', async (_, raw, status, code) => {
+    const before = await count()
+    expectProblem(await post(raw), status, code)
+    expect(await count()).toBe(before)
+  })
+
+  test('a NUL is pointed at', async () => {
+    const reply = await post(String.raw`{"o":{"a":["ok","x\u0000"]}}`)
+    expect(list(reply, 'errors').map((error) => get(error, 'pointer'))).toContainEqual(
+      expect.stringMatching(/\/o\/a\/1$/),
+    )
+  })
+
+  test.each([
+    ['of duplicate keys the last wins', '{"a":1,"a":2}', { a: 2 }],
+    [
+      'the largest safe integers',
+      '{"n":9007199254740991,"m":-9007199254740991}',
+      { n: 9007199254740991, m: -9007199254740991 },
+    ],
+    ['fractions', '{"n":0.1,"m":-1.5e-7,"z":0}', { n: 0.1, m: -1.5e-7, z: 0 }],
+    [
+      'names that objects have',
+      '{"constructor":1,"toString":"x","hasOwnProperty":null,"length":0}',
+      { constructor: 1, toString: 'x', hasOwnProperty: null, length: 0 },
+    ],
+    [
+      'whole pairs and other letters',
+      String.raw`{"a":"\ud83d\ude00 e\u0301 \u202e","größe":1}`,
+      { a: '\u{1F600} e\u0301 \u202e', größe: 1 },
+    ],
+    ['dots and spaces in names', '{"a.b":1,"c d":2,"e\\"f":3}', { 'a.b': 1, 'c d': 2, 'e"f': 3 }],
+    ['empty values', '{"s":"","a":[],"o":{},"x":null}', { s: '', a: [], o: {}, x: null }],
+    ['keys in lists of lists', '{"a":[[1,[2,{"b":[]}]],null,"x"]}', { a: [[1, [2, { b: [] }]], null, 'x'] }],
+    ['1,000 keys', JSON.stringify(keys(1000)), keys(1000)],
+    ['a depth of 30', JSON.stringify(nested(30)), nested(30)],
+    ['200 KiB', JSON.stringify({ a: 'x'.repeat(200 * 1024) }), { a: 'x'.repeat(200 * 1024) }],
+    ['a name of 200 bytes', JSON.stringify({ ['ß'.repeat(100)]: 1 }), { ['ß'.repeat(100)]: 1 }],
+  ])('%s: read back as written', async (_, raw, expected) => {
+    const made = await post(raw)
+    expectStatus(made, 201)
+    const read = await world.a.service.get(`${documents(kind)}/${str(made, 'id')}`)
+    const fields = Object.entries(Object(read.body)).filter(
+      ([name]) => name !== 'id' && !name.startsWith('_'),
+    )
+    expect(Object.fromEntries(fields)).toEqual(expected)
+    expect(read.body).toEqual(made.body)
+  })
+
+  test('a change is held to the same limits as a new document', async () => {
+    const id = str(await post('{"tag":"small"}'), 'id')
+    const path = `${documents(kind)}/${id}`
+    for (const raw of [
+      '{"n":9007199254740993}',
+      String.raw`{"a":"\u0000"}`,
+      '{"_version":1}',
+      '{"$set":{}}',
+    ]) {
+      for (const method of ['PUT', 'PATCH']) {
+        expectProblem(await world.a.service.send(method, path, { raw, headers: JSON_BODY }), 400)
+      }
+    }
+    const half = { a: 'x'.repeat(200 * 1024) }
+    expectStatus(await world.a.service.put(path, half), 200)
+    const grown = await world.a.service.put(path, { b: half.a })
+    expectProblem(grown, 413)
+    expect((await world.a.service.get(path)).body).toMatchObject({ _version: 2 })
+  })
+
+  test('the platform lives', () => expectUnharmed(world))
+})
+
+test.each(['9lives', 'x'.repeat(64), 'a.b', 'a%20b', 'a%00b', '%22', "a'b", 'ä'])(
+  'the name %s is no name of a collection',
+  async (name) => {
+    const path = documents(encodeURI(decodeURI(name)))
+    expectProblem(await world.a.service.post(path, { a: 1 }), 400)
+  },
+)
+
+test('names that databases know are names', async () => {
+  for (const name of [
+    'documents',
+    'pg_catalog',
+    'select',
+    'users',
+    '_x',
+    'x-y',
+    'constructor',
+    '__proto__',
+  ]) {
+    expectStatus(await world.a.service.post(documents(name), { mark: world.a.mark }), 201)
+    expect(list(await world.a.service.get(documents(name)))).toHaveLength(1)
+  }
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

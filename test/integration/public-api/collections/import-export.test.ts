@@ -1,0 +1,224 @@
+/** Walks import and export: streams of lines, faults by their number, the same file twice, and what others may see. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Caller, expectProblem, expectStatus, get, list, type Reply } from '../client.ts'
+import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { declare, documents, fill, type Row, tags } from './declared.ts'
+
+let world: World
+
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+const KINDS = ['relational', 'document', 'undeclared'] as const
+const PROPERTIES = {
+  tag: { type: 'string' },
+  n: { type: 'integer' },
+  sku: { type: 'string' },
+  mark: { type: 'string' },
+}
+
+beforeAll(async () => {
+  world = await twoTenants()
+})
+
+const lines = (rows: readonly unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+
+function load(name: string, raw: string, more = '', caller: Caller = world.a.service): Promise<Reply> {
+  return caller.send('POST', `/v1/collections/${name}/import${more}`, { raw, headers: NDJSON })
+}
+
+function unload(name: string, query = '', caller: Caller = world.a.service): Promise<Reply> {
+  return caller.get(`/v1/collections/${name}/export${query}`)
+}
+
+/** The documents of an export; fails unless each is one line, and the last is ended. */
+function rows(reply: Reply): Row[] {
+  expectStatus(reply, 200)
+  expect(reply.headers.get('content-type')).toMatch(/^application\/x-ndjson/)
+  expect(reply.text).toMatch(/^$|\n$/)
+  return reply.text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line))
+}
+
+/** Makes a collection of its kind under a name of its own. */
+async function fresh(kind: (typeof KINDS)[number]): Promise<string> {
+  const name = `c${word()}`
+  if (kind === 'undeclared') return name
+  await declare(world.a, name, {
+    store: kind,
+    schema: { type: 'object', properties: PROPERTIES },
+    unique: [['sku']],
+  })
+  return name
+}
+
+const many = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ tag: `t${n}`, n, mark: world.a.mark }))
+
+describe.each(KINDS)('a collection that is %s', (kind) => {
+  test('what is imported is there, in the order of its lines, and can be filtered', async () => {
+    const name = await fresh(kind)
+    const reply = await load(name, lines(many(30)))
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ created: 30, failed: 0 })
+    const page = await world.a.service.get(`${documents(name)}?page[size]=200`)
+    expect(list(page).map((row) => get(row, 'n'))).toEqual(Array.from({ length: 30 }, (_, n) => n))
+    expect(list(page)[0]).toMatchObject({
+      _version: 1,
+      id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7/),
+    })
+    expect(tags(await world.a.service.get(`${documents(name)}?n=gte.28`))).toEqual(['t28', 't29'])
+  })
+
+  test('blank lines, CRLF and a last line without an end are met', async () => {
+    const name = await fresh(kind)
+    expect((await load(name, '{"n":1}\r\n\r\n\n{"n":2}')).body).toMatchObject({ created: 2, failed: 0 })
+  })
+
+  test('an empty file is no fault', async () => {
+    expect((await load(await fresh(kind), '')).body).toMatchObject({ created: 0, failed: 0 })
+  })
+
+  test('faults are told by the number of their line; the others are stored', async () => {
+    const name = await fresh(kind)
+    const bad = [
+      '{"n":',
+      '[1]',
+      'null',
+      '{"_x":3}',
+      '{"a":"\\u0000"}',
+      '{"n":9007199254740993}',
+      '{"$set":1}',
+    ]
+    const raw = `{"n":1}\n${bad.join('\n')}\n{"n":2}\n`
+    const reply = await load(name, raw)
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ created: 2, failed: bad.length })
+    const errors = list(reply, 'errors')
+    expect(errors.map((error) => get(error, 'line'))).toEqual(bad.map((_, at) => at + 2))
+    for (const error of errors) expect(get(error, 'code')).toMatch(/^\w+$/)
+    expect(list(await world.a.service.get(documents(name)))).toHaveLength(2)
+  })
+
+  test('an export holds every document once, with its id, in the order of ids', async () => {
+    const name = await fresh(kind)
+    await load(name, lines(many(450)))
+    const exported = rows(await unload(name))
+    expect(exported.map((row) => row['n'])).toEqual(Array.from({ length: 450 }, (_, n) => n))
+    const first = list(await world.a.service.get(`${documents(name)}?page[size]=1`))[0]
+    expect(exported[0]).toEqual(first)
+  })
+
+  test('an export takes filters, order and select as a list does', async () => {
+    const name = await fresh(kind)
+    await load(name, lines(many(10)))
+    const found = rows(await unload(name, '?n=gte.7&order=n.desc&select=n'))
+    expect(found).toEqual([9, 8, 7].map((n) => ({ id: expect.any(String), n })))
+    expect(rows(await unload(name, '?n=gt.100'))).toEqual([])
+    expectProblem(await unload(name, '?n=foo.1'), 400)
+  })
+
+  test('an export imported twice is there once (T77)', async () => {
+    const [from, to] = [await fresh(kind), await fresh(kind)]
+    await load(from, lines(many(20)))
+    const file = (await unload(from)).text
+    expect((await load(to, file)).body).toMatchObject({ created: 20, failed: 0 })
+    expect((await load(to, file)).body).toMatchObject({ created: 0, failed: 0 })
+    const fields = ({ id, tag, n }: Row) => ({ id, tag, n })
+    expect(rows(await unload(to)).map(fields)).toEqual(rows(await unload(from)).map(fields))
+  })
+
+  test('a file without ids under one Idempotency-Key is stored once', async () => {
+    const name = await fresh(kind)
+    const headers = { ...NDJSON, 'idempotency-key': word() }
+    const raw = lines(many(5))
+    const send = () => world.a.service.send('POST', `/v1/collections/${name}/import`, { raw, headers })
+    for (const reply of [await send(), await send()]) expectStatus(reply, 200)
+    expect(rows(await unload(name))).toHaveLength(5)
+  })
+})
+
+describe.each(['relational', 'document'] as const)('a declared collection, %s', (store) => {
+  test('its schema and its unique fields are kept, line by line', async () => {
+    const name = await fresh(store)
+    const reply = await load(name, lines([{ sku: 'a' }, { n: 'many' }, { sku: 'a' }, { sku: 'b' }]))
+    expect(reply.body).toMatchObject({ created: 2, failed: 2 })
+    const faults = list(reply, 'errors').map((error) => [get(error, 'line'), get(error, 'code')])
+    expect(faults.toSorted()).toEqual([
+      [2, 'schema_violation'],
+      [3, 'unique_violation'],
+    ])
+  })
+})
+
+describe('files', () => {
+  test('5,000 lines come and go', async () => {
+    const name = await fresh('undeclared')
+    const reply = await load(name, lines(many(5000)))
+    expect(reply.body).toMatchObject({ created: 5000, failed: 0 })
+    const ids = new Set(rows(await unload(name)).map(({ id }) => id))
+    expect(ids.size).toBe(5000)
+  })
+
+  test('a line over the limit of a document is a fault of that line', async () => {
+    const name = await fresh('undeclared')
+    const raw = lines([{ n: 1 }, { big: 'x'.repeat(300 * 1024) }, { n: 2 }])
+    const reply = await load(name, raw)
+    if (reply.status !== 200) return expectProblem(reply, 413)
+    expect(reply.body).toMatchObject({ created: 2, failed: 1 })
+    expect(get(reply, 'errors/0/line')).toBe(2)
+  })
+
+  test('a line without an end does not fill the memory', async () => {
+    const name = await fresh('undeclared')
+    const reply = await load(name, `{"big":"${'x'.repeat(8 * 1024 * 1024)}`)
+    if (reply.status === 200) expect(reply.body).toMatchObject({ created: 0, failed: 1 })
+    else expectProblem(reply, reply.status === 413 ? 413 : 400)
+    expect(rows(await unload(name))).toEqual([])
+  })
+
+  test('another media type is 415', async () => {
+    const headers = { 'content-type': 'text/csv' }
+    const path = '/v1/collections/undeclared/import'
+    expectProblem(await world.a.service.send('POST', path, { raw: 'a,b\n', headers }), 415)
+  })
+
+  test('a name that is none is 400', async () => {
+    expectProblem(await load('9lives', '{"n":1}\n'), 400)
+    expectProblem(await unload('9lives'), 400)
+  })
+})
+
+describe('what others may', () => {
+  test('anon keys read by access and never import where nothing allows it', async () => {
+    const name = await fresh('relational')
+    await fill(world.a, name, [{ tag: 'one' }])
+    expect(rows(await unload(name, '', world.a.anon))).toHaveLength(1)
+    const reply = await load(name, lines([{ tag: 'two' }]), '', world.a.anon)
+    expectProblem(reply, 403)
+    expect(rows(await unload(name))).toHaveLength(1)
+  })
+
+  test('B exports nothing of A', async () => {
+    const name = await fresh('undeclared')
+    await load(name, lines(many(3)))
+    expect(rows(await unload(name, '', world.b.service))).toEqual([])
+  })
+
+  test("the ids of A's export make documents of B, and leave those of A alone", async () => {
+    const name = await fresh('undeclared')
+    const [id] = await fill(world.a, name, [{ tag: 'mine', n: 1 }])
+    const reply = await load(name, lines([{ id, tag: 'theirs', mark: world.b.mark }]), '', world.b.service)
+    expectStatus(reply, 200)
+    // Whether the id was taken elsewhere must not be told: to B it is free.
+    expect(reply.body).toMatchObject({ created: 1, existing: 0, failed: 0 })
+    expect((await world.a.service.get(`${documents(name)}/${id}`)).body).toMatchObject({
+      tag: 'mine',
+      _version: 1,
+    })
+    expect(tags(await world.b.service.get(documents(name)))).toEqual(['theirs'])
+  })
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

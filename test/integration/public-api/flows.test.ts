@@ -1,0 +1,358 @@
+/** Walks flows: validate, create, publish, execute; each kind of task, each call of the platform. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { anonymous, expectProblem, expectStatus, get, list, type Reply, Stream, str } from './client.ts'
+import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+
+let world: World
+let base: string
+
+beforeAll(async () => {
+  world = await twoTenants({ stores: true })
+  base = `/v1/flows/workspaces/${world.a.workspace}`
+})
+
+/** A flow of the name, with the tasks as they stand below `do:`. */
+function flow(name: string, tasks: string): string {
+  const body = tasks.replace(/^\n/, '').trimEnd()
+  return `document: {dsl: '1.0.3', namespace: walk, name: ${name}, version: '1.0.0'}\ndo:\n${body}\n`
+}
+
+async function publish(name: string, tasks: string): Promise<Reply> {
+  const made = await world.a.admin.send('POST', `${base}/definitions`, {
+    raw: flow(name, tasks),
+    headers: { 'content-type': 'application/yaml' },
+  })
+  expectStatus(made, 201)
+  const published = await world.a.admin.post(`${base}/definitions/${name}/versions`, {})
+  expectStatus(published, 201)
+  return published
+}
+
+function execute(name: string, input: unknown = {}): Promise<Reply> {
+  return world.a.admin.post(`${base}/definitions/${name}/executions`, { input }, { prefer: 'wait=25' })
+}
+
+/** Publishes the tasks, runs them once to their end and answers what came out. */
+async function outcome(name: string, tasks: string, input: unknown = {}): Promise<unknown> {
+  await publish(name, tasks)
+  const done = await execute(name, input)
+  expectStatus(done, 201)
+  expect(get(done, 'status'), done.text).toBe('completed')
+  return get(done, 'output')
+}
+
+describe('definitions', () => {
+  const good = flow('hello', '  - greet:\n      set: {said: \'${ "hi " + .name }\'}')
+
+  test('validate finds no fault in a good flow', async () => {
+    const reply = await world.a.admin.post(`${base}/validate`, { source: good })
+    expectStatus(reply, 200)
+    expect(reply.body).toMatchObject({ valid: true, faults: [] })
+  })
+
+  test('validate names every fault with code, line, column, pointer and hint', async () => {
+    const reply = await world.a.admin.post(`${base}/validate`, {
+      source: flow('bad', '  - one:\n      sett: {a: 1}\n  - two:\n      wait: {secondz: 1}'),
+    })
+    expectStatus(reply, 200)
+    expect(get(reply, 'valid')).toBe(false)
+    const faults = list(reply, 'faults')
+    expect(faults.map((fault) => get(fault, 'line'))).toEqual(expect.arrayContaining([4, 6]))
+    for (const fault of faults) {
+      expect(fault).toMatchObject({
+        code: expect.any(String),
+        message: expect.any(String),
+        line: expect.any(Number),
+        column: expect.any(Number),
+        pointer: expect.stringContaining('/do/'),
+      })
+    }
+    expect(reply.text).toMatch(/\bset\b/)
+    expect(reply.text).toContain('seconds')
+  })
+
+  test('validate stands broken YAML', async () => {
+    const reply = await world.a.admin.post(`${base}/validate`, { source: 'do:\n  - a: [1,\n b: }' })
+    expectStatus(reply, 200)
+    expect(get(reply, 'valid')).toBe(false)
+    expect(get(reply, 'faults/0/line')).toEqual(expect.any(Number))
+  })
+
+  test('a flow is created from YAML: 201, a draft', async () => {
+    const headers = { 'content-type': 'application/yaml' }
+    const reply = await world.a.admin.send('POST', `${base}/definitions`, { raw: good, headers })
+    expectStatus(reply, 201)
+    expect(reply.body).toMatchObject({
+      id: expect.stringMatching(/^flow_/),
+      name: 'hello',
+      state: 'draft',
+    })
+  })
+
+  test('a flow with faults is 422 and not created', async () => {
+    const source = flow('faulty', '  - one:\n      sett: {a: 1}')
+    expectProblem(await world.a.admin.post(`${base}/definitions`, { source }), 422)
+    expectProblem(await world.a.admin.get(`${base}/definitions/faulty`), 404)
+  })
+
+  test('publishing makes an immutable version with a hash', async () => {
+    const reply = await world.a.admin.post(`${base}/definitions/hello/versions`, {})
+    expectStatus(reply, 201)
+    expect(reply.body).toMatchObject({ version: 1, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) })
+  })
+
+  test('an execution with Prefer: wait answers when it is finished', async () => {
+    const reply = await execute('hello', { name: world.a.mark })
+    expectStatus(reply, 201)
+    expect(reply.body).toMatchObject({
+      id: expect.stringMatching(/^run_/),
+      flow_id: expect.stringMatching(/^flow_/),
+      version: 1,
+      status: 'completed',
+      input: { name: world.a.mark },
+      output: { said: `hi ${world.a.mark}` },
+    })
+  })
+
+  test('the workflow id is tenant:workspace:flow:run', async () => {
+    const reply = await execute('hello', { name: 'x' })
+    const [tenant, workspace, id, run, ...rest] = str(reply, 'workflow_id').split(':')
+    expect([tenant, workspace, id, rest]).toEqual([
+      world.a.tenant,
+      world.a.workspace,
+      str(reply, 'flow_id'),
+      [],
+    ])
+    expect(run).toMatch(/^[0-9a-f-]{36}$/)
+  })
+
+  test('a Preview says so in a header', async () => {
+    const reply = await world.a.admin.get(`${base}/definitions`)
+    expect(reply.headers.get('x-stability')).toBe('preview')
+  })
+
+  test('executions are listed and read back', async () => {
+    const reply = await execute('hello', { name: 'again' })
+    const read = await world.a.admin.get(`${base}/executions/${str(reply, 'id')}`)
+    expectStatus(read, 200)
+    expect(read.body).toMatchObject({ status: 'completed', output: { said: 'hi again' } })
+    const listed = list(await world.a.admin.get(`${base}/executions`)).map((row) => get(row, 'id'))
+    expect(listed).toContain(str(reply, 'id'))
+  })
+})
+
+describe('tasks', () => {
+  test('for runs its tasks once for each item', async () => {
+    const tasks = `
+  - start:
+      set: {numbers: '\${ .numbers }', total: 0}
+  - each:
+      for: {each: n, in: '\${ .numbers }'}
+      do:
+        - add:
+            set: {numbers: '\${ .numbers }', total: '\${ .total + $n }'}
+  - last:
+      set: {total: '\${ .total }'}`
+    expect(await outcome('loop', tasks, { numbers: [1, 2, 3] })).toEqual({ total: 6 })
+  })
+
+  test('try catches what is raised', async () => {
+    const tasks = `
+  - guarded:
+      try:
+        - fail:
+            raise:
+              error: {type: 'https://example.com/errors/stock', status: 409, title: No stock}
+      catch:
+        errors:
+          with: {status: 409}
+        as: problem
+        do:
+          - rescue:
+              set: {caught: '\${ $problem.status }'}`
+    expect(await outcome('rescue', tasks)).toEqual({ caught: 409 })
+  })
+
+  test('an error nobody catches faults the run and says where', async () => {
+    const tasks = `
+  - boom:
+      raise:
+        error: {type: 'https://example.com/errors/boom', status: 500, title: Boom}`
+    await publish('boom', tasks)
+    const reply = await execute('boom')
+    expect(reply.body).toMatchObject({ status: 'faulted' })
+    expect(JSON.stringify(get(reply, 'error'))).toContain('/do/0/boom')
+  })
+
+  test('fork runs its branches and collects what they answer', async () => {
+    const tasks = `
+  - both:
+      fork:
+        branches:
+          - left:
+              set: {side: left}
+          - right:
+              set: {side: right}`
+    expect(await outcome('both', tasks)).toEqual([{ side: 'left' }, { side: 'right' }])
+  })
+
+  test.each([
+    [50, 'large'],
+    [5, 'small'],
+  ])('switch on %i goes to %s', async (n, size) => {
+    const tasks = `
+  - choose:
+      switch:
+        - big:
+            when: '\${ .n > 10 }'
+            then: large
+        - other:
+            then: small
+  - large:
+      set: {size: large}
+      then: end
+  - small:
+      set: {size: small}`
+    expect(await outcome(`choose-${size}`, tasks, { n })).toEqual({ size })
+  })
+
+  test('wait waits', async () => {
+    await publish('patient', '  - pause:\n      wait: {seconds: 2}')
+    const reply = await execute('patient')
+    expect(get(reply, 'status'), reply.text).toBe('completed')
+    const took = Date.parse(str(reply, 'ended_at')) - Date.parse(str(reply, 'started_at'))
+    expect(took).toBeGreaterThanOrEqual(2000)
+    expect(took).toBeLessThan(10_000)
+  })
+
+  test('emit is heard by subscribers of the tenant, and by no other', async () => {
+    const path = '/v1/events/subscribe?topic=walk.finished'
+    const [a, b] = [await Stream.open(path, world.a.anon), await Stream.open(path, world.b.anon)]
+    try {
+      await Promise.all([a, b].map((stream) => stream.next(({ event }) => event === 'ready')))
+      const tasks = `
+  - tell:
+      emit:
+        event:
+          with: {source: 'https://example.com/walk', type: walk.finished, data: {mark: ${world.a.mark}}}`
+      await outcome('tell', tasks)
+      const heard = await a.next(({ event }) => event === 'message')
+      expect(get(heard.data, 'data/mark')).toBe(world.a.mark)
+      expect(b.messages()).toEqual([])
+    } finally {
+      a.close()
+      b.close()
+    }
+  })
+})
+
+describe('calls of the platform', () => {
+  // Assumption: the names of arguments; the specification names the functions only.
+  test('collection.create writes a document', async () => {
+    const tasks = `
+  - write:
+      call: collection.create
+      with: {name: fromflow, document: {text: '\${ .text }'}}`
+    await outcome('write', tasks, { text: world.a.mark })
+    const rows = list(await world.a.service.get('/v1/collections/fromflow/documents'))
+    expect(rows).toEqual([expect.objectContaining({ text: world.a.mark })])
+  })
+
+  test('event.publish publishes', async () => {
+    const stream = await Stream.open('/v1/events/subscribe?topic=fromflow', world.a.service)
+    try {
+      await stream.next(({ event }) => event === 'ready')
+      const tasks = `
+  - say:
+      call: event.publish
+      with: {topic: fromflow, data: {n: 7}}`
+      await outcome('say', tasks)
+      const heard = await stream.next(({ event }) => event === 'message')
+      expect(get(heard.data, 'data')).toEqual({ n: 7 })
+    } finally {
+      stream.close()
+    }
+  })
+
+  test('function.invoke answers what the function answers', async () => {
+    const { a } = world
+    const source = 'export default async (input: { n: number }) => ({ twice: input.n * 2 })'
+    const made = await a.admin.post('/v1/functions', { workspace_id: a.workspace, name: 'twice', source })
+    expectStatus(made, 201)
+    const tasks = `
+  - ask:
+      call: function.invoke
+      with: {id: twice, input: {n: '\${ .n }'}}`
+    expect(await outcome('ask', tasks, { n: 21 })).toEqual({ twice: 42 })
+  })
+
+  test('object.put writes an object', async () => {
+    const tasks = `
+  - store:
+      call: object.put
+      with: {bucket: ${world.a.bucket}, key: flow/out.txt, content: '\${ .text }', content_type: text/plain}`
+    await outcome('store', tasks, { text: world.a.mark })
+    const reply = await world.a.service.get(`/v1/objects/${world.a.bucket}/flow/out.txt`)
+    expectStatus(reply, 200)
+    expect(reply.text).toBe(world.a.mark)
+  })
+
+  test("a flow of A does not write into B's bucket", async () => {
+    const tasks = `
+  - steal:
+      call: object.put
+      with: {bucket: ${world.b.bucket}, key: x, content: y, content_type: text/plain}`
+    await publish('steal', tasks)
+    const reply = await execute('steal')
+    expect(reply.body).toMatchObject({ status: 'faulted' })
+    expect(JSON.stringify(get(reply, 'error'))).toMatch(/403|AccessDenied/)
+    await expectUnharmed(world)
+  })
+})
+
+describe('the wall around flows', () => {
+  test("A's flow in B's workspace is missing, word for word", async () => {
+    const theirs = str(await world.a.admin.get(`${base}/definitions/hello`), 'id')
+    const none = `${theirs.slice(0, -4)}zzzz`
+    const inB = `/v1/flows/workspaces/${world.b.workspace}/definitions`
+    const seen = await world.b.admin.get(`${inB}/${theirs}`)
+    const missing = await world.b.admin.get(`${inB}/${none}`)
+    expectProblem(seen, 404)
+    expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
+    expectProblem(await world.b.admin.post(`${inB}/${theirs}/executions`, { input: {} }), 404)
+  })
+
+  test("A's execution in B's workspace is missing", async () => {
+    const run = str(await execute('hello', { name: 'x' }), 'id')
+    const inB = `/v1/flows/workspaces/${world.b.workspace}/executions/${run}`
+    expectProblem(await world.b.admin.get(inB), 404)
+  })
+
+  test('B lists no execution of A', async () => {
+    const inB = `/v1/flows/workspaces/${world.b.workspace}`
+    expect(list(await world.b.admin.get(`${inB}/executions`))).toEqual([])
+    expect(list(await world.b.admin.get(`${inB}/definitions`))).toEqual([])
+  })
+
+  test('text from data is never evaluated', async () => {
+    const output = await outcome('inert', "  - copy:\n      set: {copy: '${ .text }'}", {
+      text: '${ 1 + 1 }',
+    })
+    expect(output).toEqual({ copy: '${ 1 + 1 }' })
+  })
+
+  test('an expression without end is refused or stopped, and the platform lives', async () => {
+    const source = flow('endless', "  - loop:\n      set: {all: '${ def f: 1 + f; f }'}")
+    const made = await world.a.admin.post(`${base}/definitions`, { source })
+    if (made.status === 201) {
+      expectStatus(await world.a.admin.post(`${base}/definitions/endless/versions`, {}), 201)
+      expect((await execute('endless')).body).toMatchObject({ status: 'faulted' })
+    } else {
+      expectProblem(made, 422)
+    }
+    await expectUnharmed(world)
+  })
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

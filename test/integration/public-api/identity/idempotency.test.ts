@@ -1,0 +1,192 @@
+/** Walks Idempotency-Key over the POSTs of keys and admins: one effect, one reply, and never that of somebody else. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { sendRaw } from '../../../support/clients/raw-http.ts'
+import { asSuperuser } from '../../../support/fixtures/tenants.ts'
+import { base, Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
+import { expectApart, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
+
+const DOCUMENTS = '/v1/collections/orders/documents'
+
+let world: World
+
+beforeAll(async () => {
+  world = await twoTenants()
+})
+
+const under = (key: string) => ({ 'idempotency-key': key })
+const order = (more: Record<string, unknown> = {}) => ({ mark: world.a.mark, n: word(), ...more })
+const countOf = async (n: unknown) =>
+  list(await world.a.service.get(`${DOCUMENTS}?n=eq.${encodeURIComponent(String(n))}`)).length
+
+function expectReplay(second: Reply, first: Reply): void {
+  expect(second.status).toBe(first.status)
+  expect(second.text).toBe(first.text)
+  expect(second.headers.get('location')).toBe(first.headers.get('location'))
+  expect(second.headers.get('content-type')).toBe(first.headers.get('content-type'))
+  expect(first.headers.get('idempotent-replayed')).toBeNull()
+  expect(second.headers.get('idempotent-replayed')).toBe('true')
+}
+
+describe('same key and body: the stored reply (data-plane §2.5)', () => {
+  const posts: [string, () => [Caller, string, unknown]][] = [
+    ['a document', () => [world.a.service, DOCUMENTS, order()]],
+    [
+      'a batch',
+      () => [
+        world.a.service,
+        '/v1/collections/orders/batch',
+        { ops: [{ op: 'create', data: { n: word() } }] },
+      ],
+    ],
+    ['an event', () => [world.a.service, '/v1/events/publish', { topic: 'a.b', data: 1 }]],
+    [
+      'an API key',
+      () => [world.a.admin, '/v1/api-keys', { workspace_id: world.a.workspace, kind: 'anon', name: 'i' }],
+    ],
+    [
+      'a schema',
+      () => [
+        world.a.admin,
+        '/v1/schemas',
+        { workspace_id: world.a.workspace, collection: `c${word()}`, store: 'document', schema: {} },
+      ],
+    ],
+    ['a tenant', () => [world.admin, '/v1/tenants', { name: 'T', slug: `i-${word()}` }]],
+    [
+      'a workspace',
+      () => [
+        world.admin,
+        '/v1/workspaces',
+        { tenant_id: world.a.tenant, name: 'W', slug: `i-${word()}`, bucket: null },
+      ],
+    ],
+    ['a client', () => [world.admin, '/v1/oauth-clients', { kind: 'machine', name: 'm', role: 'operator' }]],
+    [
+      'an account',
+      () => [world.admin, '/v1/accounts', { email: `${word()}@example.test`, role: 'operator' }],
+    ],
+  ]
+
+  test.each(posts)('%s', async (_, post) => {
+    const [caller, path, body] = post()
+    const headers = under(word())
+    const first = await caller.post(path, body, headers)
+    expectStatus(first, 200, 201, 202)
+    expectReplay(await caller.post(path, body, headers), first)
+  })
+
+  test('the effect is there once', async () => {
+    const [body, headers] = [order(), under(word())]
+    for (let at = 0; at < 3; at++) expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
+    expect(await countOf(body.n)).toBe(1)
+  })
+
+  test('of twenty at once one has an effect; the others get its reply or 409 with Retry-After', async () => {
+    const [body, headers] = [order(), under(word())]
+    const all = await Promise.all(
+      Array.from({ length: 20 }, () => world.a.service.post(DOCUMENTS, body, headers)),
+    )
+    for (const reply of all) {
+      expectStatus(reply, 201, 409)
+      if (reply.status === 409) {
+        expectProblem(reply, 409, 'idempotency_in_flight')
+        expect(Number(reply.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+      }
+    }
+    expect(new Set(all.filter(({ status }) => status === 201).map((reply) => str(reply, 'id'))).size).toBe(1)
+    expect(await countOf(body.n)).toBe(1)
+  })
+})
+
+describe('another request under the key', () => {
+  test('another body is 422', async () => {
+    const headers = under(word())
+    expectStatus(await world.a.service.post(DOCUMENTS, order(), headers), 201)
+    const second = order()
+    expectProblem(await world.a.service.post(DOCUMENTS, second, headers), 422, 'idempotency_key_reused')
+    expect(await countOf(second.n)).toBe(0)
+  })
+
+  test('another path is another request', async () => {
+    const [headers, body] = [under(word()), order()]
+    expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
+    const other = await world.a.service.post('/v1/collections/others/documents', body, headers)
+    expectStatus(other, 201)
+    expect(other.headers.get('idempotent-replayed')).toBeNull()
+  })
+
+  test('another tenant’s is another request, whatever the key', async () => {
+    const [headers, body] = [under(word()), { text: 'same' }]
+    const mine = await world.a.service.post(DOCUMENTS, body, headers)
+    const theirs = await world.b.service.post(DOCUMENTS, body, headers)
+    expectStatus(theirs, 201)
+    expect(theirs.headers.get('idempotent-replayed')).toBeNull()
+    expect(str(theirs, 'id')).not.toBe(str(mine, 'id'))
+  })
+
+  test('another credential’s is another request', async () => {
+    const { a } = world
+    const [headers, body] = [under(word()), order()]
+    const other = new Caller({ apikey: await makeKey(a.admin, a.workspace, 'service') })
+    const [one, two] = [
+      await a.service.post(DOCUMENTS, body, headers),
+      await other.post(DOCUMENTS, body, headers),
+    ]
+    expect(str(one, 'id')).not.toBe(str(two, 'id'))
+  })
+
+  test('a key that was revoked meanwhile gets no reply of before', async () => {
+    const { a } = world
+    const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'service', name: 'r' })
+    const caller = new Caller({ apikey: str(made, 'key') })
+    const [headers, body] = [under(word()), order()]
+    expectStatus(await caller.post(DOCUMENTS, body, headers), 201)
+    expectStatus(await a.admin.delete(`/v1/api-keys/${str(made, 'id')}`), 200)
+    expectProblem(await caller.post(DOCUMENTS, body, headers), 401, 'api_key_revoked')
+  })
+})
+
+describe('the key itself', () => {
+  test('255 characters go, 256 do not', async () => {
+    expectStatus(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(255))), 201)
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(256))), 400)
+  })
+
+  test('an empty one is 400', async () => {
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('')), 400)
+  })
+
+  test('two in one request are 400', async () => {
+    const headers = {
+      apikey: world.a.serviceKey,
+      'idempotency-key': ['one', 'two'],
+      'content-type': 'application/json',
+    }
+    const reply = await sendRaw(base + DOCUMENTS, headers, 'POST')
+    expect(reply.status).toBe(400)
+  })
+
+  test('what was refused before it began is not kept: the same key is good afterwards', async () => {
+    const [headers, body] = [under(word()), order()]
+    expectProblem(await world.a.anon.post(DOCUMENTS, body, headers), 403)
+    expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
+  })
+
+  test('a replay of a new API key tells its text, and the store keeps it in no readable form', async () => {
+    const { a } = world
+    const headers = under(word())
+    const body = { workspace_id: a.workspace, kind: 'service', name: 'kept' }
+    const made = await a.admin.post('/v1/api-keys', body, headers)
+    expectReplay(await a.admin.post('/v1/api-keys', body, headers), made)
+    const key = str(made, 'key')
+    const kept = await asSuperuser<{ row: string }>('select i::text as row from tenon.idempotency i')
+    expect(kept.length).toBeGreaterThan(0)
+    const all = kept.map(({ row }) => row).join('\n')
+    expect(all.includes(key)).toBe(false)
+    expect(all.includes(Buffer.from(key).toString('hex'))).toBe(false)
+    expect(get(await new Caller({ apikey: key }).get('/v1/me'), 'kind')).toBe('api_key')
+  })
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

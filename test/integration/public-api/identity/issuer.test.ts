@@ -1,0 +1,328 @@
+/** Walks the embedded issuer for people: invitation, sign-in, code with PKCE, refresh, consent and their ends. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  aClient,
+  aPerson,
+  askTokens,
+  authorization,
+  Browser,
+  claimsOf,
+  exchange,
+  type Person,
+  REDIRECT,
+  refresh,
+  signIn,
+  tokensOf,
+} from '../../../support/clients/browser.ts'
+import { base, Caller, expectProblem, expectStatus, get, list, send, str } from '../client.ts'
+import { expectApart, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+
+let world: World
+let ada: Person
+let app: string
+
+beforeAll(async () => {
+  world = await twoTenants()
+  app = await aClient(world.admin.headers)
+  ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: world.a.tenant })
+})
+
+const at = (party: Party, role: string) => ({
+  role,
+  ...(role === 'tenant_admin' ? { tenant_id: party.tenant } : { workspace_id: party.workspace }),
+})
+const asked = (text: string | undefined) => new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')
+
+describe('discovery (mcp §2.1, 5)', () => {
+  test.each(['/auth/.well-known/openid-configuration', '/.well-known/oauth-authorization-server/auth'])(
+    '%s says what OAuth 2.1 clients look for',
+    async (path) => {
+      const reply = await send('GET', path)
+      expectStatus(reply, 200)
+      expect(reply.body).toMatchObject({
+        ...{ issuer: `${base}/auth`, code_challenge_methods_supported: ['S256'] },
+        ...{ response_types_supported: ['code'], authorization_response_iss_parameter_supported: true },
+        ...{ registration_endpoint: expect.stringMatching(/^http/), jwks_uri: `${base}/auth/jwks` },
+      })
+      expect(list(reply, 'token_endpoint_auth_methods_supported')).toContain('none')
+      expect(list(reply, 'grant_types_supported')).not.toContain('implicit')
+      expect(list(reply, 'grant_types_supported')).not.toContain('password')
+    },
+  )
+
+  test('it is made of the configured address, not of Host', async () => {
+    const reply = await send('GET', '/auth/.well-known/openid-configuration', {
+      headers: { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' },
+    })
+    expect(reply.text).not.toContain('evil.example')
+  })
+})
+
+describe('code with PKCE', () => {
+  test('the client gets code, state and iss, and for the code a token of the REST API', async () => {
+    const flow = authorization(app)
+    const end = await signIn(new Browser(REDIRECT), flow, ada)
+    expect(end.searchParams.get('state')).toBe(flow.state)
+    expect(end.searchParams.get('iss')).toBe(`${base}/auth`)
+    const { status, body } = await exchange(app, flow, end)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ token_type: 'Bearer', expires_in: 600, refresh_token: expect.any(String) })
+    expect(claimsOf(body['access_token'])).toMatchObject({
+      tenant_id: world.a.tenant,
+      roles: ['tenant_admin'],
+    })
+    const me = await asked(body['access_token'])
+    expect(me.body).toMatchObject({ kind: 'token', tenant_id: world.a.tenant, roles: ['tenant_admin'] })
+  })
+
+  test('a code is good once: used twice, all that it gave is taken back', async () => {
+    const flow = authorization(app)
+    const end = await signIn(new Browser(REDIRECT), flow, ada)
+    const first = await exchange(app, flow, end)
+    expect(first.status).toBe(200)
+    const second = await exchange(app, flow, end)
+    expect(second).toMatchObject({ status: 400, body: { error: 'invalid_grant' } })
+    expect(await refresh(app, first.body['refresh_token'])).toMatchObject({ status: 400 })
+  })
+
+  test.each([
+    ['no verifier', { code_verifier: '' }],
+    ['another verifier', { code_verifier: 'x'.repeat(43) }],
+    ['another redirect_uri', { redirect_uri: 'http://127.0.0.1:9/other' }],
+  ])('%s: no token', async (_, bent) => {
+    const flow = authorization(app)
+    const end = await signIn(new Browser(REDIRECT), flow, ada)
+    const reply = await askTokens({
+      ...{ grant_type: 'authorization_code', client_id: app, code: end.searchParams.get('code') ?? '' },
+      ...{ redirect_uri: REDIRECT, code_verifier: flow.verifier },
+      ...bent,
+    })
+    expect(reply).toMatchObject({ status: 400 })
+    expect(reply.body['access_token']).toBeUndefined()
+  })
+
+  test('a code of one client is none of another’s', async () => {
+    const other = await aClient(world.admin.headers, { name: 'Other' })
+    const flow = authorization(app)
+    const end = await signIn(new Browser(REDIRECT), flow, ada)
+    expect(await exchange(other, flow, end)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } })
+  })
+
+  test.each([
+    ['without a challenge', { code_challenge: '', code_challenge_method: '' }],
+    ['with the plain method', { code_challenge_method: 'plain' }],
+    ['for a token in the address', { response_type: 'token' }],
+    ['for a resource that is not ours', { resource: 'https://example.com/v1' }],
+  ])('a request %s is sent back with its error', async (_, bent) => {
+    const seen = await new Browser(REDIRECT).open(authorization(app, bent).url)
+    const said = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html
+    expect(said).toMatch(/invalid_request|unsupported_response_type|invalid_target|invalid/i)
+    expect(seen.html).not.toMatch(/name="password"/)
+  })
+
+  test.each([
+    'https://evil.example/callback',
+    'http://127.0.0.1:9/callback/../x',
+    'http://127.0.0.1:9/callback?x=1',
+    'http://127.0.0.1.evil.example/callback',
+    'javascript:alert(1)',
+  ])('redirect_uri %s is not the client’s: nobody is sent there', async (redirect_uri) => {
+    const response = await fetch(authorization(app, { redirect_uri }).url, { redirect: 'manual' })
+    expect(response.status).toBe(400)
+    expect(response.headers.get('location')).toBeNull()
+  })
+
+  test('the pages cannot be framed and run no script of others (mcp §2.5)', async () => {
+    const page = await new Browser(REDIRECT).open(authorization(app).url)
+    expect(page.html).toMatch(/password/)
+    expect(page.headers.get('content-security-policy')).toMatch(/frame-ancestors 'none'/)
+    expect(page.headers.get('cache-control')).toMatch(/no-store/)
+  })
+
+  test('cookies are kept from scripts and other sites', async () => {
+    const browser = new Browser(REDIRECT)
+    await signIn(browser, authorization(app), ada)
+    expect(browser.cookies.length).toBeGreaterThan(0)
+    for (const { text } of browser.cookies) {
+      expect(text).toMatch(/httponly/i)
+      expect(text).toMatch(/samesite=(lax|strict)/i)
+    }
+  })
+})
+
+describe('signing in', () => {
+  const attempt = async (fields: Record<string, string>) => {
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(app).url)
+    return browser.submit(login, { action: 'login', tenant: ada.tenant, email: ada.email, ...fields })
+  }
+  const plain = (html: string) => html.replaceAll(/value="[^"]*"/g, '').replaceAll(/[\w-]{20,}/g, '')
+
+  test('a wrong password and an address that nobody has look alike', async () => {
+    const wrong = await attempt({ password: 'wrong' })
+    const nobody = await attempt({ password: 'wrong', email: `${word()}@example.test` })
+    const elsewhere = await attempt({ password: ada.password, tenant: `t-${world.b.mark}` })
+    for (const seen of [wrong, nobody, elsewhere]) {
+      expect(seen.url.startsWith(REDIRECT)).toBe(false)
+      expect(seen.status).toBe(wrong.status)
+      expect(plain(seen.html)).toBe(plain(wrong.html))
+    }
+  })
+
+  test('what is typed is text', async () => {
+    const seen = await attempt({ password: 'x', email: '"><script>alert(1)</script>@x.test' })
+    expect(seen.html).not.toContain('<script>alert(1)')
+  })
+
+  test('who refuses sends access_denied back, and no code', async () => {
+    const client = await aClient(world.admin.headers, { name: 'Refused' })
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(client).url)
+    let page = await browser.submit(login, {
+      action: 'login',
+      ...{ tenant: ada.tenant, email: ada.email, password: ada.password },
+    })
+    if (!page.url.startsWith(REDIRECT)) page = await browser.submit(page, { action: 'deny' })
+    const back = new URL(page.url).searchParams
+    expect([back.get('error'), back.get('code')]).toEqual(['access_denied', null])
+  })
+
+  test('a client of one tenant does not serve the people of another', async () => {
+    const client = await aClient(world.admin.headers, { tenant_id: world.b.tenant })
+    const flow = authorization(client)
+    await expect(signIn(new Browser(REDIRECT), flow, ada)).rejects.toThrow()
+  })
+})
+
+describe('refresh', () => {
+  test('each is used once, and gives the next (issue 6, 3: refresh rotation)', async () => {
+    const one = await tokensOf(app, ada)
+    const two = await refresh(app, one.body['refresh_token'])
+    expect(two.status).toBe(200)
+    expect(two.body['refresh_token']).not.toBe(one.body['refresh_token'])
+    expect((await asked(two.body['access_token'])).status).toBe(200)
+    expect(await refresh(app, one.body['refresh_token'])).toMatchObject({
+      ...{ status: 400, body: { error: 'invalid_grant' } },
+    })
+    expect(await refresh(app, two.body['refresh_token'])).toMatchObject({ status: 400 })
+  })
+
+  test('one that is revoked refreshes nothing', async () => {
+    const { body } = await tokensOf(app, ada)
+    const raw = new URLSearchParams({ token: body['refresh_token'] ?? '', client_id: app }).toString()
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+    expectStatus(await send('POST', '/auth/revoke', { raw, headers }), 200)
+    expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
+  })
+
+  test('of another client it refreshes nothing', async () => {
+    const { body } = await tokensOf(app, ada)
+    expect(await refresh(await aClient(world.admin.headers), body['refresh_token'])).toMatchObject({
+      status: 400,
+    })
+  })
+
+  test('a refresh token is no access token', async () => {
+    const { body } = await tokensOf(app, ada)
+    expectProblem(await asked(body['refresh_token']), 401, 'token_invalid')
+  })
+
+  test('an ID token is no access token', async () => {
+    const { body } = await tokensOf(app, ada, { scope: 'openid' })
+    if (body['id_token']) expectProblem(await asked(body['id_token']), 401, 'token_invalid')
+  })
+})
+
+describe('accounts', () => {
+  const invite = (by: Caller, more: Record<string, unknown>) =>
+    by.post('/v1/accounts', { email: `${word()}@example.test`, ...more })
+
+  test('an invitation is shown once and good once', async () => {
+    const made = await invite(world.admin, at(world.a, 'workspace_admin'))
+    expectStatus(made, 201)
+    expect(made.body).toMatchObject({ status: 'invited', role: 'workspace_admin', tenant_id: world.a.tenant })
+    const url = str(made, 'invitation_url')
+    const read = await world.admin.get(`/v1/accounts/${str(made, 'id')}`)
+    expect(get(read, 'invitation_url')).toBeUndefined()
+    const set = async (password: string) => {
+      const browser = new Browser('nowhere:')
+      return browser.submit(await browser.open(url), { password, again: password })
+    }
+    expect((await set('correct horse battery')).status).toBe(200)
+    expect(get(await world.admin.get(`/v1/accounts/${str(made, 'id')}`), 'status')).toBe('active')
+    expect((await set('another horse battery')).status).toBeGreaterThanOrEqual(400)
+  })
+
+  test('a second invitation ends the first', async () => {
+    const made = await invite(world.admin, at(world.a, 'workspace_admin'))
+    const again = await world.admin.post(`/v1/accounts/${str(made, 'id')}/invite`, {})
+    expectStatus(again, 200)
+    expect((await new Browser('nowhere:').open(str(made, 'invitation_url'))).status).toBeGreaterThanOrEqual(
+      400,
+    )
+    expect((await new Browser('nowhere:').open(str(again, 'invitation_url'))).status).toBe(200)
+  })
+
+  test.each([
+    ['short', 'short'],
+    ['correct horse battery', 'something else'],
+  ])('the passwords %j and %j are not taken', async (password, again) => {
+    const made = await invite(world.admin, at(world.a, 'workspace_admin'))
+    const browser = new Browser('nowhere:')
+    await browser.submit(await browser.open(str(made, 'invitation_url')), { password, again })
+    expect(get(await world.admin.get(`/v1/accounts/${str(made, 'id')}`), 'status')).toBe('invited')
+  })
+
+  test('disabled: signed out everywhere, access tokens within 5 s', async () => {
+    const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
+    const { body } = await tokensOf(app, lin)
+    expectStatus(await asked(body['access_token']), 200)
+    expectStatus(await world.admin.send('PATCH', `/v1/accounts/${lin.id}`, { json: { disabled: true } }), 200)
+    expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
+    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+    await expect(tokensOf(app, lin)).rejects.toThrow()
+  })
+
+  test('deleted: the same, and the account is gone', async () => {
+    const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
+    const { body } = await tokensOf(app, lin)
+    expectStatus(await world.admin.delete(`/v1/accounts/${lin.id}`), 200)
+    expectProblem(await world.admin.get(`/v1/accounts/${lin.id}`), 404, 'not_found')
+    expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
+    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+  })
+
+  test('whoever makes an account gives at most her own role, in her own place', async () => {
+    const { body } = await tokensOf(app, ada)
+    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` }, world.a.ears)
+    expectProblem(await invite(admin, { role: 'operator' }), 403)
+    expectStatus(await invite(admin, at(world.b, 'tenant_admin')), 403, 404)
+    expectStatus(await invite(admin, at(world.b, 'workspace_admin')), 403, 404)
+    expectStatus(await invite(admin, at(world.a, 'tenant_admin')), 201)
+    const listed = await admin.get('/v1/accounts')
+    expect(list(listed).every((one) => get(one, 'tenant_id') === world.a.tenant)).toBe(true)
+  })
+
+  test('nobody is promoted by PATCH beyond her admin', async () => {
+    const { body } = await tokensOf(app, ada)
+    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` })
+    const made = await invite(admin, at(world.a, 'workspace_admin'))
+    const path = `/v1/accounts/${str(made, 'id')}`
+    expectStatus(await admin.send('PATCH', path, { json: { role: 'operator' } }), 400, 403)
+    expectStatus(await admin.send('PATCH', path, { json: { tenant_id: world.b.tenant } }), 400, 403, 404)
+    expect(get(await world.admin.get(path), 'role')).toBe('workspace_admin')
+  })
+
+  test('the same address twice in one tenant is 409; in another tenant it is another account', async () => {
+    const email = `${word()}@example.test`
+    expectStatus(await invite(world.admin, { ...at(world.a, 'workspace_admin'), email }), 201)
+    expectProblem(
+      await invite(world.admin, { ...at(world.a, 'workspace_admin'), email: email.toUpperCase() }),
+      409,
+    )
+    expectStatus(await invite(world.admin, { ...at(world.b, 'workspace_admin'), email }), 201)
+  })
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

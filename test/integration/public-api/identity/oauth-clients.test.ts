@@ -1,0 +1,231 @@
+/** Walks OAuth clients: machines and their secrets, public clients and their addresses, registration, who may touch them. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { askToken, machine, makeMachine } from '../administrators.ts'
+import { anonymous, Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
+import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+
+const CLIENTS = '/v1/oauth-clients'
+
+let world: World
+
+beforeAll(async () => {
+  world = await twoTenants()
+})
+
+const make = (by: Caller, more: Record<string, unknown>) =>
+  by.post(CLIENTS, { kind: 'machine', name: `c ${word()}`, ...more })
+const status = (text: string) => async () =>
+  (await new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')).status
+
+describe('machines', () => {
+  test('the secret is in the reply that made it and nowhere else', async () => {
+    const made = await make(world.admin, { role: 'tenant_admin', tenant_id: world.a.tenant })
+    expectStatus(made, 201)
+    expect(made.headers.get('cache-control')).toContain('no-store')
+    const { client_secret: secret, ...shown } = made.body as Record<string, string>
+    expect(made.headers.get('location')).toContain(`${CLIENTS}/${shown['client_id']}`)
+    const read = await world.admin.get(`${CLIENTS}/${shown['client_id']}`)
+    expect(read.body).toEqual(shown)
+    const listed = await world.admin.get(`${CLIENTS}?tenant_id=${world.a.tenant}`)
+    expect(list(listed).map((one) => str(one, 'client_id'))).toContain(shown['client_id'])
+    expect(listed.text + read.text).not.toContain(secret)
+  })
+
+  test('a rotated secret counts within 5 s, the old one not beyond them', async () => {
+    const one = await makeMachine(world, world.a, 'tenant_admin')
+    const turned = await world.admin.post(`${CLIENTS}/${one.id}/rotate-secret`, {})
+    expectStatus(turned, 200)
+    expect(str(turned, 'client_secret')).not.toBe(one.secret)
+    const fresh = { ...one, secret: str(turned, 'client_secret') }
+    await expect.poll(async () => (await askToken(fresh)).status, { timeout: 6000 }).toBe(200)
+    await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
+  })
+
+  test('deleted: no token more, and those that are out end within 5 s', async () => {
+    const one = await makeMachine(world, world.a, 'workspace_admin')
+    const before = str(await askToken(one), 'access_token')
+    expect(await status(before)()).toBe(200)
+    const gone = await world.admin.delete(`${CLIENTS}/${one.id}`)
+    expect(gone.body).toEqual({ client_id: one.id, deleted: true })
+    await expect.poll(status(before), { timeout: 6000 }).toBe(401)
+    await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
+    expectProblem(await world.admin.delete(`${CLIENTS}/${one.id}`), 404, 'not_found')
+  })
+
+  test('a machine asks for tokens by secret alone: not without, not by password or code', async () => {
+    const one = await makeMachine(world, world.a, 'tenant_admin')
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+    for (const grant of ['client_credentials', 'password', 'authorization_code', 'refresh_token']) {
+      const raw = `grant_type=${grant}&client_id=${one.id}&username=a&password=b&code=c&refresh_token=d`
+      expectStatus(await send('POST', '/auth/token', { raw, headers }), 400, 401)
+    }
+  })
+
+  test('a token of a machine goes for no other resource than it may ask for', async () => {
+    const one = await makeMachine(world, world.a, 'tenant_admin')
+    const reply = await askToken(one, { resource: 'https://example.com/v1' })
+    expectStatus(reply, 400)
+    expect(get(reply, 'error')).toBe('invalid_target')
+  })
+
+  test('role service: data, and nothing administrative', async () => {
+    const one = await machine(world, world.a, 'service')
+    const sent = { title: 'm', mark: world.a.mark }
+    expectStatus(await one.post('/v1/collections/notes/documents', sent), 201)
+    expectProblem(await one.get('/v1/tenants'), 403, 'privilege_domain_mismatch')
+  })
+})
+
+describe('who gives which role, where (docs/identity.md "Roles")', () => {
+  const place = () => ({ tenant_id: world.a.tenant })
+
+  test('a tenant’s admin makes those of her tenant, and no operator', async () => {
+    const admin = await machine(world, world.a, 'tenant_admin')
+    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 201)
+    expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.a.workspace }), 201)
+    expectProblem(await make(admin, { role: 'operator' }), 403)
+    expectStatus(await make(admin, { role: 'tenant_admin', tenant_id: world.b.tenant }), 403, 404)
+    expectStatus(await make(admin, { role: 'service', workspace_id: world.b.workspace }), 403, 404)
+  })
+
+  test('a workspace’s admin makes those of her workspace', async () => {
+    const admin = await machine(world, world.a, 'workspace_admin')
+    expectStatus(await make(admin, { role: 'service', workspace_id: world.a.workspace }), 201)
+    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 403, 404)
+    expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.b.workspace }), 403, 404)
+  })
+
+  test.each([
+    ['an operator of a tenant', () => ({ role: 'operator', ...place() })],
+    ['a tenant’s admin of no tenant', () => ({ role: 'tenant_admin' })],
+    ['a workspace’s admin of no workspace', () => ({ role: 'workspace_admin', ...place() })],
+    [
+      'a workspace of another tenant',
+      () => ({ role: 'service', ...place(), workspace_id: world.b.workspace }),
+    ],
+    ['a role nobody knows', () => ({ role: 'root' })],
+    ['no role', () => ({})],
+  ])('%s is refused', async (_, body) => {
+    expectStatus(await make(world.admin, body()), 400, 404)
+  })
+
+  const verbs: [string, string][] = [
+    ['GET', ''],
+    ['POST', '/rotate-secret'],
+    ['DELETE', ''],
+  ]
+  test.each(verbs)('%s %s on another tenant’s client is the 404 of a missing one', async (method, end) => {
+    const { id } = await makeMachine(world, world.a, 'workspace_admin')
+    const missing = `${id.slice(0, -6)}zzzzzz`
+    const theirs = await machine(world, world.b, 'tenant_admin')
+    const ask = (which: string) =>
+      theirs.send(method, `${CLIENTS}/${which}${end}`, method === 'POST' ? { json: {} } : {})
+    const seen = await ask(id)
+    expectProblem(seen, 404, 'not_found')
+    expect(anonymous(seen, id)).toBe(anonymous(await ask(missing), missing))
+    expectStatus(await world.admin.get(`${CLIENTS}/${id}`), 200)
+  })
+
+  test('a list holds one’s own alone', async () => {
+    await makeMachine(world, world.b, 'workspace_admin')
+    const listed = await (await machine(world, world.a, 'tenant_admin')).get(CLIENTS)
+    expectStatus(listed, 200)
+    expect(list(listed).every((one) => get(one, 'tenant_id') === world.a.tenant)).toBe(true)
+  })
+})
+
+describe('public clients', () => {
+  const open = (...uris: string[]) =>
+    world.admin.post(CLIENTS, { kind: 'public', name: 'App', redirect_uris: uris })
+
+  test('they have no secret', async () => {
+    const made = await open('https://app.example/callback')
+    expectStatus(made, 201)
+    expect(get(made, 'client_secret')).toBeUndefined()
+  })
+
+  test.each(['http://127.0.0.1/callback', 'http://localhost:3000/cb', 'http://[::1]:3000/cb'])(
+    'the loopback address %s goes',
+    async (uri) => expectStatus(await open(uri), 201),
+  )
+
+  test.each([
+    'http://app.example/callback',
+    'https://app.example/callback#part',
+    'https://*.example/callback',
+    'javascript:alert(1)',
+    'data:text/html,x',
+    'http://127.0.0.1.example/callback',
+    'http://user:pw@127.0.0.1/callback',
+    'callback',
+    '',
+  ])('the address %j is 400', async (uri) => {
+    expectProblem(await open(uri), 400)
+  })
+
+  test('none is 400', async () => expectProblem(await open(), 400))
+})
+
+describe('clients that register themselves (RFC 7591; mcp §2.1, 5)', () => {
+  const register = (json: unknown) => send('POST', '/auth/register', { json })
+  const body = { redirect_uris: ['http://127.0.0.1/callback'], token_endpoint_auth_method: 'none' }
+
+  test('201 and an id; a scope that is asked for does no harm (mcp §2.3)', async () => {
+    const reply = await register({ ...body, client_name: 'Agent', scope: 'mcp:x:y offline_access' })
+    expectStatus(reply, 201)
+    expect(str(reply, 'client_id')).toMatch(/\S/)
+    const listed = await world.admin.get(CLIENTS)
+    expectStatus(listed, 200)
+  })
+
+  test('they get nothing for the REST API', async () => {
+    const client = str(await register(body), 'client_id')
+    const query = new URLSearchParams({
+      ...{ client_id: client, response_type: 'code', redirect_uri: 'http://127.0.0.1/callback' },
+      ...{ code_challenge: 'x'.repeat(43), code_challenge_method: 'S256', state: 's' },
+    })
+    const reply = await send('GET', `/auth/authorize?${query}`)
+    expectStatus(reply, 302, 303, 400)
+    const location = reply.headers.get('location') ?? ''
+    if (location !== '') expect(location).toMatch(/error=/)
+  })
+
+  test.each([
+    ['an address of the open network without TLS', { redirect_uris: ['http://evil.example/cb'] }],
+    ['no address', { redirect_uris: [] }],
+    ['a grant of machines', { grant_types: ['client_credentials'], redirect_uris: [] }],
+    ['a script', { redirect_uris: ['javascript:alert(1)'] }],
+  ])('%s is refused', async (_, more) => {
+    const reply = await register({ ...body, ...more })
+    expectStatus(reply, 400)
+    expect(get(reply, 'error')).toMatch(/^invalid_/)
+  })
+})
+
+describe('keys of the issuer', () => {
+  test('rotated: a new kid signs, tokens of before stay good, and no request fails', async () => {
+    const before = await token()
+    const turned = await world.admin.post('/v1/issuer/rotate-keys', {})
+    expectStatus(turned, 200)
+    const kid = str(turned, 'kid')
+    const kids = list(await send('GET', '/auth/jwks'), 'keys').map((key) => str(key, 'kid'))
+    expect(kids).toContain(kid)
+    const signer = async () =>
+      JSON.parse(Buffer.from((await token()).split('.')[0] ?? '', 'base64url').toString()).kid
+    expect(await status(await token())()).toBe(200)
+    await expect.poll(signer, { timeout: 15_000 }).toBe(kid)
+    expect(await status(before)()).toBe(200)
+    expect(await status(await token())()).toBe(200)
+  })
+
+  test('nobody but an operator rotates them', async () => {
+    for (const role of ['tenant_admin', 'workspace_admin'] as const) {
+      const one = await machine(world, world.a, role)
+      expectProblem(await one.post('/v1/issuer/rotate-keys', {}), 403)
+    }
+    expectProblem(await world.a.service.post('/v1/issuer/rotate-keys', {}), 403, 'privilege_domain_mismatch')
+  })
+})
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

@@ -1,0 +1,170 @@
+/** Walks rate limits, at an API process whose limits are small enough to be met. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
+import { machine } from '../administrators.ts'
+import { expectAlive, expectProblem, expectStatus, list, type Reply, send, str } from '../client.ts'
+import { makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+
+const DOCUMENTS = '/v1/collections/notes/documents'
+
+let world: World
+let small: ApiProcess
+
+beforeAll(async () => {
+  world = await twoTenants()
+  small = await startApi({
+    TENON_RATE_SERVICE: '60/min burst 5',
+    TENON_RATE_ANON: '60/min burst 40',
+    TENON_RATE_ANON_ADDRESS: '60/min burst 6',
+    TENON_RATE_ADMIN: '60/min burst 8',
+    TENON_RATE_TENANT: '60/min burst 60',
+    TENON_STREAMS_PER_ADDRESS: '2',
+    TENON_TRUSTED_PROXIES: 'loopback',
+  })
+}, 120_000)
+
+afterAll(() => small?.stop())
+
+const ask = (headers: Record<string, string>, path = DOCUMENTS, method = 'GET', json?: unknown) =>
+  send(method, small.at.url + path, { headers, ...(json === undefined ? {} : { json }) })
+
+async function burst(count: number, headers: Record<string, string>, path?: string): Promise<Reply[]> {
+  const replies: Reply[] = []
+  for (let at = 0; at < count; at++) replies.push(await ask(headers, path))
+  return replies
+}
+
+const limited = (replies: readonly Reply[]) => replies.filter(({ status }) => status === 429)
+const newKey = (party: Party, kind: 'anon' | 'service' = 'service') =>
+  makeKey(party.admin, party.workspace, kind)
+
+function expectLimited(reply: Reply | undefined, ...policies: string[]): void {
+  if (!reply) throw new Error('nothing was limited')
+  expectProblem(reply, 429, 'rate_limited')
+  expect(Number(reply.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+  expect(Number(reply.headers.get('retry-after'))).toBeLessThanOrEqual(60)
+  expect(reply.headers.get('ratelimit')).toMatch(/^"\w+";r=0;t=\d+$/)
+  expect(list(reply, 'violated-policies')).toEqual(policies)
+}
+
+describe('headers (data-plane §2.6)', () => {
+  test('each reply says the policies, and what is left of the least', async () => {
+    const [one, two] = await burst(2, { apikey: await newKey(world.a) })
+    expect(one?.headers.get('ratelimit-policy')).toBe('"key";q=5;w=5, "tenant";q=60;w=60')
+    expect(one?.headers.get('ratelimit')).toMatch(/^"key";r=4;t=\d$/)
+    expect(two?.headers.get('ratelimit')).toMatch(/^"key";r=3;t=\d$/)
+    expect([...(one?.headers.keys() ?? [])].filter((name) => name.startsWith('x-ratelimit'))).toEqual([])
+  })
+
+  test('beyond it: 429 with Retry-After and violated-policies, and after it all is well', async () => {
+    const headers = { apikey: await newKey(world.a) }
+    const refused = limited(await burst(10, headers))[0]
+    expectLimited(refused, 'key')
+    const until = Date.now() + 1000 * Number(refused?.headers.get('retry-after'))
+    await expect.poll(() => Date.now() >= until, { timeout: 10_000 }).toBe(true)
+    expectStatus(await ask(headers), 200)
+  })
+
+  test('what is refused has done nothing', async () => {
+    const { a } = world
+    const headers = { apikey: await newKey(a) }
+    const title = word()
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, () => ask(headers, DOCUMENTS, 'POST', { title, mark: a.mark })),
+    )
+    const made = replies.filter(({ status }) => status === 201)
+    expect(made.length).toBeGreaterThanOrEqual(5)
+    expect(limited(replies).length).toBeGreaterThan(0)
+    expect(list(await a.service.get(`${DOCUMENTS}?title=eq.${title}`))).toHaveLength(made.length)
+  })
+})
+
+describe('whose requests are counted (decisions §5: per key, per tenant, per address for anon keys)', () => {
+  test('all presentations of one key share one bucket', async () => {
+    const key = await newKey(world.a)
+    const ways: Record<string, string>[] = [
+      { apikey: key },
+      { 'x-api-key': key },
+      { authorization: `ApiKey ${key}` },
+      { authorization: `Bearer ${key}` },
+      { apikey: key, 'x-api-key': key },
+    ]
+    for (const way of ways) expectStatus(await ask(way), 200)
+    expectLimited(limited(await burst(3, { apikey: key }))[0], 'key')
+  })
+
+  test('headers of a client make no bucket of their own', async () => {
+    const key = await newKey(world.a)
+    const replies: Reply[] = []
+    for (let at = 0; at < 12; at++) {
+      replies.push(await ask({ apikey: key, 'x-tenant-id': word(), 'x-auth-subject': word() }))
+    }
+    expect(limited(replies).length).toBeGreaterThan(0)
+  })
+
+  test('a key with a rate of its own has that one', async () => {
+    const { a } = world
+    const sent = { workspace_id: a.workspace, kind: 'service', name: 'two', rate_limit: 2 }
+    const key = str(await a.admin.post('/v1/api-keys', sent), 'key')
+    const replies = await burst(4, { apikey: key })
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 429, 429])
+    expectLimited(replies[3], 'key')
+    expect(Number(replies[3]?.headers.get('retry-after'))).toBeGreaterThan(20)
+  })
+
+  test('anon keys are counted by address, so that one visitor locks nobody else out', async () => {
+    const key = await newKey(world.b, 'anon')
+    const from = (address: string) => ({ apikey: key, 'x-forwarded-for': address })
+    const refused = limited(await burst(9, from('203.0.113.7')))[0]
+    expectLimited(refused, 'address')
+    expectStatus(await ask(from('203.0.113.8')), 200)
+  })
+
+  test('an address of IPv6 is its /64', async () => {
+    const key = await newKey(world.b, 'anon')
+    const replies: Reply[] = []
+    for (let at = 1; at < 10; at++) {
+      replies.push(await ask({ apikey: key, 'x-forwarded-for': `2001:db8:7:7::${at}` }))
+    }
+    expectLimited(limited(replies)[0], 'address')
+    expectStatus(await ask({ apikey: key, 'x-forwarded-for': '2001:db8:7:8::1' }), 200)
+  })
+
+  test('a second anon key of the tenant gives an address no second allowance', async () => {
+    const [one, two] = [await newKey(world.b, 'anon'), await newKey(world.b, 'anon')]
+    await burst(7, { apikey: one, 'x-forwarded-for': '203.0.113.20' })
+    expectLimited(limited(await burst(3, { apikey: two, 'x-forwarded-for': '203.0.113.20' }))[0], 'address')
+  })
+
+  test('of a tenant that asks too much another one feels nothing', async () => {
+    const busy = await twoTenants()
+    const keys = await Promise.all(Array.from({ length: 16 }, () => newKey(busy.a)))
+    const all = (await Promise.all(keys.map((apikey) => burst(5, { apikey })))).flat()
+    expectLimited(limited(all)[0], 'tenant')
+    expectStatus(await ask({ apikey: busy.b.serviceKey }), 200)
+  }, 60_000)
+
+  test('administrative routes count the subject', async () => {
+    const admin = await machine(world, world.a, 'tenant_admin')
+    const headers = { authorization: admin.headers['authorization'] ?? '' }
+    expectLimited(limited(await burst(12, headers, '/v1/workspaces'))[0], 'subject')
+  })
+})
+
+test('streams of an address with anon keys: 429 quota_exceeded beyond them', async () => {
+  const key = await newKey(world.b, 'anon')
+  const stop = new AbortController()
+  const open = () =>
+    fetch(`${small.at.url}/v1/events/subscribe?topic=x`, {
+      headers: { apikey: key, 'x-forwarded-for': '203.0.113.30' },
+      signal: stop.signal,
+    })
+  expect([(await open()).status, (await open()).status]).toEqual([200, 200])
+  const third = await open()
+  expect(third.status).toBe(429)
+  expect(await third.json()).toMatchObject({ code: 'quota_exceeded', limit: 2, used: 2 })
+  stop.abort()
+})
+
+test('the first API counts as it was told and is alive', () => expectAlive())

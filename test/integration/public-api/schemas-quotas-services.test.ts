@@ -1,0 +1,266 @@
+/** Walks schemas, quotas and the configuration of services. */
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
+import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await twoTenants()
+})
+
+/** Takes the places of `count` documents at once. */
+function createMany(count: number): Promise<Reply[]> {
+  const { service, mark } = world.a
+  return Promise.all(
+    Array.from({ length: count }, (_, n) => service.post('/v1/collections/many/documents', { n, mark })),
+  )
+}
+
+describe('schemas', () => {
+  const ORDERS = '/v1/collections/orders/documents'
+  const declared = {
+    collection: 'orders',
+    store: 'relational',
+    mode: 'enforce',
+    schema: {
+      type: 'object',
+      properties: {
+        title: { type: 'string', minLength: 2 },
+        amount: { type: 'integer', minimum: 0 },
+        paid: { type: 'boolean' },
+        mark: { type: 'string' },
+      },
+      required: ['title', 'amount'],
+      additionalProperties: false,
+    },
+  }
+
+  test('a relational collection is declared with typed fields: 201 with an id', async () => {
+    const { a } = world
+    const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared })
+    expectStatus(reply, 201)
+    expect(reply.body).toMatchObject({
+      id: expect.stringMatching(/^sch_/),
+      collection: 'orders',
+      store: 'relational',
+    })
+  })
+
+  test('documents of it are written, read back and filtered by type', async () => {
+    const { service, mark } = world.a
+    for (const [title, amount] of [
+      ['pen', 2],
+      ['ink', 10],
+      ['desk', 300],
+    ]) {
+      expectStatus(await service.post(ORDERS, { title, amount, paid: amount === 10, mark }), 201)
+    }
+    const found = await service.get(`${ORDERS}?amount=gte.10&order=amount.desc&select=title,amount,paid`)
+    expectStatus(found, 200)
+    expect(list(found)).toEqual([
+      { id: expect.any(String), title: 'desk', amount: 300, paid: false },
+      { id: expect.any(String), title: 'ink', amount: 10, paid: true },
+    ])
+  })
+
+  test('a document against the schema is 422 and every fault is named by its pointer', async () => {
+    const reply = await world.a.service.post(ORDERS, { title: 'x', amount: -1 })
+    expectProblem(reply, 422)
+    expect(list(reply, 'errors').length).toBeGreaterThanOrEqual(2)
+    expect(reply.text).toContain('/title')
+    expect(reply.text).toContain('/amount')
+  })
+
+  test('a change against the schema is 422 and changes nothing', async () => {
+    const [row] = list(await world.a.service.get(`${ORDERS}?title=eq.pen`))
+    expectProblem(await world.a.service.put(`${ORDERS}/${str(row, 'id')}`, { amount: 'two' }), 422)
+    const [same] = list(await world.a.service.get(`${ORDERS}?title=eq.pen`))
+    expect(same).toEqual(row)
+  })
+
+  test('a filter of the wrong type is 400 filter_type_mismatch', async () => {
+    expectProblem(await world.a.service.get(`${ORDERS}?amount=gte.abc`), 400, 'filter_type_mismatch')
+  })
+
+  test('the same collection name in B is undeclared and empty', async () => {
+    const { b } = world
+    expectStatus(await b.service.post(ORDERS, { anything: true, mark: b.mark }), 201)
+    expect(list(await b.service.get(ORDERS))).toHaveLength(1)
+  })
+
+  test('a schema that is none is refused', async () => {
+    const { a } = world
+    const reply = await a.admin.post('/v1/schemas', {
+      workspace_id: a.workspace,
+      collection: 'broken',
+      store: 'relational',
+      schema: { type: 'nonsense' },
+    })
+    expectProblem(reply, reply.status === 400 ? 400 : 422)
+  })
+
+  test('a name made of SQL is refused', async () => {
+    const { a } = world
+    const collection = 'x"; drop table documents; --'
+    const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared, collection })
+    expectProblem(reply, reply.status === 400 ? 400 : 422)
+    await expectUnharmed(world)
+  })
+})
+
+describe('quotas', () => {
+  // Assumption: GET takes `workspace_id`; the body is searched for the quota, as its outer shape is not named.
+  const quota = async (name: string): Promise<unknown> => {
+    const reply = await world.a.admin.get(`/v1/quotas?workspace_id=${world.a.workspace}`)
+    expectStatus(reply, 200)
+    return find(reply.body, name)
+  }
+  const set = (limits: Record<string, number>) =>
+    world.a.admin.put('/v1/quotas', { workspace_id: world.a.workspace, limits })
+
+  test('a quota shows limit, used and remaining', async () => {
+    expectStatus((await createMany(1))[0] ?? fail(), 201)
+    expectStatus(await set({ documents: 50 }), 200)
+    const shown = await quota('documents')
+    expect(shown).toMatchObject({
+      limit: 50,
+      used: expect.any(Number),
+      remaining: 50 - Number(get(shown, 'used')),
+    })
+  })
+
+  test('60 creates at once never overshoot the quota of documents, and none is lost', async () => {
+    const used = Number(get(await quota('documents'), 'used'))
+    expectStatus(await set({ documents: used + 20 }), 200)
+    const replies = await createMany(60)
+    const refused = replies.filter(({ status }) => status !== 201)
+    expect(replies.filter(({ status }) => status === 201)).toHaveLength(20)
+    for (const reply of refused) expectProblem(reply, 429, 'quota_exceeded')
+    expect(get(await quota('documents'), 'used')).toBe(used + 20)
+    expect(get(await quota('documents'), 'remaining')).toBe(0)
+    const stored = await world.a.service.get('/v1/collections/many/documents?page[size]=200')
+    const ids = new Set(list(stored).map((row) => get(row, 'id')))
+    for (const { body } of replies.filter(({ status }) => status === 201)) {
+      expect(ids.has(get(body, 'id'))).toBe(true)
+    }
+    expect(ids.size).toBe(21)
+    await expectUnharmed(world)
+  })
+
+  test('a refusal names the quota, its limit and what is used', async () => {
+    const reply = (await createMany(1))[0] ?? fail()
+    expectProblem(reply, 429, 'quota_exceeded')
+    expect(reply.text).toContain('documents')
+    const { limit, used } = Object(await quota('documents'))
+    expect(reply.text).toContain(String(limit))
+    expect(reply.text).toContain(String(used))
+  })
+
+  test('a deleted document gives its place back', async () => {
+    const [row] = list(await world.a.service.get('/v1/collections/many/documents?page[size]=1'))
+    expectStatus(await world.a.service.delete(`/v1/collections/many/documents/${str(row, 'id')}`), 200)
+    expectStatus((await createMany(1))[0] ?? fail(), 201)
+    expectProblem((await createMany(1))[0] ?? fail(), 429, 'quota_exceeded')
+  })
+
+  test("A's quota does not bind B", async () => {
+    const { b } = world
+    expectStatus(await b.service.post('/v1/collections/many/documents', { mark: b.mark }), 201)
+  })
+
+  test('-1 is unlimited', async () => {
+    expectStatus(await set({ documents: -1 }), 200)
+    for (const reply of await createMany(5)) expectStatus(reply, 201)
+  })
+
+  test('a quota of an unknown name is refused', async () => {
+    expectProblem(await set({ moon: 1 }), 400)
+  })
+
+  test('concurrent_executions binds flows that run at once', async () => {
+    const { a } = world
+    const path = `/v1/flows/workspaces/${a.workspace}/definitions`
+    const source = [
+      "document: {dsl: '1.0.3', namespace: walk, name: slow, version: '1.0.0'}",
+      'do:',
+      '  - pause:',
+      '      wait: {seconds: 4}',
+    ].join('\n')
+    expectStatus(await a.admin.post(path, { source }), 201)
+    expectStatus(await a.admin.post(`${path}/slow/versions`, {}), 201)
+    expectStatus(await set({ concurrent_executions: 2 }), 200)
+    const start = () => a.admin.post(`${path}/slow/executions`, { input: {} })
+    const replies = await Promise.all(Array.from({ length: 6 }, start))
+    expect(replies.filter(({ status }) => status === 201)).toHaveLength(2)
+    for (const reply of replies.filter(({ status }) => status !== 201)) {
+      expectProblem(reply, 429, 'quota_exceeded')
+    }
+    await expect.poll(async () => (await start()).status, { timeout: 20_000, interval: 1000 }).toBe(201)
+    await expectUnharmed(world)
+  })
+})
+
+describe('configuration of services', () => {
+  const configure = (body: Record<string, unknown>) =>
+    world.a.admin.post('/v1/services/configure', { workspace_id: world.a.workspace, ...body })
+
+  test('experimental features are turned on by name', async () => {
+    // Assumption: the field is the list `experimental` (reference, section 2.12); flows as tools are such a feature.
+    expectStatus(await configure({ experimental: ['mcp.flow_tools'] }), 200)
+  })
+
+  test('an unknown setting is refused', async () => {
+    expectProblem(await configure({ gravity: 9 }), 400)
+  })
+
+  test('egress.allow opens one address to a flow, which was closed before', async () => {
+    const { a } = world
+    const server = createServer((_, response) => {
+      response.setHeader('content-type', 'application/json').end('{"reached":true}')
+    })
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    try {
+      const { port } = server.address() as AddressInfo
+      const source = [
+        "document: {dsl: '1.0.3', namespace: walk, name: outward, version: '1.0.0'}",
+        'do:',
+        '  - fetch:',
+        '      call: http',
+        '      with:',
+        '        method: get',
+        `        endpoint: http://127.0.0.1:${port}/`,
+      ].join('\n')
+      const path = `/v1/flows/workspaces/${a.workspace}/definitions`
+      expectStatus(await a.admin.post(path, { source }), 201)
+      expectStatus(await a.admin.post(`${path}/outward/versions`, {}), 201)
+      const run = () => a.admin.post(`${path}/outward/executions`, { input: {} }, { prefer: 'wait=20' })
+      expect(get(await run(), 'status')).toBe('faulted')
+      expectStatus(await configure({ egress: { allow: [`127.0.0.1:${port}`] } }), 200)
+      const open = await run()
+      expect(open.body, open.text).toMatchObject({ status: 'completed', output: { reached: true } })
+    } finally {
+      server.close()
+    }
+  })
+})
+
+/** The quota of that name, wherever it stands: under its name, or in a list of named ones. */
+function find(value: unknown, name: string): unknown {
+  if (value === null || typeof value !== 'object') return undefined
+  const here = get(value, name)
+  if (get(here, 'limit') !== undefined) return here
+  if (get(value, 'name') === name && get(value, 'limit') !== undefined) return value
+  return Object.values(value)
+    .map((inner) => find(inner, name))
+    .find((found) => found !== undefined)
+}
+
+function fail(): never {
+  throw new Error('no reply')
+}
+
+test('B saw nothing of A and is as it was', () => expectApart(world))

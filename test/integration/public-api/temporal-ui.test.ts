@@ -1,0 +1,152 @@
+/** An operator finds tenant, flow, step and error in the Temporal UI without reading a payload: what its pages show. */
+
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { aRoom, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const isThere = existsSync(CHROMIUM)
+if (!isThere)
+  console.log(`Nobody looks at the Temporal UI: there is no Chromium at ${CHROMIUM} (CHROMIUM=…).`)
+
+/** Rendered, it would be an image of somebody else's. */
+const LURE = '![a](http://lure.test/a)'
+const CANARY = unique('canary')
+
+// A browser on a machine that does much else is slow.
+describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
+  const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
+  const [closedPort] = inject('tenon').echoPorts
+  let browser: Browser
+  let page: Page
+  let folder: string
+  let room: Room
+  let runs: Runs
+  let done: Shown
+  let waits: Shown
+  let fails: Shown
+
+  const begin = async (name: string, tasks: string) =>
+    runs.start(await runs.publish(tasks, { name }), { input: { x: CANARY } })
+
+  beforeAll(async () => {
+    // Whoever wants to know can keep them.
+    folder = process.env['SCREENSHOTS'] ?? (await mkdtemp(join(tmpdir(), 'tenon-ui-')))
+    await mkdir(folder, { recursive: true })
+    room = await aRoom()
+    runs = new Runs(room)
+    const heard = 'listen: { to: { one: { with: { type: paid } } } }'
+    const get = `call: http, with: { method: get, endpoint: 'http://127.0.0.1:${closedPort}/rates' }`
+    const note =
+      "call: collection.create, with: { name: notes, document: { x: '${ .x }' } }, metadata: { tenon: { local: false } }"
+    done = await runs.ended(
+      await begin(
+        'greet',
+        `  - note: { ${note} }
+  - '${LURE}': { ${note} }`,
+      ),
+    )
+    waits = await runs.shown(
+      await begin(
+        'pay',
+        `  - both: { fork: { branches: [{ money: { ${heard} } }, { '${LURE}': { ${heard} } }] } }`,
+      ),
+      'waiting',
+    )
+    fails = await runs.ended(await begin('fetch', `  - rates: { ${get} }`))
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
+    page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 } })
+  }, 120_000)
+  afterAll(async () => {
+    await browser?.close()
+  })
+
+  /** Opens a page of the UI and waits until it shows the text. @returns all texts that it shows, those of frames too */
+  async function see(name: string, path: string, text: string): Promise<string> {
+    await page.goto(`${ui}${path}`)
+    const shows = async () => {
+      const texts = await Promise.all(page.frames().map((frame) => frame.innerText('body').catch(() => '')))
+      return texts.join('\n')
+    }
+    await expect.poll(shows, { timeout: 40_000 }).toContain(text)
+    await page.screenshot({ path: join(folder, `${name}.png`) })
+    const all = await shows()
+    expect(all).not.toContain(CANARY)
+    return all
+  }
+
+  const of = ({ workflow_id }: Shown) => `/${encodeURIComponent(workflow_id)}`
+  /** A tab of a run. */
+  async function tab(name: string, run: Shown, which: string, text: string): Promise<string> {
+    await page.goto(`${ui}${of(run)}`)
+    await page.waitForURL(/\/[0-9a-f-]{36}\//)
+    const [, runId] = /\/([0-9a-f-]{36})\/[^/]*$/.exec(page.url()) ?? []
+    return see(name, `${of(run)}/${runId}/${which}`, text)
+  }
+  const search = (query: string) => `?query=${encodeURIComponent(query)}`
+
+  test('runs of a tenant are found, and the failed ones by the kind of their error', async () => {
+    const mine = `TenantId="${room.tenantId}" AND WorkspaceId="${room.workspaceId}"`
+    const all = await see('list', search(mine), fails.workflow_id)
+    for (const { workflow_id } of [done, waits, fails]) expect(all).toContain(workflow_id)
+    const failed = await see(
+      'list-failed',
+      search(`${mine} AND ErrorType="communication"`),
+      fails.workflow_id,
+    )
+    for (const { workflow_id } of [done, waits]) expect(failed).not.toContain(workflow_id)
+  })
+
+  test('a run that failed says of which flow it is, where, and of which kind the error is', async () => {
+    const error = 'communication (502) at /do/0/rates'
+    await see('failed', of(fails), error)
+    const history = await tab('failed-history', fails, 'history', 'Flow fetch v1')
+    expect(history).toContain(error)
+    expect(history).toContain('rates: GET http://127.0.0.1')
+    await tab('failed-attributes', fails, 'search-attributes', '"ErrorType": "communication"')
+    const details = await tab('failed-details', fails, 'user-metadata', `Failed: ${error}`)
+    expect(details).toContain(`fetch v1, execution ${fails.id}`)
+  })
+
+  test('a run that waits says for what, in all its branches', async () => {
+    const details = await tab('waiting-details', waits, 'user-metadata', 'Now at')
+    expect(details).toContain(`pay v1, execution ${waits.id}`)
+    expect(details).toContain('/do/0/both/fork/branches/0/money')
+    expect(details).toContain(`: ${LURE}: listen to one of paid`)
+    expect(details).toContain('Flow pay v1')
+  })
+
+  test('a run that is done says so, and what it called', async () => {
+    await tab('done-history', done, 'history', 'note: ')
+    await tab('done-details', done, 'user-metadata', 'Completed.')
+  })
+
+  test('whoever gives a token at the page for it, and sets the UI up, reads payloads there', async () => {
+    const { url } = inject('tenon')
+    await page.goto(`${url}/auth/payloads`)
+    await page.screenshot({ path: join(folder, 'payloads-asked.png') })
+    await page.fill('input[name=token]', room.operator['authorization']?.slice('Bearer '.length) ?? '')
+    await page.click('button')
+    await expect.poll(() => page.innerText('body')).toContain(`${url}/v1/codec`)
+    await page.screenshot({ path: join(folder, 'payloads-may-be-read.png') })
+    await page.goto(`${ui}${of(done)}`)
+    const settings = {
+      endpoint: `${url}/v1/codec`,
+      includeCredentials: true,
+      overrideRemoteCodecConfiguration: true,
+    }
+    // As its form keeps them.
+    const keep = Object.entries(settings).map(
+      ([name, value]) => `localStorage.${name} = '${JSON.stringify(value)}'`,
+    )
+    await page.evaluate(keep.join('\n'))
+    await page.goto(`${ui}${of(done)}`)
+    await expect.poll(() => page.innerText('body'), { timeout: 40_000 }).toContain(CANARY)
+    await page.screenshot({ path: join(folder, 'payloads-read.png') })
+  })
+})

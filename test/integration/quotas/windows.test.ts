@@ -1,0 +1,257 @@
+/** Quotas of windows of time, of tenants, and of tools: none is overshot in a rush, each says when it begins anew. */
+
+import { expect, inject, test } from 'vitest'
+import { aServer, NOTES } from '../../support/clients/mcp.ts'
+import { limit, limitTenant, quota, rush, tally } from '../../support/fixtures/quotas.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  type Room,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { startApi } from '../../support/stack/api-process.ts'
+import type { Running } from '../../support/stack/start.ts'
+
+const publish = (room: Room) =>
+  call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'orders.made', data: 1 } })
+
+/** The window that is open ends now. */
+const endWindow = (room: Room, name: string) =>
+  asSuperuser(`update tenon.quotas set resets_at = now() where workspace_id = $1 and name = $2`, [
+    room.workspaceId,
+    name,
+  ])
+
+test('events of a day: two hundred at once, twenty pass, and each workspace has its own', async () => {
+  const room = await aRoom()
+  const sibling = await aWorkspace(room)
+  expect((await publish(room)).status).toBe(202)
+  expect(await quota(room, 'events_per_day')).toEqual({ limit: -1, used: null, remaining: null })
+  await limit(room, { events_per_day: 20 })
+  const replies = await rush(200, () => publish(room))
+  expect(tally(replies)).toEqual({ 202: 20, 429: 180 })
+  const refused = replies.find(({ status }) => status === 429)
+  const midnight = new Date(new Date().setUTCHours(24, 0, 0, 0)).toISOString()
+  expect(refused?.body).toMatchObject({
+    code: 'quota_exceeded',
+    quota: 'events_per_day',
+    limit: 20,
+    used: 20,
+    resets_at: midnight,
+  })
+  expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0)
+  const full = { limit: 20, used: 20, remaining: 0, resets_at: midnight }
+  expect(await quota(room, 'events_per_day')).toEqual(full)
+  expect((await publish(sibling)).status).toBe(202)
+  // A window that is over begins anew, for those who come at once as well.
+  await endWindow(room, 'events_per_day')
+  expect(await quota(room, 'events_per_day')).toEqual({ ...full, used: 0, remaining: 20 })
+  expect(tally(await rush(60, () => publish(room)))).toEqual({ 202: 20, 429: 40 })
+  await limit(room, { events_per_day: 25 })
+  expect(tally(await rush(10, () => publish(room)))).toEqual({ 202: 5, 429: 5 })
+})
+
+test('what is refused for another reason is not counted', async () => {
+  const room = await aRoom()
+  await limit(room, { events_per_day: 5, invocations_per_day: 5 })
+  const body = { topic: 'platform.mine', data: 1 }
+  expect((await call('POST', '/v1/events/publish', { as: room.service, body })).status).toBe(400)
+  expect((await call('POST', '/v1/events/publish', { as: room.anon, body })).status).toBe(403)
+  const none = await call('POST', '/v1/functions/nothing/invoke', { as: room.service, body: {} })
+  expect(none.status).toBe(404)
+  for (const name of ['events_per_day', 'invocations_per_day'])
+    expect(await quota(room, name)).toMatchObject({ used: 0 })
+})
+
+test('invocations of a day are counted before anything runs; an anon key is told no totals', async () => {
+  const room = await aRoom()
+  const source = 'export default () => 1'
+  const made = await call('POST', '/v1/functions', {
+    as: room.operator,
+    body: { workspace_id: room.workspaceId, name: 'one', source, config: { anon: true } },
+  })
+  expect(made.status).toBe(201)
+  await limit(room, { invocations_per_day: 3 })
+  const invoke = (as = room.service) => call('POST', '/v1/functions/one/invoke', { as, body: {} })
+  expect(tally(await rush(200, () => invoke()))).toEqual({ 200: 3, 429: 197 })
+  const told = (await invoke(room.anon)).body
+  expect(told).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
+  expect(told).not.toHaveProperty('used')
+  expect(told).not.toHaveProperty('limit')
+})
+
+/** A flow that is over in a moment, `quick`. */
+async function publishQuick(room: Room): Promise<void> {
+  const as = room.operator
+  const source = `document: { dsl: '1.0.3', namespace: t, name: quick, version: '1.0.0' }\ndo:\n  - a: { set: { x: 1 } }\n`
+  await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+  await call('POST', `${room.flows}/definitions/quick/versions`, { as, body: {} })
+}
+
+/** The minute must not end in between. */
+const holdWindows = (room: Room) =>
+  asSuperuser(
+    `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
+    [room.workspaceId],
+  )
+
+test('starts of a minute: sixty at once, and beyond the minute again', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  await publishQuick(room)
+  await limit(room, { execution_starts_per_minute: 4, concurrent_executions: 100 })
+  await holdWindows(room)
+  const start = () => call('POST', `${room.flows}/definitions/quick/executions`, { as, body: { input: {} } })
+  const replies = await rush(60, start)
+  expect(tally(replies)).toEqual({ 201: 4, 429: 56 })
+  const refused = replies.find(({ status }) => status === 429)
+  expect(refused?.body).toMatchObject({ quota: 'execution_starts_per_minute', limit: 4, used: 4 })
+  await endWindow(room, 'execution_starts_per_minute')
+  expect((await start()).status).toBe(201)
+  const { used, resets_at } = await quota(room, 'execution_starts_per_minute')
+  expect(used).toBe(1)
+  expect(Date.parse(resets_at) % 60_000).toBe(0)
+})
+
+test('starts of a minute: two processes count as one, and so does one that begins anew', async () => {
+  const room = await aRoom()
+  const as = room.operator
+  await publishQuick(room)
+  await limit(room, { execution_starts_per_minute: 5, concurrent_executions: 100 })
+  await holdWindows(room)
+  const first = inject('tenon')
+  const starts = async (each: number, places: readonly Running[]) =>
+    tally(
+      await rush(each * places.length, (n) => {
+        const at = places[n % places.length] ?? first
+        return call('POST', `${room.flows}/definitions/quick/executions`, { as, at, body: { input: {} } })
+      }),
+    )
+  const second = await startApi({})
+  try {
+    expect(await starts(1, [first, second.at, second.at])).toEqual({ 201: 3 })
+    expect(await starts(10, [first, second.at])).toEqual({ 201: 2, 429: 18 })
+  } finally {
+    await second.stop()
+  }
+  const again = await startApi({})
+  try {
+    expect(await starts(3, [again.at, first])).toEqual({ 429: 6 })
+    expect(await quota(room, 'execution_starts_per_minute')).toMatchObject({ limit: 5, used: 5 })
+  } finally {
+    await again.stop()
+  }
+})
+
+test('workspaces of a tenant: twenty at once, none too many, and other tenants go on', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  expect(await quota(room, 'workspaces', 'tenant')).toEqual({ limit: -1, used: 1, remaining: null })
+  expect((await limitTenant(room, { workspaces: 3 })).body).toMatchObject({
+    tenant_id: room.tenantId,
+    quotas: { workspaces: { limit: 3, used: 1, remaining: 2 } },
+  })
+  const make = ({ tenantId, operator: as }: Room) => {
+    const body = { tenant_id: tenantId, name: 'More', slug: unique('w'), bucket: null }
+    return call('POST', '/v1/workspaces', { as, body })
+  }
+  const replies = await rush(20, () => make(room))
+  expect(tally(replies)).toEqual({ 202: 2, 429: 18 })
+  const refused = replies.find(({ status }) => status === 429)
+  expect(refused?.body).toMatchObject({ quota: 'workspaces', limit: 3, used: 3 })
+  expect((await make(other)).status).toBe(202)
+  const [there] = await asSuperuser<{ n: string }>(
+    `select count(*) as n from tenon.workspaces where tenant_id = $1`,
+    [room.tenantId],
+  )
+  expect(Number(there?.n)).toBe(3)
+  // What never came to be gives its place back.
+  await asSuperuser(
+    `update tenon.workspaces set state = 'provisioning_failed' where tenant_id = $1 and id <> $2`,
+    [room.tenantId, room.workspaceId],
+  )
+  expect((await quota(room, 'workspaces', 'tenant')).used).toBe(1)
+  await limitTenant(room, { workspaces: -1 })
+  expect((await make(room)).status).toBe(202)
+})
+
+test('whose quotas are whose: a tenant’s and a workspace’s are not mixed up, nor seen by others', async () => {
+  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
+  expect((await limit(room, { workspaces: 1 })).body.code).toBe('validation_failed')
+  expect((await limitTenant(room, { documents: 1 })).body.code).toBe('validation_failed')
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  const inside = await tokenOf({
+    roles: ['workspace_admin'],
+    tenant_id: room.tenantId,
+    workspace_id: room.workspaceId,
+  })
+  const of = (tenantId: string) => `/v1/quotas?tenant_id=${tenantId}`
+  expect((await call('GET', of(room.tenantId), { as })).status).toBe(200)
+  expect((await call('GET', of(stranger.tenantId), { as })).status).toBe(404)
+  expect((await call('GET', of(room.tenantId), { as: inside })).status).toBe(403)
+  expect((await call('GET', '/v1/quotas', { as })).status).toBe(400)
+  const both = `${of(room.tenantId)}&workspace_id=${room.workspaceId}`
+  expect((await call('GET', both, { as })).status).toBe(400)
+})
+
+test('streams of a tenant: an operator says how many, and who leaves makes room', async () => {
+  const room = await aRoom()
+  const { limit: usual } = await quota(room, 'sse_streams', 'tenant')
+  expect(usual).toBeGreaterThan(0)
+  await limitTenant(room, { sse_streams: 2 })
+  const { url } = inject('tenon')
+  const ended = new AbortController()
+  const open = () =>
+    fetch(`${url}/v1/events/subscribe?topic=a`, { headers: room.service, signal: ended.signal })
+  const replies = await rush(30, open)
+  expect(replies.filter(({ status }) => status === 200)).toHaveLength(2)
+  expect(await quota(room, 'sse_streams', 'tenant')).toMatchObject({ limit: 2, used: 2, remaining: 0 })
+  ended.abort()
+  await limitTenant(room, { sse_streams: -1 })
+  expect((await quota(room, 'sse_streams', 'tenant')).limit).toBe(usual)
+})
+
+test('calls of tools: of forty at once over REST five run, and the refused are on record', async () => {
+  const room = await aRoom()
+  const hosted = await aServer(room, unique('calls'))
+  await limit(room, { mcp_calls_per_minute: 5 })
+  await holdWindows(room)
+  const as = room.operator
+  const tool = 'notes_list'
+  const replies = await rush(40, () =>
+    call('POST', `${hosted.base}/call`, { as, body: { tool, arguments: {} } }),
+  )
+  expect(tally(replies)).toEqual({ 200: 5, 429: 35 })
+  const refused = replies.find(({ status }) => status === 429)
+  expect(refused?.body).toMatchObject({ quota: 'mcp_calls_per_minute', limit: 5, used: 5 })
+  const outcomes = await asSuperuser<{ outcome: string; n: string }>(
+    `select outcome, count(*) as n from tenon.mcp_calls where workspace_id = $1 group by 1 order by 1`,
+    [room.workspaceId],
+  )
+  expect(outcomes).toEqual([
+    { outcome: 'denied', n: '35' },
+    { outcome: 'ok', n: '5' },
+  ])
+})
+
+test('tools of a server: a version with more is not published, and the active one stays', async () => {
+  const room = await aRoom()
+  const hosted = await aServer(room, unique('tools'))
+  expect(await quota(room, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
+  await limit(room, { mcp_tools: 2 })
+  const as = room.operator
+  const offer = async (verbs: string[]) => {
+    const tools = Object.fromEntries(
+      Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
+    )
+    await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
+    return call('POST', `${hosted.base}/publish`, { as, body: {} })
+  }
+  const refused = await offer(['list', 'get', 'create'])
+  expect(refused.status).toBe(429)
+  expect(refused.body).toMatchObject({ code: 'quota_exceeded', quota: 'mcp_tools', limit: 2, used: 5 })
+  expect((await offer(['list', 'get'])).status).toBe(201)
+  expect(await quota(room, 'mcp_tools')).toEqual({ limit: 2, used: 2, remaining: 0 })
+})

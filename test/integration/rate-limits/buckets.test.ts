@@ -1,0 +1,247 @@
+/** Both ledgers of requests against a naive model: the same answers in the same order, whatever the clock does. */
+
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import {
+  type BucketCharge,
+  decide,
+  type Limit,
+  limitOf,
+  MemoryBuckets,
+} from '../../../src/access/rate-limit/memory-buckets.ts'
+import { RedisBuckets } from '../../../src/access/rate-limit/redis-buckets.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+
+const url = inject('tenon').env['REDIS_URL'] ?? ''
+const shared = new RedisBuckets(url, () => {})
+const redis = new Redis(url)
+afterAll(() => {
+  shared.close()
+  redis.disconnect()
+})
+
+/** A bucket that is poured into: how much of it is taken, and when that was so. */
+class Model {
+  readonly #taken = new Map<string, { us: number; atUs: number }>()
+
+  /** @returns what was taken of each before, or undefined where the model would not have let it through */
+  charge(charges: readonly BucketCharge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
+    const aheadUs = charges.map(({ bucket }) => {
+      const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
+      return Math.max(us - (nowUs - atUs), 0)
+    })
+    const requests = charges.map(
+      ({ limit }, at) => (limit.capacityUs - (aheadUs[at] ?? 0)) / limit.intervalUs,
+    )
+    const passed = requests.every((left) => left >= 1)
+    if (passed) {
+      for (const [at, { bucket, limit }] of charges.entries())
+        this.#taken.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
+    }
+    return { passed, aheadUs }
+  }
+}
+
+const limits: Limit[] = [
+  limitOf('key', { perMinute: 60_000, burst: 3 }),
+  limitOf('tenant', { perMinute: 7_000, burst: 10 }),
+  limitOf('address', { perMinute: 600, burst: 1 }),
+]
+const someOf = fc.subarray([0, 1, 2], { minLength: 1 })
+const chargesOf = (indices: readonly number[], run: string): BucketCharge[] =>
+  indices.flatMap((index) => {
+    const limit = limits[index]
+    return limit === undefined ? [] : [{ bucket: `tenon:{test-${run}}:rate:${index}`, limit }]
+  })
+
+test('in memory, over any steps of the clock', () => {
+  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someOf })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      let nowUs = 1_000_000
+      const ledger = new MemoryBuckets(() => nowUs)
+      const model = new Model()
+      for (const { later, indices } of steps) {
+        nowUs += later
+        const charges = chargesOf(indices, 'local')
+        const { passed, aheadUs } = model.charge(charges, nowUs)
+        const found = ledger.charge(charges)
+        expect(found).toEqual(aheadUs)
+        expect(decide(charges, found).refused === undefined).toBe(passed)
+      }
+    }),
+  )
+})
+
+test('in Valkey, by its own clock', async () => {
+  const steps = fc.array(someOf, { minLength: 20, maxLength: 80 })
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      const run = randomUUID()
+      const model = new Model()
+      for (const indices of all) {
+        const charges = chargesOf(indices, run)
+        const found = await shared.charge(charges, true)
+        if (found === undefined) throw new Error('Valkey does not answer')
+        const { passed, aheadUs } = model.charge(charges, found.nowUs)
+        expect(found.tatOffsetsUs).toEqual(aheadUs)
+        expect(decide(charges, found.tatOffsetsUs).refused === undefined).toBe(passed)
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
+test('in Valkey, for crowds: each request finds what those before it took, in a few round trips', async () => {
+  const crowds = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someOf }), {
+    maxLength: 8,
+  })
+  await fc.assert(
+    fc.asyncProperty(crowds, async (all) => {
+      const run = randomUUID()
+      const model = new Model()
+      for (const { size, indices } of all) {
+        const charges = chargesOf(indices, run)
+        const found = await Promise.all(Array.from({ length: size }, () => shared.charge(charges, true)))
+        const times = found.map((one) => one?.nowUs ?? 0)
+        expect(new Set(times).size).toBeLessThanOrEqual(2)
+        for (const [at, one] of found.entries()) {
+          const { passed, aheadUs } = model.charge(charges, times[at] ?? 0)
+          expect(one?.tatOffsetsUs).toEqual(aheadUs)
+          expect(decide(charges, one?.tatOffsetsUs ?? []).refused === undefined).toBe(passed)
+        }
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
+describe('taken ahead', () => {
+  const other = new RedisBuckets(url, () => {})
+  afterAll(() => other.close())
+  /** Refills one request in six seconds: what a test takes stands still. */
+  const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
+  /** What two processes may have taken for later when another request is refused: given back in a moment. */
+  const AHEAD = (2 * 256) / LIMITS.rateAdvance.share
+  const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
+  const takenOf = async (bucket: string, { intervalUs }: Limit) => {
+    const [seconds = 0, us = 0] = (await redis.time()).map(Number)
+    return (Number(await redis.get(bucket)) - seconds * 1_000_000 - us) / intervalUs
+  }
+
+  test('two processes never let more through than a bucket holds, and give back what nobody came for', async () => {
+    const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
+    await fc.assert(
+      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (crowds) => {
+        const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
+        let asked = 0
+        let passed = 0
+        // On a machine that is out of breath: whether those were charged nobody knows.
+        let unanswered = 0
+        const ask = async ({ size, at }: { size: number; at: boolean }) => {
+          const ledger = at ? shared : other
+          const found = await Promise.all(Array.from({ length: size }, () => ledger.charge([charge], false)))
+          asked += size
+          for (const one of found) {
+            if (one === undefined) unanswered += 1
+            else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
+          }
+        }
+        for (const each of crowds) await ask(each)
+        expect(passed).toBeLessThanOrEqual(256 + 1)
+        expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256) - unanswered - AHEAD)
+        const taken = await vi.waitUntil(
+          async () => {
+            const now = await takenOf(charge.bucket, charge.limit)
+            return now <= passed + unanswered && now > passed - 1 ? now : undefined
+          },
+          { timeout: 10_000 },
+        )
+        expect(taken).toBeGreaterThan(0)
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  test('who asks a lot makes few round trips; who asks now and then makes one each, and has nothing taken ahead', async () => {
+    const busy = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
+    const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
+    const sent = vi.spyOn(Redis.prototype, 'sendCommand')
+    onTestFinished(() => sent.mockRestore())
+    const tripsFor = ({ bucket }: BucketCharge) =>
+      sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket))
+        .length
+    const lane = async () => {
+      for (let n = 0; n < 100; n++) {
+        const found = await shared.charge([busy], false)
+        expect(decide([busy], found?.tatOffsetsUs ?? []).refused).toBe(undefined)
+        await new Promise((soon) => setImmediate(soon))
+      }
+    }
+    await Promise.all(Array.from({ length: 16 }, lane))
+    for (let n = 0; n < 5; n++) await shared.charge([quiet], false)
+    expect(tripsFor(quiet)).toBe(5)
+    expect(tripsFor(busy)).toBeGreaterThan(0)
+    expect(tripsFor(busy)).toBeLessThan(70)
+    expect(await takenOf(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
+  })
+
+  test('a request finds what those before it in its process took, whatever is taken ahead', async () => {
+    const charge = { bucket: bucketOf(randomUUID()), limit: still(6_400) }
+    const before: number[] = []
+    for (let crowd = 0; crowd < 20; crowd++) {
+      const found = await Promise.all(Array.from({ length: 3 }, () => shared.charge([charge], false)))
+      before.push(...found.map((one) => Math.ceil((one?.tatOffsetsUs[0] ?? 0) / charge.limit.intervalUs)))
+    }
+    expect(before).toEqual(before.map((_, at) => at))
+  })
+})
+
+test('a bucket is forgotten when it is full again', async () => {
+  const charge = {
+    bucket: `tenon:{test-${randomUUID()}}:rate:slow`,
+    limit: limitOf('key', { perMinute: 6, burst: 3 }),
+  }
+  await shared.charge([charge], true)
+  const ms = await redis.pttl(charge.bucket)
+  expect(ms).toBeGreaterThan(5_000)
+  expect(ms).toBeLessThanOrEqual(10_000)
+})
+
+test('a clock that was put back locks nobody out for longer than it takes to fill a bucket', async () => {
+  const [charge] = chargesOf([0], randomUUID())
+  if (charge === undefined) throw new Error('no charge')
+  const hourUs = 3_600_000_000
+  await redis.set(charge.bucket, Date.now() * 1_000 + hourUs)
+  const found = await shared.charge([charge], true)
+  const passage = decide([charge], found?.tatOffsetsUs ?? [])
+  expect(passage.refused?.headers['retry-after']).toBe('1')
+})
+
+test('a server that takes everything and says nothing is asked by one request a second', async () => {
+  const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const ledger = new RedisBuckets(`redis://127.0.0.1:${port}`, () => {})
+  const startedMs = performance.now()
+  for (let n = 0; n < 40; n++) expect(await ledger.charge(chargesOf([0], 'silent'), false)).toBe(undefined)
+  // Each would wait for 75 ms.
+  expect(performance.now() - startedMs).toBeLessThan(1_500)
+  ledger.close()
+  silent.close()
+})
+
+test('what a bucket holds for ever new names is bounded', () => {
+  const nowUs = 0
+  const ledger = new MemoryBuckets(() => nowUs)
+  const [first] = chargesOf([2], 'first')
+  if (first === undefined) throw new Error('no charge')
+  ledger.charge([first])
+  expect(ledger.peek([first])).toEqual([first.limit.intervalUs])
+  for (let n = 0; n < 50_000; n++) ledger.charge([{ bucket: String(n), limit: first.limit }])
+  expect(ledger.peek([first])).toEqual([0])
+})

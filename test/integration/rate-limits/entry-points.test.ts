@@ -1,0 +1,119 @@
+/** Limits at every other door: MCP, sign-in, documentation, keys that are nobody's, and streams that go on. */
+
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { makeKey } from '../../../src/access/authentication/credentials.ts'
+import { aServer, RPC, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
+import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { aRoom, type Caller, call, operator, type Reply } from '../../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+
+let node: ApiProcess
+beforeAll(async () => {
+  node = await startApi({
+    // Operators of other files, who are the same subject, are counted elsewhere.
+    REDIS_URL: `${inject('tenon').env['REDIS_URL']}/7`,
+    TENON_RATE_ANON_ADDRESS: '6/min burst 3',
+    TENON_RATE_ADMIN: '6/min burst 4',
+    TENON_RATE_MCP: '6/min burst 5',
+    TENON_RATE_PUBLIC: '6/min burst 6',
+    TENON_RATE_REFUSED: '6/min burst 10',
+    TENON_TRUSTED_PROXIES: 'loopback',
+  })
+}, 90_000)
+afterEach(stopHearing)
+afterAll(() => node?.stop())
+
+const from = (address: string) => ({ 'x-forwarded-for': address })
+const ask = (path: string, as: Caller = {}) => call('GET', path, { as, at: node.at })
+
+async function statusesOf(count: number, work: (n: number) => Promise<Reply>): Promise<number[]> {
+  const statuses = []
+  for (let n = 0; n < count; n++) statuses.push((await work(n)).status)
+  return statuses
+}
+
+test('a hosted MCP server counts its guests one by one', async () => {
+  const hosted = await aServer(await aRoom(), 'notes')
+  const guest = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+  const list = () => call('POST', hosted.path, { as: guest, body, headers: RPC, at: node.at })
+  const first = await list()
+  expect([first.status, first.headers.get('ratelimit')]).toEqual([200, '"subject";r=4;t=10'])
+  expect(await statusesOf(5, list)).toEqual([200, 200, 200, 200, 429])
+  const refused = await list()
+  expect(refused.body).toMatchObject({ code: 'rate_limited', 'violated-policies': ['subject'] })
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
+})
+
+test('the official MCP server counts as administration does', async () => {
+  const as = await operator()
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+  const post = () => call('POST', '/v1/mcp/platform/mcp', { as, body, headers: RPC, at: node.at })
+  const first = await post()
+  expect([first.status, first.headers.get('ratelimit-policy')]).toEqual([200, '"subject";q=4;w=40'])
+  expect((await ask('/v1/tenants', as)).headers.get('ratelimit')).toMatch(/^"subject";r=2;/)
+  expect(await statusesOf(3, post)).toEqual([200, 200, 429])
+})
+
+test('who guesses secrets at the token endpoint is stopped by address', async () => {
+  const guess = (address: string) =>
+    call('POST', '/auth/token', {
+      as: { authorization: `Basic ${btoa('tenon-operator:guess')}`, ...from(address) },
+      body: 'grant_type=client_credentials',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      at: node.at,
+    })
+  const statuses = await statusesOf(8, () => guess('203.0.113.9'))
+  expect(statuses).toEqual([401, 401, 401, 401, 401, 401, 429, 429])
+  expect((await ask('/docs/problems/forbidden', from('203.0.113.9'))).status).toBe(429)
+  expect((await guess('203.0.113.10')).status).toBe(401)
+})
+
+test('whether the process lives may be asked all the time', async () => {
+  const statuses = await statusesOf(20, () => ask('/healthz', from('203.0.113.11')))
+  expect(new Set(statuses)).toEqual(new Set([200]))
+  expect((await ask('/readyz', from('203.0.113.11'))).headers.get('ratelimit')).toMatch(/^"address";r=5;/)
+})
+
+test('keys that are nobody’s: 401, then 429 before the database is asked; a remembered key goes on', async () => {
+  const { service } = await aRoom()
+  const as = (key: Caller) => ({ ...key, ...from('203.0.113.12') })
+  const guess = () => ask('/v1/collections', as({ apikey: makeKey('service') }))
+  expect((await ask('/v1/collections', as(service))).status).toBe(200)
+  const replies = []
+  for (let n = 0; n < 14; n++) replies.push(await guess())
+  expect(replies.map(({ status }) => status).slice(0, 10)).toEqual(Array(10).fill(401))
+  expect(replies.at(-1)?.body).toMatchObject({ code: 'rate_limited', 'violated-policies': ['address'] })
+  expect((await ask('/v1/collections', as(service))).status).toBe(200)
+  const elsewhere = { apikey: makeKey('service'), ...from('203.0.113.13') }
+  expect((await ask('/v1/collections', elsewhere)).status).toBe(401)
+})
+
+test('a stream is charged once, however often it asks whether it still may', async () => {
+  const room = await aRoom()
+  const as = { ...room.anon, ...from('203.0.113.14') }
+  const heard = await hear(as, 'topic=slow', {}, node.at)
+  const standing = async () => {
+    const { status, headers } = await ask('/v1/collections', as)
+    return [status, headers.get('ratelimit')?.split(';')[1]]
+  }
+  expect(await standing()).toEqual([200, 'r=1'])
+  // It is asked every second: events come for longer than that.
+  const untilMs = performance.now() + 3_500
+  for (let n = 1; performance.now() < untilMs; n++) {
+    const body = { topic: 'slow', data: n }
+    await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
+    await heardAtLeast(heard, n)
+  }
+  expect(heard.some(({ event }) => event === 'end')).toBe(false)
+  expect(await standing()).toEqual([200, 'r=0'])
+})
+
+test('a stream says its limits when it opens', async () => {
+  const room = await aRoom()
+  const reply = await ask('/v1/events/subscribe?topic=a', room.service)
+  expect([reply.status, reply.headers.get('ratelimit-policy')]).toEqual([
+    200,
+    expect.stringContaining('"key";q='),
+  ])
+})

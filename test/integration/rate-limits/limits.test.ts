@@ -1,0 +1,206 @@
+/** Rate limits over two API processes: exact, per key, subject, address and tenant, and said in headers. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  aRoom,
+  aWorkspace,
+  type Caller,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+
+const SERVICE = { burst: 100, perMinute: 60 }
+const ADDRESS = { burst: 10, perMinute: 6 }
+
+let nodes: [ApiProcess, ApiProcess]
+beforeAll(async () => {
+  const settings = {
+    TENON_RATE_SERVICE: `${SERVICE.perMinute}/min burst ${SERVICE.burst}`,
+    TENON_RATE_ANON: '60/min burst 40',
+    TENON_RATE_ANON_ADDRESS: `${ADDRESS.perMinute}/min burst ${ADDRESS.burst}`,
+    TENON_RATE_ADMIN: '6/min burst 5',
+    TENON_RATE_TENANT: '60/min burst 150',
+    TENON_TRUSTED_PROXIES: 'loopback',
+  }
+  nodes = await Promise.all([startApi(settings), startApi(settings)])
+}, 90_000)
+afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
+
+const LIST = '/v1/collections'
+const from = (address: string) => ({ 'x-forwarded-for': address })
+
+const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
+  call('GET', path, { as, at: (nodes[n % 2] as ApiProcess).at })
+
+/** All at once, on both processes in turn. @returns how many got through, and how long it took */
+async function flood(count: number, as: (n: number) => Caller, path = LIST) {
+  const startedMs = performance.now()
+  const replies = await Promise.all(Array.from({ length: count }, (_, n) => ask(as(n), n, path)))
+  const seconds = (performance.now() - startedMs) / 1_000
+  const passed = replies.filter(({ status }) => status === 200)
+  const refused = replies.filter(({ status }) => status === 429)
+  expect(passed.length + refused.length).toBe(count)
+  return { passed: passed.length, refused, seconds }
+}
+
+/** Exactly what the bucket holds and what the clock put into it meanwhile. */
+function expectExactly(passed: number, { burst, perMinute }: typeof SERVICE, seconds: number): void {
+  expect(passed).toBeGreaterThanOrEqual(burst)
+  expect(passed).toBeLessThanOrEqual(burst + Math.floor((seconds * perMinute) / 60) + 1)
+}
+
+test('two processes and 500 requests at once: as many pass as the bucket holds', async () => {
+  const { service } = await aRoom()
+  const { passed, refused, seconds } = await flood(500, () => service)
+  expectExactly(passed, SERVICE, seconds)
+  const [first] = refused
+  expect(first?.body).toMatchObject({
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    code: 'rate_limited',
+    status: 429,
+    'violated-policies': ['key'],
+  })
+  expect(first?.headers.get('content-type')).toContain('application/problem+json')
+  expect(first?.headers.get('retry-after')).toBe('1')
+  expect(first?.headers.get('ratelimit')).toBe('"key";r=0;t=1')
+})
+
+test('who may not do a thing is charged for asking all the same', async () => {
+  const { service } = await aRoom()
+  const startedMs = performance.now()
+  const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(service, n, '/v1/tenants')))
+  const forbidden = replies.filter(({ status }) => status === 403)
+  expect(forbidden.length + replies.filter(({ status }) => status === 429).length).toBe(200)
+  expectExactly(forbidden.length, SERVICE, (performance.now() - startedMs) / 1_000)
+  expect(forbidden[0]?.headers.get('ratelimit-policy')).toContain('"key";q=100')
+})
+
+test('every answer of an operation says the limits and what is left, whatever its status', async () => {
+  const { service, operator } = await aRoom()
+  const policy = '"key";q=100;w=100, "tenant";q=150;w=150'
+  const left = []
+  for (const path of [LIST, '/v1/collections/none/documents/x', `${LIST}?wrong=1`, '/v1/objects/none/x']) {
+    const { headers } = await ask(service, left.length, path)
+    expect(headers.get('ratelimit-policy')).toBe(policy)
+    left.push(/^"key";r=(\d+);t=\d+$/.exec(headers.get('ratelimit') ?? '')?.[1])
+  }
+  expect(left).toEqual(['99', '98', '97', '96'])
+  const admin = await ask(operator, 0, '/v1/tenants')
+  expect([admin.status, admin.headers.get('ratelimit-policy')]).toEqual([200, '"subject";q=5;w=50'])
+})
+
+test('a key has one bucket in all its presentations', async () => {
+  const { service, anon } = await aRoom()
+  const text = service['apikey'] ?? ''
+  const ways: Caller[] = [
+    { apikey: text },
+    { 'x-api-key': text },
+    { authorization: `Bearer ${text}` },
+    { authorization: `ApiKey ${text}` },
+  ]
+  const left = []
+  for (const way of ways) left.push((await ask(way)).headers.get('ratelimit'))
+  expect(left.map((text_) => text_?.split(';')[1])).toEqual(['r=99', 'r=98', 'r=97', 'r=96'])
+  const query = `/v1/events/subscribe?topic=a&apikey=${anon['apikey']}`
+  const [byHeader, byQuery] = [await ask(anon), await ask({}, 1, query)]
+  expect(byHeader.headers.get('ratelimit')).toMatch(/^"address";r=9;/)
+  expect([byQuery.status, byQuery.headers.get('ratelimit')?.slice(0, 13)]).toEqual([200, '"address";r=8'])
+})
+
+test("a flood of one tenant leaves another's bucket alone", async () => {
+  const [flooded, quiet] = await Promise.all([aRoom(), aRoom()])
+  const { refused } = await flood(300, () => flooded.service)
+  expect(refused.length).toBeGreaterThan(100)
+  const { status, headers } = await ask(quiet.service)
+  expect([status, headers.get('ratelimit')]).toEqual([200, '"key";r=99;t=1'])
+})
+
+test('a tenant has one bucket for all its workspaces and keys; a refusal names what is full', async () => {
+  const room = await aRoom()
+  const sibling = await aWorkspace(room)
+  const burst = { burst: 150, perMinute: 60 }
+  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? room : sibling).service)
+  expectExactly(passed, burst, seconds)
+  expect(refused.some(({ body }) => body['violated-policies'].join() === 'tenant')).toBe(true)
+})
+
+test('an address with an anon key locks nobody else out', async () => {
+  const room = await aRoom()
+  const as = (address: string) => ({ ...room.anon, ...from(address) })
+  const { passed, refused, seconds } = await flood(200, () => as('203.0.113.7'))
+  expectExactly(passed, ADDRESS, seconds)
+  expect(refused[0]?.body['violated-policies']).toEqual(['address'])
+  expect((await ask(as('203.0.113.8'))).status).toBe(200)
+  const other = await aRoom()
+  expect((await ask({ ...other.anon, ...from('203.0.113.7') })).status).toBe(200)
+  expect((await ask(room.service)).status).toBe(200)
+})
+
+test('of IPv6 a network counts; of several forwarders the last one that is not ours', async () => {
+  const room = await aRoom()
+  const left = async (address: string) =>
+    (await ask({ ...room.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
+  expect(await left('2001:db8:0:7::1')).toBe('r=9')
+  expect(await left('2001:db8::7:ffff:0:0:1')).toBe('r=8')
+  expect(await left('2001:db8:0:8::1')).toBe('r=9')
+  expect(await left('::ffff:198.51.100.1')).toBe('r=9')
+  expect(await left('10.9.9.9, 198.51.100.1')).toBe('r=8')
+})
+
+test('who is not trusted to say who the client is, is the client', async () => {
+  const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
+  try {
+    const room = await aRoom()
+    const statuses = []
+    for (const last of [1, 2, 3, 4])
+      statuses.push(
+        (await call('GET', LIST, { as: { ...room.anon, ...from(`203.0.113.${last}`) }, at: node.at })).status,
+      )
+    expect(statuses).toEqual([200, 200, 200, 429])
+  } finally {
+    await node.stop()
+  }
+})
+
+test('subjects of tokens have buckets of their own, in each tenant and role', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const token = (of: Room, sub: string, role: string) =>
+    tokenOf({ sub, roles: [role], tenant_id: of.tenantId, workspace_id: of.workspaceId })
+  const ada = await token(room, 'ada', 'tenant_admin')
+  const { passed, refused, seconds } = await flood(20, () => ada, '/v1/tenants')
+  expectExactly(passed, { burst: 5, perMinute: 6 }, seconds)
+  expect(refused[0]?.body['violated-policies']).toEqual(['subject'])
+  const others = [await token(room, 'bob', 'tenant_admin'), await token(other, 'ada', 'tenant_admin')]
+  for (const as of others) expect((await ask(as, 0, '/v1/tenants')).status).toBe(200)
+  expect((await ask(await token(room, 'ada', 'service'))).status).toBe(200)
+})
+
+test('a token that calls itself like a key does not get at its bucket', async () => {
+  const room = await aRoom()
+  const { body } = await call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`, { as: room.operator })
+  const claims = { roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  for (const { id } of body.data) await ask(await tokenOf({ ...claims, sub: id }))
+  expect((await ask(room.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
+})
+
+test('GET /v1/limits tells every caller its limits, counted like any other request', async () => {
+  const room = await aRoom()
+  const limits = async (as: Caller) => (await ask(as, 0, '/v1/limits')).body
+  await ask(room.service)
+  const service = await limits(room.service)
+  expect(service.rates).toEqual([
+    { policy: 'key', per_minute: 60, limit: 100, window_seconds: 100, remaining: 98 },
+    { policy: 'tenant', per_minute: 60, limit: 150, window_seconds: 150, remaining: 148 },
+  ])
+  expect(service.sizes).toMatchObject({ body_bytes: 1_048_576, document_bytes: 262_144, page_size: 200 })
+  const policies = ({ rates }: { rates: { policy: string }[] }) => rates.map(({ policy }) => policy)
+  expect(policies(await limits(room.anon))).toEqual(['key', 'address', 'tenant'])
+  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: room.tenantId }
+  expect(policies(await limits(await tokenOf(claims)))).toEqual(['subject', 'tenant'])
+  const nobody = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
+  expect(policies(nobody)).toEqual(['subject'])
+})

@@ -1,0 +1,241 @@
+/** Secrets of flows: they reach whom they are for, and leave no trace anywhere else. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { logTraces, tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
+import {
+  canary,
+  drafted,
+  posting,
+  publish,
+  published,
+  put,
+  ran,
+  reachable,
+  remove,
+  stored,
+} from '../../support/fixtures/secrets.ts'
+import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+
+const PLAIN = canary()
+const ODD = canary(' & "quoted" \\ /+%ü ')
+const PASSWORD = canary(':')
+const CLIENT = canary('+/')
+const PATH = canary()
+const TOKEN = canary('token')
+
+let room: Room
+let outside: Outside
+beforeAll(async () => {
+  room = await aRoom()
+  const keyed = {
+    parameters: [
+      { name: 'k', in: 'query', schema: { type: 'string' } },
+      { name: 'x-key', in: 'header', schema: { type: 'string' } },
+    ],
+    requestBody: { content: { 'application/json': { schema: { properties: { secret: {} } } } } },
+  }
+  outside = await Outside.open({
+    '/oauth2/token': ({ body }) =>
+      body.includes(encodeURIComponent(CLIENT))
+        ? { json: { access_token: TOKEN, token_type: 'Bearer', expires_in: 600, said: body } }
+        : { status: 401, json: { error: 'invalid_client' } },
+    '/keyed.json': () => ({
+      json: { openapi: '3.1.0', paths: { '/echo/keyed': { post: { operationId: 'keyed', ...keyed } } } },
+    }),
+    '/raw': ({ body, headers }) => ({ text: `${headers['authorization']} ${body}` }),
+    '/fails': () => ({ status: 500 }),
+  })
+  await reachable(room, outside)
+})
+afterAll(() => outside.close())
+
+describe('a secret is kept', () => {
+  test('it is written, listed without its value, replaced and deleted', async () => {
+    const first = await put(room, 'kept', PLAIN)
+    expect(first.body).toEqual({
+      name: 'kept',
+      updated_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    })
+    expect((await put(room, 'kept', { username: 'ada', password: PASSWORD })).status).toBe(200)
+    const list = await call('GET', `${room.flows}/secrets`, { as: room.operator })
+    expect(list.body.data.filter(({ name }: { name: string }) => name === 'kept')).toHaveLength(1)
+    expect(JSON.stringify(list.body)).not.toContain('canary')
+    expect(await tablesWith([PLAIN, PASSWORD])).toEqual([])
+    expect((await remove(room, 'kept')).body).toEqual({ name: 'kept', deleted: true, used_by: [] })
+    expect((await remove(room, 'kept')).status).toBe(404)
+  })
+
+  test.each<[unknown, RegExp, string]>([
+    ['short', /fewer than 8 characters/, '/value'],
+    [{ password: 'short' }, /fewer than 8/, '/value/password'],
+    [{ 'a/b': 12_345_678 }, /a text, or an object/, '/value/a~1b'],
+    [null, /a text/, '/value'],
+    [{}, /no text/, '/value'],
+    [['x'.repeat(16_385)], /bytes/, '/value'],
+    [Array.from({ length: 17 }, () => 'long enough'), /17|16 texts/, '/value'],
+    [[[[[['long enough']]]]], /deeper/, '/value'],
+    ['with \u0000 inside', /NUL/, '/value'],
+  ])('no secret: %#; the refusal does not repeat it', async (value, detail, pointer) => {
+    const { status, body } = await put(room, 'refused', value)
+    expect(status).toBe(400)
+    expect(body.errors[0]).toMatchObject({ detail: expect.stringMatching(detail), pointer })
+    expect(JSON.stringify(body)).not.toContain('long enough')
+  })
+
+  test('keys cannot reach it, nor another workspace of the tenant', async () => {
+    await stored(room, 'mine', PLAIN)
+    for (const as of [room.service, room.anon]) {
+      expect((await call('GET', `${room.flows}/secrets`, { as })).status).toBe(403)
+    }
+    const other = await aWorkspace(room)
+    expect((await call('GET', `${other.flows}/secrets`, { as: room.operator })).body.data).toEqual([])
+    const flow = await drafted(other, ['mine'], '  - a: { set: { x: 1 } }')
+    expect((await publish(room, flow)).status).toBe(422)
+  })
+})
+
+describe('publishing', () => {
+  test('a flow whose secret is not there is refused at its line, with those that are', async () => {
+    await stored(room, 'crm_password', PLAIN)
+    const flow = await drafted(room, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
+    const { status, body } = await publish(room, flow)
+    expect(status).toBe(422)
+    expect(body.faults).toEqual([
+      {
+        code: 'unknown_reference',
+        message: 'The workspace has no secret `crm_pasword`.',
+        line: 2,
+        column: 32,
+        pointer: '/use/secrets/1',
+        hint: expect.stringContaining('Did you mean `crm_password`?'),
+      },
+    ])
+    await stored(room, 'crm_pasword', PLAIN)
+    expect((await publish(room, flow)).status).toBe(201)
+    expect((await remove(room, 'crm_pasword')).body.used_by).toEqual([flow.split('/').at(-1)])
+  })
+})
+
+describe('a run', () => {
+  test('secrets reach whom they are for, by every way, and are nowhere else', async () => {
+    await stored(room, 'plain', PLAIN)
+    await stored(room, 'odd', ODD)
+    await stored(room, 'account', { username: 'tenon', password: PASSWORD })
+    const client = { id: 'runner', secret: CLIENT }
+    await stored(room, 'client', { authority: outside.origin, grant: 'client_credentials', client })
+    await stored(room, 'hook', `${outside.origin}/fails/${PATH}?x=1`)
+    await call('POST', '/v1/functions', {
+      as: room.operator,
+      body: {
+        workspace_id: room.workspaceId,
+        name: 'echo',
+        source: 'export default (input: any) => { console.log(input.key); return [input, input.key.length] }',
+      },
+    })
+    await call('POST', '/v1/functions', {
+      as: room.operator,
+      body: {
+        workspace_id: room.workspaceId,
+        name: 'boom',
+        source:
+          'export default (input: any) => { console.log(input.key); throw new Error(`no ${input.key}`) }',
+      },
+    })
+    // A flow cannot store a secret; a key that knows the value can, and flows read it.
+    const note = { note: ODD, plain: PLAIN }
+    await call('POST', '/v1/collections/notes/documents', { as: room.service, body: note })
+    const flow = await published(
+      room,
+      ['plain', 'odd', 'account', 'client', 'hook'],
+      [
+        posting(
+          'header',
+          `${outside.origin}/echo/header`,
+          "headers: { x-key: '${ $secrets.plain }', x-more: '${ \"Key \" + $secrets.plain }' }, query: { k: '${ $secrets.odd }' }, body: { deep: [{ key: '${ $secrets.odd }' }] }, output: response",
+        ),
+        posting(
+          'bearer',
+          `${outside.origin}/raw/bearer`,
+          'output: raw, body: \'${ "some words before " + $secrets.plain }\'',
+          "{ bearer: { token: '${ $secrets.plain }' } }",
+        ),
+        posting('basic', `${outside.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
+        posting(
+          'form',
+          `${outside.origin}/echo/form`,
+          'headers: { content-type: application/x-www-form-urlencoded }, body: \'${ "k=" + $secrets.odd + "&p=" + $secrets.account.password }\'',
+        ),
+        posting('token', `${outside.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
+        `  - path: { call: http, with: { method: get, endpoint: '\${ "${outside.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
+        `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${outside.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
+        '  - listed: { call: collection.list, with: { name: notes } }',
+        "  - got: { call: collection.get, with: { name: notes, id: '${ .data[0].id }' } }",
+        "  - asked: { call: function.invoke, with: { id: echo, input: { key: '${ $secrets.odd }' } } }",
+        "  - again: { call: function.invoke, with: { id: echo, input: { key: '${ .[0].key }' } }, output: { as: '${ .[1] }' }, export: { as: '${ { length: . } }' } }",
+        "  - thrown: { try: [{ boom: { call: function.invoke, with: { id: boom, input: { key: '${ $secrets.plain }' } } } }], catch: { as: e, do: [{ caught: { set: { error: '${ $e }' } } }] } }",
+        "  - told: { emit: { event: { with: { type: told, data: { key: '${ $secrets.plain }' } } } } }",
+        "  - hooked: { try: [{ hook: { call: http, with: { method: post, endpoint: '${ $secrets.hook }' } } }], catch: { as: e, do: [{ seen: { set: { error: '${ $e }', harmless: harmlessword } } }] } }",
+        "  - missed: { call: collection.get, with: { name: notes, id: '${ $secrets.plain }' } }",
+      ].join('\n'),
+    )
+    const body = await ran(room, flow)
+    expect(body, JSON.stringify(body)).toMatchObject({
+      status: 'faulted',
+      error: { instance: '/do/14/missed' },
+    })
+
+    const [header] = outside.askedFor('/echo/header')
+    expect(header?.headers).toMatchObject({ 'x-key': PLAIN, 'x-more': `Key ${PLAIN}` })
+    expect(new URL(header?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
+    expect(JSON.parse(header?.body ?? '')).toEqual({ deep: [{ key: ODD }] })
+    expect(outside.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
+    const basic = Buffer.from(`tenon:${PASSWORD}`).toString('base64')
+    expect(outside.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
+    const form = new URLSearchParams(outside.askedFor('/echo/form')[0]?.body)
+    expect([form.get('k'), form.get('p')]).toEqual([ODD, PASSWORD])
+    expect(outside.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    const path = new URL(outside.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
+    expect([
+      decodeURIComponent(path.pathname.slice('/echo/path/'.length)),
+      path.searchParams.get('k'),
+    ]).toEqual([ODD, PLAIN])
+    const [keyed] = outside.askedFor('/echo/keyed')
+    expect(new URL(keyed?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
+    expect(keyed?.headers['x-key']).toBe(PLAIN)
+    expect(JSON.parse(keyed?.body ?? '')).toEqual({ secret: ODD })
+    expect(outside.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
+
+    const values = [PLAIN, ODD, PASSWORD, CLIENT, PATH, TOKEN]
+    const spellings = values.flatMap((value) => [
+      value,
+      encodeURIComponent(value),
+      new URLSearchParams([['', value]]).toString().slice(1),
+      JSON.stringify(value).slice(1, -1),
+    ])
+    const sought = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
+    const traces = {
+      temporal: await temporalTraces(room),
+      execution: JSON.stringify(body),
+      audit: JSON.stringify(
+        (await call('GET', `/v1/audit?tenant_id=${room.tenantId}&page[size]=200`, { as: room.operator }))
+          .body,
+      ),
+      logs: await logTraces(),
+    }
+    for (const [where, text] of Object.entries(traces)) {
+      expect(
+        sought.filter((one) => text.includes(one)),
+        where,
+      ).toEqual([])
+    }
+    // What was sought would have been found: beside it there is something.
+    expect(traces.temporal).toContain('harmlessword')
+    expect(traces.temporal).toContain('some words before')
+    const tables = await tablesWith([...spellings, basic])
+    expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
+    // Every table and every log file of all tests is looked through.
+  }, 120_000)
+})

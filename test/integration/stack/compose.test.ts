@@ -1,0 +1,82 @@
+/** docker-compose.yml: its servers are as closed as the embedded ones. */
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { security } from '../../../stack/seaweedfs.ts'
+
+interface Service {
+  readonly command?: string
+  readonly environment?: Readonly<Record<string, string>>
+  readonly ports?: readonly string[]
+}
+
+const COMPOSE = 'docker-compose.yml'
+const { services } = parse(await readFile(COMPOSE, 'utf8'), { merge: true }) as {
+  services: Record<string, Service>
+}
+
+test('published ports – of all services – are those of the API and of the proxy of the UI, on loopback', () => {
+  const published = Object.entries(services).flatMap(([name, { ports = [] }]) =>
+    ports.map((port) => [name, port]),
+  )
+  expect(published).toEqual([
+    ['temporal-ui', '127.0.0.1:8233:8233'],
+    ['api', '127.0.0.1:8787:8787'],
+  ])
+})
+
+test('SeaweedFS – in its container – has the settings of the embedded one', async () => {
+  const { command = '', environment = {} } = services['seaweedfs'] ?? {}
+  const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
+  const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
+  const given = Object.fromEntries(
+    tokens.map(([name, value]) => [name, value.replace(':?see the head of this file', '')]),
+  )
+  expect({ ...(await securityFile()), ...given }).toEqual(expected)
+  for (const option of ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1'])
+    expect(command.split(' ')).toContain(option)
+})
+
+test('Temporal – in its container – takes no request over HTTP', async () => {
+  const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
+  expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
+})
+
+const run = promisify(execFile)
+const hasCompose = await run('docker-compose', ['version']).then(
+  () => true,
+  () => false,
+)
+if (!hasCompose) console.log(`Skipped: docker-compose does not check ${COMPOSE}. It does not run.`)
+
+test.runIf(hasCompose)('the file – with the secrets of its head – is valid', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-compose-'))
+  try {
+    const text = await readFile(COMPOSE, 'utf8')
+    const names = /for name in ([A-Z0-9_ ]+);/.exec(text)?.[1]?.split(' ') ?? []
+    const lines = [...names.map((name) => `TENON_${name}_SECRET=x`), 'TENON_MASTER_KEY=x']
+    await writeFile(join(dir, 'env'), lines.join('\n'))
+    const args = ['--env-file', join(dir, 'env'), '-f', COMPOSE, 'config', '-q']
+    await run('docker-compose', args)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+})
+
+/** deploy/seaweedfs/security.toml by the names that its settings have in the environment. */
+async function securityFile(): Promise<Record<string, string>> {
+  let section = ''
+  const settings: Record<string, string> = {}
+  for (const line of (await readFile('deploy/seaweedfs/security.toml', 'utf8')).split('\n')) {
+    section = /^\[(.+)\]$/.exec(line)?.[1] ?? section
+    const [, name, value] = /^(\w+) = "?(.*?)"?$/.exec(line) ?? []
+    if (name !== undefined && value !== undefined)
+      settings[`WEED_${section}_${name}`.replaceAll('.', '_').toUpperCase()] = value
+  }
+  return settings
+}

@@ -1,0 +1,260 @@
+/** Parts of the stack on their own: ports, locks, programs that cannot be had, PostgreSQL's damaged folders. */
+
+import { spawn } from 'node:child_process'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { BinaryUnavailable, binary } from '../../../stack/binaries.mjs'
+import { ensureCertificate } from '../../../stack/certificate.ts'
+import { identify, lockOwner, tryLock, withLock } from '../../../stack/lock.mjs'
+import { Ports } from '../../../stack/ports.ts'
+import { postgres } from '../../../stack/postgres.ts'
+import { loadSecrets } from '../../../stack/server.ts'
+import { findRunning, startStack } from '../../../stack/start.ts'
+import { Supervisor } from '../../../stack/supervise.ts'
+import { isDead, withoutServers } from './support.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'tenon-parts-'))
+const folder = (name: string) => join(root, name)
+/** No network: an index that nothing listens at, and nothing cached. */
+const offline = {
+  PATH: '/usr/bin:/bin',
+  PIP_INDEX_URL: 'http://127.0.0.1:9/simple',
+  PIP_CONFIG_FILE: '/dev/null',
+  TENON_CACHE_DIR: folder('no-cache'),
+}
+
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+describe('ports', () => {
+  it('gives the next free one where the preferred is taken, and never one twice', async () => {
+    const { server, port } = await occupy()
+    const ports = new Ports({ remembered: {}, any: false })
+    const [first, second] = await Promise.all([ports.take('a', port), ports.take('b', port)])
+    expect(first).toBeGreaterThan(port)
+    expect(second).toBeGreaterThan(port)
+    expect(second).not.toBe(first)
+    server.close()
+  })
+
+  it('gives any one only where the system gives none to others meanwhile', async () => {
+    const ports = new Ports({ remembered: { a: 40_000 }, any: true })
+    const taken = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
+    expect(new Set(taken).size).toBe(50)
+    expect(Math.max(...taken)).toBeLessThan(32_768)
+    const { server, port } = await occupy()
+    expect(taken).not.toContain(port)
+    server.close()
+  })
+
+  it('takeOneOf – some of the few are taken – gives a free one, and undefined if none is', async () => {
+    const [one, two] = await Promise.all([occupy(), occupy()])
+    for (const any of [true, false]) {
+      const ports = new Ports({ remembered: {}, any })
+      expect(await ports.takeOneOf('a', [one.port, two.port])).toBeUndefined()
+    }
+    await new Promise((resolve) => two.server.close(resolve))
+    const ports = new Ports({ remembered: {}, any: true })
+    const taken = await Promise.all(['a', 'b'].map((name) => ports.takeOneOf(name, [one.port, two.port])))
+    expect(taken.filter((port) => port !== undefined)).toEqual([two.port])
+    one.server.close()
+  })
+
+  it('takeOneOf – one of the few is remembered – prefers it', async () => {
+    const [one, two] = await Promise.all([occupy(), occupy()])
+    await Promise.all([one, two].map(({ server }) => new Promise((resolve) => server.close(resolve))))
+    const ports = new Ports({ remembered: { a: two.port }, any: false })
+    expect(await ports.takeOneOf('a', [one.port, two.port])).toBe(two.port)
+  })
+
+  it('prefers the remembered one', async () => {
+    const { server, port } = await occupy()
+    await new Promise((resolve) => server.close(resolve))
+    const ports = new Ports({ remembered: { a: port }, any: false })
+    expect(await ports.take('a', 1_024)).toBe(port)
+    expect(ports.taken()).toEqual({ a: port })
+  })
+})
+
+describe('the certificate of the object store', () => {
+  it('made once – is its own CA for 127.0.0.1, fits its key, and only its owner reads it', () => {
+    const path = folder('certificate.pem')
+    ensureCertificate(path)
+    const pem = readFileSync(path, 'utf8')
+    const certificate = new X509Certificate(pem)
+    expect(certificate.verify(certificate.publicKey)).toBe(true)
+    expect(certificate.checkIssued(certificate)).toBe(true)
+    expect(certificate.checkPrivateKey(createPrivateKey(pem))).toBe(true)
+    expect(certificate.checkIP('127.0.0.1')).toBe('127.0.0.1')
+    expect(certificate.ca).toBe(true)
+    expect(certificate.validTo).toMatch(/9999/)
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    ensureCertificate(path)
+    expect(readFileSync(path, 'utf8')).toBe(pem)
+  })
+})
+
+describe('a lock', () => {
+  it('is held once and healed where its owner is dead', async () => {
+    const path = folder('some.lock')
+    const dead = spawn('true')
+    await new Promise((resolve) => dead.once('exit', resolve))
+    writeFileSync(path, JSON.stringify({ pid: dead.pid, startTime: 'x' }))
+    const lock = tryLock(path)
+    expect(lock).toHaveProperty('release')
+    expect(tryLock(path)).toEqual({ owner: identify() })
+  })
+
+  it('is not held by a stranger that got the pid of its owner', () => {
+    const path = folder('reused.lock')
+    writeFileSync(path, JSON.stringify({ pid: process.ppid, startTime: 'another time' }))
+    expect(lockOwner(path)).toBeUndefined()
+    expect(tryLock(path)).toHaveProperty('release')
+  })
+
+  it('lets one at a time work', async () => {
+    let inside = 0
+    const work = async () => {
+      inside += 1
+      const seen = inside
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      inside -= 1
+      return seen
+    }
+    const path = folder('turns.lock')
+    expect(await Promise.all([1, 2, 3].map(() => withLock(path, work)))).toEqual([1, 1, 1])
+  })
+})
+
+describe('a program', () => {
+  it('that cannot be had names the three ways out in one line', { timeout: 20_000 }, async () => {
+    const error: unknown = await binary('temporal', { env: offline }).catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(BinaryUnavailable)
+    const { message } = error as Error
+    expect(message).toMatch(/install .*PATH.*TEMPORAL_ADDRESS.*docker compose up/)
+    expect(message).not.toContain('\n')
+  })
+
+  it('is taken from PATH only if it runs', async () => {
+    const bin = folder('bin')
+    mkdirSync(bin)
+    writeFileSync(join(bin, 'temporal'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
+    writeFileSync(join(bin, 'valkey-server'), '#!/bin/sh\nexit 0\n', { mode: 0o755 })
+    const env = { ...offline, PATH: `${bin}:/usr/bin:/bin` }
+    await expect(binary('valkey', { env })).resolves.toMatchObject({ path: join(bin, 'valkey-server') })
+    await expect(binary('temporal', { env })).rejects.toThrow(BinaryUnavailable)
+  })
+
+  it('that its variable names must run', async () => {
+    const env = { ...offline, TENON_WEED_BIN: '/no/such/weed' }
+    await expect(binary('weed', { env })).rejects.toThrow(/TENON_WEED_BIN names \/no\/such\/weed/)
+  })
+})
+
+describe('a start that fails', () => {
+  it('says why, a line per server, and leaves nothing running', { timeout: 30_000 }, async () => {
+    const dir = folder('offline')
+    const pids: number[] = []
+    const start = startStack({
+      dir,
+      ephemeral: false,
+      env: { ...withoutServers(process.env), ...offline, REDIS_URL: 'redis://:hidden@127.0.0.1:9' },
+      onProgress: () => {},
+      onEvent: ({ detail }) => pids.push(Number(/^pid (\d+)/.exec(detail)?.[1] ?? 0)),
+    })
+    const { message } = (await start.catch((reason: unknown) => reason)) as Error
+    expect(message).toMatch(/^Temporal: .*docker compose up/m)
+    expect(message).toMatch(/^SeaweedFS: .*S3_ENDPOINT/m)
+    expect(message).toMatch(/^Valkey: REDIS_URL is set, but .*ECONNREFUSED/m)
+    expect(message).not.toContain('hidden')
+    expect(pids.filter((pid) => pid > 0 && !isDead(pid))).toEqual([])
+    expect(findRunning(dir)).toBeUndefined()
+  })
+
+  it('can be given up', { timeout: 20_000 }, async () => {
+    const abort = new AbortController()
+    const dir = folder('given-up')
+    const pids: number[] = []
+    const env = withoutServers(process.env)
+    const onEvent = ({ detail }: { detail: string }) => {
+      pids.push(Number(/^pid (\d+)/.exec(detail)?.[1] ?? 0))
+      abort.abort()
+    }
+    const start = startStack({
+      dir,
+      ephemeral: true,
+      env,
+      onProgress: () => {},
+      onEvent,
+      signal: abort.signal,
+    })
+    await expect(start).rejects.toThrow(/given up/)
+    expect(pids.filter((pid) => pid > 0 && !isDead(pid))).toEqual([])
+    expect(readdirSync(dir)).toEqual([])
+  })
+})
+
+describe('the data folder of PostgreSQL', () => {
+  it('is healed where it is half made, and where a stranger has the pid of its last run', {
+    timeout: 30_000,
+  }, async () => {
+    const dir = folder('pg')
+    mkdirSync(join(dir, 'postgres/base'), { recursive: true })
+    mkdirSync(join(dir, 'postgres.draft'))
+    await expect(startPostgres(dir)).resolves.toMatch(/^18\./)
+    expect(readdirSync(dir).filter((name) => name.startsWith('postgres.'))).toEqual([
+      expect.stringMatching(/broken/),
+    ])
+
+    const alien = spawn('sleep', ['60'], { stdio: 'ignore' })
+    const pidFile = join(dir, 'postgres', 'postmaster.pid')
+    expect(existsSync(pidFile)).toBe(false)
+    writeFileSync(pidFile, `${alien.pid}\n${join(dir, 'postgres')}\n1\n5432\n\n127.0.0.1\n`)
+    await expect(startPostgres(dir)).resolves.toMatch(/^18\./)
+    expect(isDead(alien.pid ?? 0)).toBe(false)
+    alien.kill('SIGKILL')
+  })
+})
+
+async function startPostgres(dir: string): Promise<string> {
+  // PostgreSQL runs as another user, which has to pass through.
+  chmodSync(root, 0o711)
+  const supervisor = new Supervisor()
+  try {
+    const { info } = await postgres.start({
+      dir,
+      ephemeral: true,
+      env: process.env,
+      secrets: loadSecrets(dir),
+      ports: new Ports({ remembered: {}, any: true }),
+      supervisor,
+      signal: new AbortController().signal,
+      progress: () => {},
+    })
+    return info.version
+  } finally {
+    await supervisor.stop()
+  }
+}
+
+function occupy(): Promise<{ server: Server; port: number }> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.listen(0, '127.0.0.1', () =>
+      resolve({ server, port: (server.address() as { port: number }).port }),
+    )
+  })
+}

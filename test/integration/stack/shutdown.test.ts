@@ -1,0 +1,25 @@
+/** The API process stops in good time, whoever still holds a connection. */
+
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { hear, stopHearing } from '../../support/clients/sse.ts'
+import { aRoom } from '../../support/fixtures/tenants.ts'
+import { startApi } from '../../support/stack/api-process.ts'
+
+afterEach(stopHearing)
+
+test('connections on which nothing is asked, and streams, do not keep it', async () => {
+  const node = await startApi({})
+  const room = await aRoom()
+  await hear(room.service, 'topic=quiet', {}, node.at)
+  const { hostname, port } = new URL(node.at.url)
+  const idle = connect(Number(port), hostname).on('error', () => {})
+  await once(idle, 'connect')
+  const startedMs = performance.now()
+  node.process.kill('SIGTERM')
+  const [code] = await once(node.process, 'exit')
+  expect(code).toBe(0)
+  expect(performance.now() - startedMs).toBeLessThan(15_000)
+  idle.destroy()
+}, 90_000)

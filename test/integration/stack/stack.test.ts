@@ -1,0 +1,198 @@
+/** The whole stack: it answers, comes back after a kill, is found by a second start, and dies with its parent. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { Connection } from '@temporalio/client'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
+import { eventually, isDead, withoutServers } from './support.ts'
+
+const dir = mkdtempSync(join(tmpdir(), 'tenon-stack-'))
+// PostgreSQL, which is not root, has to pass through; else it goes to a folder that stays.
+chmodSync(dir, 0o711)
+let stack: Stack
+let owner: ChildProcess
+let owned: readonly number[]
+
+const options = { dir, ephemeral: false, env: withoutServers(process.env), onProgress: () => {} }
+
+beforeAll(async () => {
+  owner = spawn(process.execPath, [fileURLToPath(new URL('owner.ts', import.meta.url)), dir], {
+    env: options.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  ;[stack, owned] = await Promise.all([startStack(options), pidsOf(owner)])
+})
+
+afterAll(async () => {
+  owner?.kill('SIGKILL')
+  await stack?.stop()
+  rmSync(dir, { recursive: true, force: true })
+}, 20_000)
+
+describe('a running stack', () => {
+  it('has a row per server and keeps its secrets from other users', () => {
+    expect(stack.servers.map(({ name }) => name)).toEqual(['postgres', 'temporal', 'seaweedfs', 'valkey'])
+    for (const server of stack.servers) {
+      expect(server.version).toMatch(/^\d+\.\d+/)
+      expect(server).toMatchObject({
+        origin: 'embedded',
+        address: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
+      })
+    }
+    for (const file of ['stack.json', 'secrets.json']) expect(statSync(join(dir, file)).mode & 0o077).toBe(0)
+  })
+
+  it('is PostgreSQL 18 with the builtin locale, durable', async () => {
+    const row = await query(
+      "select datlocprovider, datlocale, current_setting('fsync') as fsync from pg_database limit 1",
+    )
+    expect(row).toEqual({ datlocprovider: 'b', datlocale: 'C.UTF-8', fsync: 'on' })
+  })
+
+  it('has the search attributes of flows', async () => {
+    const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' })
+    const { customAttributes } = await connection.operatorService.listSearchAttributes({
+      namespace: 'default',
+    })
+    await connection.close()
+    expect(customAttributes).toMatchObject({ TenantId: 2, WorkspaceId: 2, FlowId: 2, FlowVersion: 2 })
+  })
+
+  it('takes an object into each of many buckets', async () => {
+    for (let n = 0; n < 12; n += 1) await putObject(`bucket-${n}`)
+  })
+
+  it('refuses Valkey without the password', async () => {
+    const { hostname, port } = new URL(stack.env['REDIS_URL'] ?? '')
+    const client = new Redis({
+      host: hostname,
+      port: Number(port),
+      lazyConnect: true,
+      retryStrategy: () => null,
+    })
+    client.on('error', () => {})
+    await expect(client.connect().then(() => client.ping())).rejects.toThrow(/NOAUTH|closed/)
+    client.disconnect()
+  })
+
+  it('is found by a second start', async () => {
+    expect(findRunning(dir)).toMatchObject({ pid: process.pid, ready: true, env: stack.env })
+    await expect(startStack(options)).rejects.toThrow(StackRunning)
+  })
+})
+
+describe('a server that is killed', () => {
+  it.each([
+    ['postgres', () => query('select 1 as one')],
+    ['temporal', () => ping(stack.env['TEMPORAL_ADDRESS'] ?? '')],
+    ['valkey', () => pong(stack.env['REDIS_URL'] ?? '')],
+    ['seaweedfs', () => putObject('after-kill')],
+  ])('%s comes back and answers', { timeout: 30_000 }, async (name, ask) => {
+    const before = stack.supervisor.pid(name) ?? 0
+    process.kill(before, 'SIGKILL')
+    await eventually(() => isDead(before))
+    await eventually(async () => {
+      await ask()
+      return true
+    }, 25_000)
+    expect(stack.supervisor.pid(name)).not.toBe(before)
+  })
+})
+
+describe('an owner that is killed', () => {
+  it('takes its servers with it within 5 s', { timeout: 30_000 }, async () => {
+    expect(owned).toHaveLength(4)
+    expect(owned.filter(isDead)).toEqual([])
+    const killedAt = Date.now()
+    owner.kill('SIGKILL')
+    await eventually(() => owned.every(isDead), 8_000)
+    expect(Date.now() - killedAt).toBeLessThan(5_000)
+  })
+})
+
+describe('a stop', () => {
+  it('ends every server within 5 s and keeps the ports', { timeout: 20_000 }, async () => {
+    const pids = stack.servers.map(({ name }) => stack.supervisor.pid(name) ?? 0)
+    const port = Number(new URL(stack.env['DATABASE_URL'] ?? '').port)
+    const stoppedAt = Date.now()
+    await stack.stop()
+    expect(Date.now() - stoppedAt).toBeLessThan(5_000)
+    expect(pids.filter((pid) => !isDead(pid))).toEqual([])
+    expect(findRunning(dir)).toBeUndefined()
+    const state = readFileSync(join(dir, 'stack.json'), 'utf8')
+    expect(JSON.parse(state)).toMatchObject({ ports: { postgres: port } })
+    expect(state).not.toContain('DATABASE_URL')
+  })
+})
+
+async function query(text: string): Promise<unknown> {
+  const client = new pg.Client({
+    connectionString: stack.env['DATABASE_URL'],
+    connectionTimeoutMillis: 2_000,
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return (await client.query(text)).rows[0]
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function putObject(bucket: string): Promise<void> {
+  const s3 = new S3Client({
+    endpoint: stack.env['S3_ENDPOINT'] ?? '',
+    region: 'us-east-1',
+    forcePathStyle: true,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    maxAttempts: 1,
+    credentials: {
+      accessKeyId: stack.env['S3_ACCESS_KEY_ID'] ?? '',
+      secretAccessKey: stack.env['S3_SECRET_ACCESS_KEY'] ?? '',
+    },
+  })
+  const abortSignal = AbortSignal.timeout(3_000)
+  try {
+    await s3.send(new CreateBucketCommand({ Bucket: bucket }), { abortSignal }).catch((error: Error) => {
+      if (!error.name.startsWith('BucketAlready')) throw error
+    })
+    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: 'k', Body: 'x'.repeat(10_000) }), {
+      abortSignal,
+    })
+  } finally {
+    s3.destroy()
+  }
+}
+
+async function ping(address: string): Promise<void> {
+  const connection = await Connection.connect({ address, connectTimeout: 2_000 })
+  await connection.close()
+}
+
+async function pong(url: string): Promise<void> {
+  const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.ping()
+  } finally {
+    client.disconnect()
+  }
+}
+
+/** Of its servers, when they run. @throws Error with what it says where it ends before */
+async function pidsOf({ stdout, stderr }: ChildProcess): Promise<number[]> {
+  if (stdout === null || stderr === null) throw new TypeError('The owner has no output')
+  const complaints = text(stderr)
+  for await (const line of createInterface(stdout)) return (JSON.parse(line) as { pids: number[] }).pids
+  throw new Error(`The owner has started nothing: ${await complaints}`)
+}

@@ -1,0 +1,43 @@
+/** Without the key that seals all secrets no process starts, and each says what it misses. */
+
+import { execFile } from 'node:child_process'
+import { expect, inject, test } from 'vitest'
+import { currentBuild } from '../../../src/cli/stack/build.ts'
+import { Ports } from '../../../stack/ports.ts'
+
+interface Ended {
+  readonly code: number | undefined
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** As the platform starts it, with another key; one that starts all the same is ended. */
+async function begun(path: string, key: string | undefined): Promise<Ended> {
+  const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
+  const { TENON_MASTER_KEY: _, ...env } = { ...process.env, ...inject('tenon').env }
+  const given = { ...env, TENON_PORT: String(port), ...(key !== undefined && { TENON_MASTER_KEY: key }) }
+  return new Promise((done) =>
+    execFile(process.execPath, [path], { env: given, timeout: 30_000 }, (error, stdout, stderr) =>
+      done({ code: error ? (error.code as number | undefined) : 0, stdout, stderr }),
+    ),
+  )
+}
+
+const WRONG = 'c2hvcnQ='
+test.each(['api', 'worker'] as const)(
+  '%s',
+  async (name) => {
+    const { [name]: path } = await currentBuild()
+    for (const [key, says] of [
+      [undefined, 'TENON_MASTER_KEY is missing. 32 random bytes in base64.'],
+      [WRONG, 'TENON_MASTER_KEY'],
+    ] as const) {
+      const { code, stdout, stderr } = await begun(path, key)
+      expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
+      expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
+      expect(stderr).toContain(says)
+      expect(stderr).not.toContain(WRONG)
+    }
+  },
+  120_000,
+)

@@ -1,0 +1,138 @@
+/** The supervisor over small shell scripts: readiness, crashes, groups, stages, and what it never touches. */
+
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Supervisor, type SupervisorEvent } from '../../../stack/supervise.ts'
+import { eventually, isDead } from './support.ts'
+
+const dir = mkdtempSync(join(tmpdir(), 'tenon-supervise-'))
+const events: SupervisorEvent[] = []
+let supervisor: Supervisor
+
+const sh = (name: string, script: string, ready = async () => {}) => ({
+  name,
+  command: 'sh',
+  args: ['-c', script],
+  logFile: join(dir, `${name}.log`),
+  ready,
+})
+const types = () => events.map(({ type }) => type)
+const written = (name: string) => readFileSync(join(dir, `${name}.log`), 'utf8').trim()
+
+beforeEach(() => {
+  events.length = 0
+  supervisor = new Supervisor({ onEvent: (event) => events.push(event) })
+})
+afterEach(() => supervisor.stop())
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+describe('run', () => {
+  it('rejects with the last log lines where the process exits before it is ready', async () => {
+    const run = supervisor.run(
+      sh('broken', 'echo no such luck; exit 3', () => Promise.reject(new Error('not yet'))),
+    )
+    await expect(run).rejects.toThrow(/broken exited with code 3[\s\S]*no such luck/)
+  })
+
+  it('rejects where there is no such program', async () => {
+    const run = supervisor.run({
+      ...sh('none', ''),
+      command: '/no/such/program',
+      ready: () => Promise.reject(new Error()),
+    })
+    await expect(run).rejects.toThrow(/none could not be started/)
+  })
+
+  it('rejects, and ends the process, where it is not ready in time', async () => {
+    let pid = 0
+    const ready = () => {
+      pid = supervisor.pid('late') ?? pid
+      return Promise.reject(new Error('not yet'))
+    }
+    await expect(
+      supervisor.run({ ...sh('late', 'exec sleep 60', ready), readyTimeoutMs: 300 }),
+    ).rejects.toThrow(/not ready/)
+    expect(isDead(pid)).toBe(true)
+  })
+
+  it('passes only the environment that it was given', async () => {
+    process.env['TENON_TEST_SECRET'] = 'leak'
+    await supervisor
+      .run({ ...sh('env', 'env; exec sleep 60'), env: { GIVEN: 'yes' } })
+      .finally(() => delete process.env['TENON_TEST_SECRET'])
+    await eventually(() => written('env').includes('GIVEN=yes'))
+    expect(written('env')).not.toContain('leak')
+  })
+})
+
+describe('a crash', () => {
+  it('is followed by a restart', async () => {
+    await supervisor.run(sh('again', 'exec sleep 60'))
+    const before = supervisor.pid('again') ?? 0
+    process.kill(before, 'SIGKILL')
+    await eventually(() => types().filter((type) => type === 'ready').length === 2)
+    expect(types()).toEqual(['started', 'ready', 'exited', 'restarting', 'started', 'ready'])
+    expect(supervisor.pid('again')).not.toBe(before)
+  })
+
+  it('takes the grandchildren along', async () => {
+    await supervisor.run(sh('family', 'sleep 60 & echo $!; wait'))
+    await eventually(() => written('family') !== '')
+    const grandchild = Number(written('family'))
+    process.kill(supervisor.pid('family') ?? 0, 'SIGKILL')
+    await eventually(() => isDead(grandchild))
+  })
+
+  it('is given up after five in a minute, with one clear line', { timeout: 15_000 }, async () => {
+    await supervisor.run(sh('hopeless', 'exit 1'))
+    await eventually(() => types().includes('gave_up'), 12_000)
+    expect(events.at(-1)?.detail).toMatch(/^hopeless crashed 5 times in 60 s; its log is .*hopeless\.log$/)
+    expect(types().filter((type) => type === 'exited')).toHaveLength(5)
+  })
+})
+
+describe('restart', () => {
+  it('brings a healthy process back under a new pid, without counting a crash', async () => {
+    await supervisor.run(sh('healthy', 'exec sleep 60'))
+    const before = supervisor.pid('healthy') ?? 0
+    await supervisor.restart('healthy')
+    expect(isDead(before)).toBe(true)
+    expect(isDead(supervisor.pid('healthy') ?? 0)).toBe(false)
+    expect(types()).not.toContain('exited')
+  })
+})
+
+describe('stop', () => {
+  it('kills what does not listen to TERM, grandchildren too, within 5 s', { timeout: 10_000 }, async () => {
+    await supervisor.run(sh('deaf', 'trap "" TERM; sleep 60 & echo $!; while :; do sleep 1; done'))
+    await eventually(() => written('deaf') !== '')
+    const pids = [supervisor.pid('deaf') ?? 0, Number(written('deaf'))]
+    const startedAt = Date.now()
+    await supervisor.stop()
+    expect(Date.now() - startedAt).toBeLessThan(5_000)
+    expect(pids.map(isDead)).toEqual([true, true])
+  })
+
+  it('stops later stages first', async () => {
+    const tell = (name: string) =>
+      `trap 'echo ${name} >> ${join(dir, 'order')}; exit 0' TERM; while :; do sleep 0.05; done`
+    await supervisor.run({ ...sh('server', tell('server')), stage: 0 })
+    await supervisor.run(sh('user', tell('user')))
+    await eventually(() => supervisor.pid('user') !== undefined)
+    // The shells need a moment to set their traps.
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    await supervisor.stop()
+    expect(readFileSync(join(dir, 'order'), 'utf8')).toBe('user\nserver\n')
+  })
+
+  it('never touches a process of somebody else', async () => {
+    const alien = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+    await supervisor.run(sh('ours', 'exec sleep 60'))
+    await supervisor.stop()
+    expect(isDead(alien.pid ?? 0)).toBe(false)
+    alien.kill('SIGKILL')
+  })
+})

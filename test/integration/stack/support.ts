@@ -1,0 +1,28 @@
+/** What the tests of the stack share. They use no running platform. */
+
+import { setTimeout as delay } from 'node:timers/promises'
+import { identify } from '../../../stack/lock.mjs'
+
+/** Asks again until it is true. */
+export async function eventually(ask: () => boolean | Promise<boolean>, timeoutMs = 5_000): Promise<void> {
+  const deadline = Date.now() + timeoutMs
+  for (;;) {
+    const answer = await Promise.resolve()
+      .then(ask)
+      .catch((error: unknown) => error)
+    if (answer === true) return
+    if (Date.now() > deadline) throw new Error(`Not within ${timeoutMs} ms`, { cause: answer })
+    await delay(50)
+  }
+}
+
+/** A zombie counts as dead. */
+export function isDead(pid: number): boolean {
+  return identify(pid) === undefined
+}
+
+/** An environment in which nothing runs elsewhere. */
+export function withoutServers(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { DATABASE_URL: _d, TEMPORAL_ADDRESS: _t, S3_ENDPOINT: _s, REDIS_URL: _r, ...rest } = env
+  return rest
+}

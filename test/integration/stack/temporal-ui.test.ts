@@ -1,0 +1,75 @@
+/** The proxy in front of the Temporal UI: what it passes on, and what it says if nothing answers behind it. */
+
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { startUiProxy } from '../../../stack/temporal-ui.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  await Promise.all(closing.splice(0).map((close) => close()))
+})
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return (server.address() as AddressInfo).port
+}
+
+const stop = (server: Server) => new Promise((done) => server.close(done))
+
+/** A server that sends back what it was sent. */
+async function anEcho(): Promise<number> {
+  const server = createServer((request, response) => {
+    response.setHeader('set-cookie', ['a=1', 'b=2']).setHeader('x-path', request.url ?? '')
+    response.statusCode = 207
+    request.pipe(response)
+  })
+  closing.push(() => stop(server))
+  return listen(server)
+}
+
+async function aFreePort(): Promise<number> {
+  const server = createServer()
+  const port = await listen(server)
+  await stop(server)
+  return port
+}
+
+async function proxyTo(upstream: number, url?: string): Promise<string> {
+  const port = await aFreePort()
+  const own = `http://127.0.0.1:${port}`
+  const proxy = await startUiProxy({
+    listen: { host: '127.0.0.1', port },
+    upstream: { host: '127.0.0.1', port: upstream },
+    url: new URL(url ?? own),
+  })
+  closing.push(() => proxy.close())
+  return own
+}
+
+test('a request – of its own site – is passed on with path, query and body, and its reply with every cookie', async () => {
+  const own = await proxyTo(await anEcho())
+  const body = 'x'.repeat(300_000)
+  const reply = await fetch(`${own}/a%2Fb?c=d`, { method: 'POST', body, headers: { origin: own } })
+  expect(reply.status).toBe(207)
+  expect(reply.headers.get('x-path')).toBe('/a%2Fb?c=d')
+  expect(reply.headers.getSetCookie()).toEqual(['a=1', 'b=2'])
+  expect(await reply.text()).toBe(body)
+})
+
+test('a request – while nothing answers behind the proxy – gets 502', async () => {
+  const own = await proxyTo(await aFreePort())
+  for (const init of [{}, { method: 'POST', body: 'x'.repeat(300_000) }]) {
+    const reply = await fetch(own, init)
+    expect([reply.status, await reply.text()]).toEqual([502, expect.stringContaining('does not answer')])
+  }
+})
+
+test('a request – under a name that is not that of the UI – gets 421 and the address of the UI', async () => {
+  const own = await proxyTo(await anEcho(), 'https://temporal.example.com')
+  const reply = await fetch(own)
+  expect([reply.status, await reply.text()]).toEqual([
+    421,
+    expect.stringContaining('https://temporal.example.com'),
+  ])
+})

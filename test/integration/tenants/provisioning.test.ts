@@ -1,0 +1,153 @@
+/** Tenants and workspaces: made by a workflow, told by an operation, of one admin or another. */
+
+import { v7 } from 'uuid'
+import { describe, expect, inject, test } from 'vitest'
+import { typeId } from '../../../src/core/ids.ts'
+import { QUEUES } from '../../../src/core/work.ts'
+import {
+  aStoringRoom as aRoom,
+  asSuperuser,
+  call,
+  eventually,
+  operator,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { openTemporal } from '../../support/stack/temporal.ts'
+
+test('without patience: 202, and an operation that names its steps', async () => {
+  const as = await operator()
+  const reply = await call('POST', '/v1/tenants', { as, body: { name: 'Acme', slug: unique('acme') } })
+  expect(reply.status).toBe(202)
+  expect(reply.headers.get('location')).toBe(`/v1/operations/${reply.body.id}`)
+  const done = await eventually(async () => {
+    const { body } = await call('GET', reply.headers.get('location') ?? '', { as })
+    return body.state === 'succeeded' ? body : undefined
+  })
+  expect(done.steps).toEqual([
+    { name: 'encryption_key', state: 'succeeded' },
+    { name: 'activate_tenant', state: 'succeeded' },
+  ])
+  expect(done.finished_at).not.toBeNull()
+  const tenant = await call('GET', `/v1/tenants/${done.target}`, { as })
+  expect(tenant.body).toMatchObject({ id: done.target, name: 'Acme', state: 'active' })
+})
+
+test('with `Prefer: wait`: 201 and the thing itself', async () => {
+  const as = await operator()
+  const headers = { prefer: 'respond-async, wait=30' }
+  const tenant = await call('POST', '/v1/tenants', { as, headers, body: { name: 'A', slug: unique('a') } })
+  expect([tenant.status, tenant.body.state]).toEqual([201, 'active'])
+  expect(tenant.headers.get('location')).toBe(`/v1/tenants/${tenant.body.id}`)
+  const body = { tenant_id: tenant.body.id, name: 'W', slug: 'main' }
+  const workspace = await call('POST', '/v1/workspaces', { as, headers, body })
+  expect([workspace.status, workspace.body.state]).toEqual([201, 'active'])
+  expect(workspace.body.bucket).toMatch(/^main-[0-9a-z]{12}$/)
+  const again = await call('POST', '/v1/workspaces', { as, headers, body })
+  expect([again.status, again.body.code]).toEqual([409, 'conflict'])
+})
+
+describe('provisioning that cannot be done', () => {
+  /** A tenant and its operation as the API writes them, with a step that nobody knows. */
+  async function doomed() {
+    const { temporal, close } = openTemporal()
+    const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
+    const slug = unique('doomed')
+    await asSuperuser(
+      `insert into tenon.tenants (id, name, slug, state) values ($1, 'D', $2, 'provisioning')`,
+      [tenantId, slug],
+    )
+    await asSuperuser(
+      `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
+       values ($1, $2, 'tenant.create', $2, 'x', 'queued')`,
+      [operationId, tenantId],
+    )
+    const input = {
+      operation_id: operationId,
+      kind: 'tenant',
+      target: { tenantId, workspaceId: '-' },
+      steps: ['encryption_key', 'levitate', 'activate_tenant'],
+    }
+    const start = {
+      type: 'provision',
+      queue: QUEUES.provisioning,
+      subject: 'tenant-provision',
+      uuid: v7(),
+    } as const
+    await temporal.workflowsOf({ tenantId, workspaceId: '-' }).start({ ...start, input, summary: 'doomed' })
+    await close()
+    return { tenantId, operationId, slug }
+  }
+
+  test('says so on the operation and the tenant, and frees the name', async () => {
+    const { tenantId, operationId, slug } = await doomed()
+    const as = await operator()
+    const failed = await eventually(async () => {
+      const { body } = await call('GET', `/v1/operations/${operationId}`, { as })
+      return body.state === 'failed' ? body : undefined
+    })
+    expect(failed.error).toMatchObject({ detail: expect.stringContaining('levitate') })
+    expect(failed.steps).toEqual([{ name: 'encryption_key', state: 'succeeded' }])
+    const tenant = await call('GET', `/v1/tenants/${tenantId}`, { as })
+    expect(tenant.body.state).toBe('provisioning_failed')
+    const again = await call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })
+    expect(again.status).toBe(202)
+  })
+})
+
+test('of ten at once with one slug, one is made', async () => {
+  const as = await operator()
+  const slug = unique('race')
+  const replies = await Promise.all(
+    Array.from({ length: 10 }, () => call('POST', '/v1/tenants', { as, body: { name: 'R', slug } })),
+  )
+  expect(replies.map(({ status }) => status).sort()).toEqual([202, ...Array(9).fill(409)])
+})
+
+test('a tenant admin makes workspaces of its own tenant only, without naming it', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  const headers = { prefer: 'wait=30' }
+  const mine = await call('POST', '/v1/workspaces', { as, headers, body: { name: 'W', slug: unique('w') } })
+  expect([mine.status, mine.body.tenant_id]).toEqual([201, room.tenantId])
+  const body = { tenant_id: other.tenantId, name: 'W', slug: unique('w') }
+  expect((await call('POST', '/v1/workspaces', { as, body })).status).toBe(404)
+  const list = await call('GET', '/v1/workspaces', { as })
+  expect(new Set(list.body.data.map((w: { tenant_id: string }) => w.tenant_id))).toEqual(
+    new Set([room.tenantId]),
+  )
+})
+
+test('tokens that are not quite ours', async () => {
+  const claims = { roles: ['operator'] }
+  const { url } = inject('tenon')
+  const bad = [
+    await tokenOf(claims, { typ: 'JWT' }),
+    await tokenOf(claims, { issuer: 'https://elsewhere.example' }),
+    await tokenOf(claims, { audience: `${url}/v2` }),
+    await tokenOf({ ...claims, exp: undefined }),
+    await tokenOf({ ...claims, nbf: Math.floor(Date.now() / 1_000) + 3_600 }),
+    { authorization: 'Bearer eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJyb2xlcyI6WyJvcGVyYXRvciJdfQ.' },
+  ]
+  for (const as of bad) expect((await call('GET', '/v1/tenants', { as })).body.code).toBe('token_invalid')
+  const expired = await tokenOf({ ...claims, exp: Math.floor(Date.now() / 1_000) - 60 })
+  expect((await call('GET', '/v1/tenants', { as: expired })).body.code).toBe('token_expired')
+  const nobody = await tokenOf({ roles: ['tenant_admin'] })
+  expect((await call('GET', '/v1/tenants', { as: nobody })).status).toBe(403)
+})
+
+test('lists page through everything an operator may see', async () => {
+  const as = await operator()
+  await Promise.all([aRoom(), aRoom(), aRoom()])
+  const seen = new Set<string>()
+  let after = ''
+  do {
+    const { body } = await call('GET', `/v1/tenants?page[size]=2${after && `&page[after]=${after}`}`, { as })
+    for (const { id } of body.data) {
+      expect(seen.has(id)).toBe(false)
+      seen.add(id)
+    }
+    after = body.page.next ?? ''
+  } while (after !== '')
+  expect(seen.size).toBeGreaterThanOrEqual(3)
+})

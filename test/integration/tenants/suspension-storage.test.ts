@@ -1,0 +1,75 @@
+/** The object store itself refuses a suspended workspace's own key, and takes it again after. */
+
+import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import type { WorkspaceId } from '../../../src/core/tenant.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { StorageIdentities } from '../../../src/infra/s3/storage-identities.ts'
+import { clientOf, identityOf } from '../../support/clients/object-store.ts'
+import { resume, suspend } from '../../support/fixtures/suspension.ts'
+import { aStoringRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+let neighbour: Room
+beforeAll(async () => {
+  ;[room, neighbour] = await Promise.all([aStoringRoom(), aStoringRoom()])
+})
+
+test('its key reads and writes nothing while the tenant is suspended; the same key does again after', async () => {
+  const [s3, other, { bucket: Bucket }] = await Promise.all([
+    clientOf(room),
+    clientOf(neighbour),
+    identityOf(room),
+  ])
+  const put = () => s3.send(new PutObjectCommand({ Bucket, Key: 'k', Body: 'x' })).then(() => 'done', nameOf)
+  const get = () => s3.send(new GetObjectCommand({ Bucket, Key: 'k' })).then(() => 'done', nameOf)
+  expect([await put(), await get()]).toEqual(['done', 'done'])
+  await suspend(room)
+  await eventually(async () => ((await put()) === 'AccessDenied' ? true : undefined), 5_000)
+  expect(await get()).toBe('AccessDenied')
+  const { bucket } = await identityOf(neighbour)
+  const theirs = await other.send(new PutObjectCommand({ Bucket: bucket, Key: 'k', Body: 'x' }))
+  expect(theirs.$metadata.httpStatusCode).toBe(200)
+  await resume(room)
+  await eventually(async () => ((await put()) === 'done' ? true : undefined), 5_000)
+  const read = await call('GET', `/v1/objects/${Bucket}/k`, { as: room.service })
+  expect([read.status, read.body]).toEqual([200, 'x'])
+})
+
+test('requests wait for a store that has not heard yet that the workspace may', async () => {
+  const { bucket } = await identityOf(neighbour)
+  const path = `/v1/objects/${bucket}/waits`
+  const identities = new StorageIdentities(parseConfig(inject('tenon').env))
+  const id = neighbour.workspaceId as WorkspaceId
+  const of = { as: neighbour.service }
+  const put = (headers = {}) => call('PUT', path, { ...of, body: '{}', headers })
+  const requests = [
+    () => put(),
+    () => put({ 'if-none-match': '*' }),
+    () => call('GET', path, of),
+    () => call('HEAD', path, of),
+    () => call('GET', `/v1/objects/${bucket}`, of),
+    () => call('DELETE', path, of),
+  ]
+  const outcomes: number[] = []
+  for (const request of requests) {
+    await identities.shut(id)
+    const asked = request()
+    await new Promise((done) => setTimeout(done, 300))
+    await identities.ensureUser(id, bucket)
+    outcomes.push((await asked).status)
+  }
+  identities.close()
+  expect(outcomes).toEqual([201, 412, 200, 200, 200, 200])
+})
+
+test('another workspace is told at once', async () => {
+  const { bucket } = await identityOf(neighbour)
+  const started = performance.now()
+  const reply = await call('GET', `/v1/objects/${bucket}/k`, { as: room.service })
+  expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
+  expect(performance.now() - started).toBeLessThan(LIMITS.storeOpeningMs)
+})
+
+const nameOf = (error: Error) => error.name

@@ -1,0 +1,306 @@
+/** A suspended tenant: which states there are, and that no credential of it gets anywhere, by any route or process. */
+
+import { v7 } from 'uuid'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TenantId } from '../../../src/core/tenant.ts'
+import type { SuspensionInput } from '../../../src/core/work.ts'
+import { QUEUES } from '../../../src/core/work.ts'
+import { count, deploy, post } from '../../support/clients/idempotency.ts'
+import { hear, stopHearing } from '../../support/clients/sse.ts'
+import {
+  publish,
+  resume,
+  resumeWorkspace,
+  start,
+  suspend,
+  suspendWorkspace,
+} from '../../support/fixtures/suspension.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  type Caller,
+  call,
+  eventually,
+  type Reply,
+  type Room,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+import { gatewayHeaders } from '../../support/stack/gateway.ts'
+import { openTemporal } from '../../support/stack/temporal.ts'
+
+let other: ApiProcess
+beforeAll(async () => {
+  other = await startApi({})
+}, 60_000)
+afterAll(() => other?.stop())
+afterEach(stopHearing)
+
+const codeOf = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()
+const admin = ({ tenantId }: Room) => tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
+
+describe('states', () => {
+  test('active ⇄ suspended; asked again it answers the same; the record says why, by whom and since when', async () => {
+    const room = await aRoom()
+    const first = await suspend(room, { reason: 'unpaid' })
+    expect(codeOf(first)).toBe('200 suspended')
+    expect(first.body).toMatchObject({ suspended_by: 'operator', suspended_reason: 'unpaid' })
+    const again = await suspend(room, { reason: 'something else' })
+    expect([again.status, again.body]).toEqual([200, first.body])
+    const resumed = await resume(room)
+    expect(resumed.body).toMatchObject({ state: 'active', suspended_at: null, suspended_reason: null })
+    expect((await resume(room)).body).toEqual(resumed.body)
+  })
+
+  test('the workflow makes the change by itself, where the node that was asked has died; a late one makes none', async () => {
+    const room = await aRoom()
+    const { temporal, close } = openTemporal()
+    const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
+    const begin = (after: number, to: SuspensionInput['to']) => {
+      const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
+      const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
+      return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
+    }
+    const stateOf = async () =>
+      (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
+    try {
+      await begin(0, 'suspended')
+      await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
+      await resume(room)
+      // Asked for when the tenant had not been resumed yet.
+      expect(await temporal.workflowsOf(ref).ended(await begin(0, 'suspended'), 20_000)).toBe(true)
+      expect(await stateOf()).toBe('active')
+    } finally {
+      await close()
+    }
+  })
+
+  test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])('%s: 409', async (state) => {
+    const room = await aRoom()
+    for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
+      await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
+      for (const verb of ['suspend', 'resume'])
+        expect(codeOf(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
+          '409 state_conflict',
+        )
+    }
+  })
+
+  test('whose it is to say: a tenant by operators; a workspace also by its tenant, unless an operator did', async () => {
+    const room = await aRoom()
+    const as = await admin(room)
+    expect(codeOf(await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as }))).toBe('403 forbidden')
+    expect(codeOf(await suspendWorkspace(room, as))).toBe('200 suspended')
+    expect(codeOf(await resumeWorkspace(room, as))).toBe('200 active')
+    await suspendWorkspace(room, room.operator)
+    expect(codeOf(await resumeWorkspace(room, as))).toBe('403 forbidden')
+    expect(codeOf(await resumeWorkspace(room, room.operator))).toBe('200 active')
+  })
+
+  test('suspended and resumed by many at once, it ends as the last that was asked', async () => {
+    const room = await aRoom()
+    const sibling = await aWorkspace(room)
+    await Promise.all(
+      [room, sibling, room, sibling].flatMap((each) => [
+        suspendWorkspace(each, room.operator),
+        suspend(room),
+        resumeWorkspace(each, room.operator),
+        resume(room),
+      ]),
+    )
+    const replies = [
+      await resume(room),
+      await resumeWorkspace(room, room.operator),
+      await suspendWorkspace(sibling, room.operator),
+    ]
+    expect(replies.map(codeOf)).toEqual(['200 active', '200 active', '200 suspended'])
+    expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)
+    expect(codeOf(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
+      '403 workspace_suspended',
+    )
+  }, 90_000)
+})
+
+/** Credentials of a tenant, each with routes of every class that it reaches. */
+async function presented(
+  room: Room,
+): Promise<(readonly [string, Caller, readonly (readonly [string, string, unknown?])[]])[]> {
+  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  const data = [
+    ['POST', '/v1/collections/things/documents', { n: 1 }],
+    ['POST', '/v1/collections/things/query', {}],
+    ['POST', '/v1/events/publish', { topic: 'a', data: 1 }],
+    ['POST', '/v1/functions/one/invoke', {}],
+    ['PUT', '/v1/objects/some-bucket/key', 'text'],
+    ['GET', '/v1/objects/some-bucket'],
+    ['GET', '/v1/collections/things/export'],
+    ['POST', '/v1/collections/things/import', { n: 1 }],
+  ] as const
+  const reads = [
+    ['GET', '/v1/collections/things/documents'],
+    ['GET', '/v1/events/subscribe?topic=a'],
+    ['GET', '/v1/analytics/query?metric=requests&window=1h'],
+    ['GET', '/v1/me'],
+  ] as const
+  const inside = [
+    ['GET', `${room.flows}/executions`],
+    ['POST', `${room.flows}/definitions/sleeper/executions`, {}],
+    ['GET', `/v1/mcp/workspaces/${workspace_id}/servers`],
+    ['POST', '/v1/api-keys', { workspace_id, kind: 'anon', name: 'x' }],
+    ['GET', `/v1/workspaces/${workspace_id}`],
+  ] as const
+  const tenants = [
+    ['GET', `/v1/tenants/${tenant_id}`],
+    ['POST', '/v1/workspaces', { name: 'X', slug: 'x', bucket: null }],
+    ['GET', '/v1/operations'],
+  ] as const
+  const token = (roles: string[], bounds: object) => tokenOf({ roles, tenant_id, ...bounds })
+  return [
+    ['service key', room.service, [...data, ...reads]],
+    ['anon key', room.anon, reads],
+    ['service token', await token(['service'], { workspace_id }), [...data, ...reads]],
+    ['gateway', gatewayHeaders({ tenantId: tenant_id, workspaceId: workspace_id }), [...data, ...reads]],
+    ['token without roles', await token([], { workspace_id }), reads],
+    ['workspace admin', await token(['workspace_admin'], { workspace_id }), inside],
+    ['tenant admin', await token(['tenant_admin'], {}), [...tenants, ...inside]],
+  ]
+}
+
+const ask = (as: Caller, [method, path, body]: readonly [string, string, unknown?], at = inject('tenon')) =>
+  call(method, path, { as, at, ...(body !== undefined && { body }) })
+
+describe('a suspended tenant', () => {
+  test('each credential is refused by each route: at once here, within 5 s by another process; and taken after', async () => {
+    const room = await aRoom()
+    await deploy(room, 'one', 'export default () => 1', { anon: true })
+    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    const callers = await presented(room)
+    const neighbour = await aRoom()
+    // Both processes remember them.
+    for (const [, as, [first]] of callers) if (first) await ask(as, first, other.at)
+    for (const [, as, routes] of callers)
+      for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
+    await suspend(room)
+    const here = async () => {
+      for (const [name, as, routes] of callers)
+        for (const route of routes)
+          expect([name, route[1], codeOf(await ask(as, route))]).toEqual([
+            name,
+            route[1],
+            '403 tenant_suspended',
+          ])
+    }
+    const there = eventually(async () => {
+      const replies = await Promise.all(
+        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+      )
+      return replies.every((reply) => reply?.body.code === 'tenant_suspended') ? true : undefined
+    }, 5_000)
+    await Promise.all([here(), there])
+    for (const [name, as, routes] of callers)
+      for (const route of routes)
+        expect([name, codeOf(await ask(as, route, other.at))]).toEqual([name, '403 tenant_suspended'])
+    expect((await call('GET', '/v1/collections', { as: neighbour.service })).status).toBe(200)
+    await resume(room)
+    for (const [, as, routes] of callers)
+      for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
+    await eventually(async () => {
+      const replies = await Promise.all(
+        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+      )
+      return replies.some((reply) => reply?.body.code === 'tenant_suspended') ? undefined : true
+    }, 5_000)
+  }, 60_000)
+
+  test('operators read what is in it and change nothing inside', async () => {
+    const room = await aRoom()
+    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    await suspend(room)
+    const as = room.operator
+    const reads = [
+      `${room.flows}/executions`,
+      `${room.flows}/definitions/sleeper`,
+      `/v1/tenants/${room.tenantId}`,
+    ]
+    for (const path of reads) expect((await call('GET', path, { as })).status).toBe(200)
+    const path = `${room.flows}/definitions/sleeper/executions`
+    expect(codeOf(await call('POST', path, { as, body: {} }))).toBe('403 tenant_suspended')
+    const body = { tenant_id: room.tenantId, name: 'X', slug: 'x', bucket: null }
+    expect(codeOf(await call('POST', '/v1/workspaces', { as, body }))).toBe('403 tenant_suspended')
+    const inside = { workspace_id: room.workspaceId }
+    const made = {
+      '/v1/api-keys': { ...inside, kind: 'service', name: 'x' },
+      '/v1/schemas': { ...inside, collection: 'c', store: 'document', schema: {} },
+      '/v1/functions': { ...inside, name: 'f', source: 'export default () => 1' },
+    }
+    for (const [path, body] of Object.entries(made))
+      expect([path, codeOf(await call('POST', path, { as, body }))]).toEqual([path, '403 tenant_suspended'])
+  })
+
+  test('what was answered under an idempotency key is not answered again until it is resumed', async () => {
+    const room = await aRoom()
+    const made = await post(room.service, 'k', { n: 1 })
+    await suspend(room)
+    expect(codeOf(await post(room.service, 'k', { n: 1 }))).toBe('403 tenant_suspended')
+    await resume(room)
+    const again = await post(room.service, 'k', { n: 1 })
+    expect([again.status, again.body.id]).toEqual([201, made.body.id])
+    expect(await count(room)).toBe(1)
+  })
+
+  test('streams end and say why, in both processes; those of a neighbour and of an active sibling go on', async () => {
+    const room = await aRoom()
+    const [sibling, neighbour] = await Promise.all([aWorkspace(room), aRoom()])
+    const token = await tokenOf({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
+    const streams = await Promise.all([
+      hear(room.service, 'topic=a'),
+      hear(room.anon, 'topic=a', {}, other.at),
+      hear(token, 'topic=a', {}, other.at),
+    ])
+    const [siblings, theirs] = await Promise.all([
+      hear(sibling.service, 'topic=a', {}, other.at),
+      hear(neighbour.service, 'topic=a', {}, other.at),
+    ])
+    await suspendWorkspace(room, room.operator)
+    for (const stream of streams) expect(await endOf(stream)).toBe('workspace_suspended')
+    await suspend(room)
+    expect(await endOf(siblings)).toBe('tenant_suspended')
+    const publish = { as: neighbour.service, body: { topic: 'a', data: 'still here' } }
+    await call('POST', '/v1/events/publish', publish)
+    await eventually(async () => theirs.find(({ data }) => data?.data === 'still here'))
+    expect(theirs.some(({ event }) => event === 'end')).toBe(false)
+  })
+})
+
+const endOf = (heard: Awaited<ReturnType<typeof hear>>) =>
+  eventually(async () => heard.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
+
+describe('a suspended workspace', () => {
+  test("stops its own keys and tokens, not its sibling's; its tenant's admin still reads, and makes nothing in it", async () => {
+    const room = await aRoom()
+    const sibling = await aWorkspace(room)
+    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    const [as, token] = await Promise.all([
+      admin(room),
+      tokenOf({ roles: ['workspace_admin'], tenant_id: room.tenantId, workspace_id: room.workspaceId }),
+    ])
+    await suspendWorkspace(room, as)
+    for (const caller of [room.service, room.anon])
+      expect(codeOf(await call('GET', '/v1/collections/a/documents', { as: caller }))).toBe(
+        '403 workspace_suspended',
+      )
+    expect(codeOf(await call('GET', `${room.flows}/executions`, { as: token }))).toBe(
+      '403 workspace_suspended',
+    )
+    expect((await call('GET', `${room.flows}/executions`, { as })).status).toBe(200)
+    const path = `${room.flows}/definitions/sleeper/executions`
+    expect(codeOf(await call('POST', path, { as, body: {} }))).toBe('403 workspace_suspended')
+    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x' }
+    expect(codeOf(await call('POST', '/v1/api-keys', { as, body }))).toBe('403 workspace_suspended')
+    expect((await call('GET', '/v1/collections', { as: sibling.service })).status).toBe(200)
+    await resumeWorkspace(room, as)
+    expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)
+    expect(await start(room, 'sleeper')).toMatch(/^run_/)
+  })
+})

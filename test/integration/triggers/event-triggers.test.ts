@@ -1,0 +1,329 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Flows that events start, on the real servers: whose events, each once, and no flow that starts itself for ever. */
+
+import { Client } from 'pg'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
+import { isBefore } from '../../../src/infra/valkey/streams.ts'
+import {
+  emitAt,
+  ended,
+  type Published,
+  publishOn,
+  type Run,
+  runsOf,
+} from '../../support/fixtures/event-triggers.ts'
+import { told } from '../../support/fixtures/outbox.ts'
+import {
+  aRoom,
+  asSuperuser,
+  aWorkspace,
+  call,
+  eventually,
+  type Room,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+/** Publishes a flow that these events start. */
+const publish = (
+  on: string,
+  { at = room, ...more }: NonNullable<Parameters<typeof publishOn>[2]> & { at?: Room } = {},
+): Promise<Published> => publishOn(at, on, more)
+
+const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data)
+
+/** Its runs when all that was published before has been heard. */
+async function heard(flow: Published, at = room): Promise<Run[]> {
+  const topic = unique('mark')
+  const mark = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
+  await emit(topic, {}, at)
+  await ended(mark, 1)
+  const places = async (id: string) =>
+    (
+      await asSuperuser<{ events_after: string }>(
+        'select events_after from tenon.event_watches where trigger_id = $1',
+        [id],
+      )
+    )[0]
+  await eventually(async () => {
+    const [its, ours] = [await places(mark.triggerId), await places(flow.triggerId)]
+    return ours === undefined || (its !== undefined && !isBefore(ours.events_after, its.events_after))
+      ? true
+      : undefined
+  })
+  return runsOf(flow)
+}
+
+test('an event starts a run, which is given its data, in the name of who published', async () => {
+  const topic = unique('orders')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  await emit(unique('other'), { n: 0 })
+  await emit(topic, { n: 1 })
+  const [run, second] = await ended(flow, 1)
+  expect([run?.input, second]).toEqual([[{ n: 1 }], undefined])
+  const { body } = await call('GET', `${room.flows}/executions/${run?.id}`, { as: room.operator })
+  expect(body).toMatchObject({
+    trigger: { kind: 'event', id: flow.triggerId },
+    output: { got: [{ n: 1 }] },
+  })
+  const version = await call('GET', `${room.flows}/definitions/${flow.flowId}/versions/1`, {
+    as: room.operator,
+  })
+  expect(body.started_by).toBe(version.body.created_by)
+})
+
+test('filters look into the event; `read: envelope` gives all of it', async () => {
+  const topic = unique('sums')
+  const filter = `{ with: { type: ${topic}, data: '\${ .sum + 0 > 10 }' } }`
+  const flow = await publish(`{ any: [${filter}, { with: { type: ${topic}.vip } }] }`, {
+    more: ', read: envelope',
+  })
+  for (const sum of [5, 11, 'text', null]) await emit(topic, { sum })
+  await emit(`${topic}.vip`, { sum: 1 })
+  const runs = (await ended(flow, 2)).map(({ input }) => (input as { type: string; data: object }[])[0])
+  expect(runs).toMatchObject([
+    { type: topic, data: { sum: 11 }, source: `/workspaces/${room.workspaceId}` },
+    { type: `${topic}.vip`, data: { sum: 1 } },
+  ])
+  expect(await heard(flow)).toHaveLength(2)
+})
+
+test('events of `all` start one run when they have come together', async () => {
+  const topic = unique('both')
+  const one = (type: string) =>
+    `{ with: { type: ${topic}.${type} }, correlate: { order: { from: .data.order } } }`
+  const flow = await publish(`{ all: [${one('paid')}, ${one('packed')}] }`)
+  await emit(`${topic}.paid`, { order: 1 })
+  await emit(`${topic}.packed`, { order: 2 })
+  await emit(`${topic}.packed`, { order: 1 })
+  const runs = await ended(flow, 1)
+  expect(runs.map(({ input }) => input)).toEqual([[{ order: 1 }, { order: 1 }]])
+  await emit(`${topic}.paid`, { order: 2 })
+  expect((await ended(flow, 2)).map(({ input }) => input)).toContainEqual([{ order: 2 }, { order: 2 }])
+})
+
+test('changes of documents start runs of their own workspace alone', async () => {
+  const collection = unique('c').replace('-', '_')
+  const on = `{ one: { with: { type: collections.${collection}.created } } }`
+  const sibling = await aWorkspace(room)
+  const [flow, theirs] = [await publish(on), await publish(on, { at: sibling })]
+  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
+  const [run] = await ended(flow, 1)
+  expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
+  await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
+  expect((await ended(theirs, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
+  expect(await runsOf(flow)).toHaveLength(1)
+})
+
+test('events are heard in all workspaces of their tenant, and in no other tenant', async () => {
+  const topic = unique('shared')
+  const on = `{ one: { with: { type: ${topic} } } }`
+  const [sibling, other] = [await aWorkspace(room), await aRoom()]
+  const [inSibling, elsewhere] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
+  const everything = await publish('{ any: [] }', { at: other })
+  await emit(topic, { n: 1 })
+  expect(await ended(inSibling, 1)).toHaveLength(1)
+  await emit(topic, { n: 2 }, other)
+  expect((await ended(elsewhere, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+  const told = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
+  expect(told).toContain('"n":2')
+  expect(told).not.toContain('"n":1')
+})
+
+test('what was published before is not heard; over versions nothing is lost or doubled', async () => {
+  const topic = unique('again')
+  const on = `{ one: { with: { type: ${topic} } } }`
+  await emit(topic, { n: 0 })
+  const flow = await publish(on)
+  for (let n = 1; n <= 20; n++) {
+    await emit(topic, { n })
+    if (n % 5 === 0) await publish(on, { name: flow.name })
+  }
+  const runs = await ended(flow, 20)
+  const numbers = runs.map(({ input }) => (input as { n: number }[])[0]?.n)
+  expect(numbers.toSorted((a, b) => Number(a) - Number(b))).toEqual(
+    Array.from({ length: 20 }, (_, n) => n + 1),
+  )
+})
+
+test('a flow that comes to hear changes hears none from before', async () => {
+  const [topic, collection] = [unique('turned'), unique('turned').replace('-', '_')]
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const make = (n: number) =>
+    call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n } })
+  await make(1)
+  expect(await told(room, collection)).toHaveLength(1)
+  await publish(`{ one: { with: { type: collections.${collection}.created } } }`, { name: flow.name })
+  await make(2)
+  const runs = await eventually(async () => {
+    const documents = (await runsOf(flow)).map(({ input }) => input)
+    return JSON.stringify(documents).includes('"n":2') ? documents : undefined
+  })
+  expect(runs).toMatchObject([[{ document: { n: 2 } }]])
+  await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })
+  await emit(topic, { n: 3 })
+  expect((await ended(flow, 2)).at(-1)?.input).toEqual([{ n: 3 }])
+})
+
+test('who waits to keep its place does not move one back that a new version has moved', async () => {
+  const topic = unique('late')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const others = new Client({ connectionString: inject('tenon').databaseUrl })
+  await others.connect()
+  const waiting = () =>
+    asSuperuser(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%event_watches%'",
+      [],
+    )
+  await others.query('begin')
+  const moved = "update tenon.event_watches set changes_after = '5-5' where trigger_id = $1"
+  await others.query(moved, [flow.triggerId])
+  await emit(topic, {})
+  await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
+  await others.query('commit')
+  await others.end()
+  await eventually(async () => ((await waiting()).length === 0 ? true : undefined))
+  expect(
+    await asSuperuser('select changes_after from tenon.event_watches where trigger_id = $1', [
+      flow.triggerId,
+    ]),
+  ).toEqual([{ changes_after: '5-5' }])
+})
+
+test('what is not declared any more, or is deleted, is not heard', async () => {
+  const topic = unique('gone')
+  const [changed, deleted] = [
+    await publish(`{ one: { with: { type: ${topic} } } }`),
+    await publish(`{ one: { with: { type: ${topic} } } }`),
+  ]
+  await publish(`{ one: { with: { type: ${topic}.other } } }`, { name: changed.name })
+  await call('DELETE', `${room.flows}/definitions/${deleted.flowId}`, { as: room.operator })
+  await emit(topic, {})
+  expect(await heard(changed)).toEqual([])
+  expect(
+    await asSuperuser('select 1 from tenon.event_watches where trigger_id = $1', [deleted.triggerId]),
+  ).toEqual([])
+})
+
+test('events pass a paused trigger by', async () => {
+  const topic = unique('paused')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  const turn = (verb: string) =>
+    call('POST', `${room.flows}/triggers/${flow.triggerId}/${verb}`, { as: room.operator, body: {} })
+  expect((await turn('pause')).body).toMatchObject({ kind: 'event', paused: true })
+  await emit(topic, { n: 1 })
+  expect(await heard(flow)).toEqual([])
+  await turn('resume')
+  await emit(topic, { n: 2 })
+  expect((await ended(flow, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+})
+
+test('an event that is passed on twice is one run', async () => {
+  const topic = unique('twice')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
+  await emit(topic, { n: 1 })
+  const [run] = await ended(flow, 1)
+  await asSuperuser("update tenon.event_watches set events_after = '0-0' where trigger_id = $1", [
+    flow.triggerId,
+  ])
+  await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })
+  await emit(topic, { n: 2 })
+  expect((await ended(flow, 2)).map(({ id }) => id)).toEqual([run?.id, expect.any(String)])
+})
+
+test('a filter that costs too much, or fails, starts nothing and holds nobody up', async () => {
+  const topic = unique('bomb')
+  const bomb = await publish(`{ one: { with: { type: ${topic}, data: '\${ [range(.n)] | length > 1 }' } } }`)
+  const flow = await publish(`{ one: { with: { type: ${topic}.after } } }`)
+  for (let n = 0; n < 50; n++) await emit(topic, { n: 1e9 })
+  await emit(topic, { n: 'text' })
+  await emit(`${topic}.after`, {})
+  expect(await ended(flow, 1)).toHaveLength(1)
+  await emit(topic, { n: 5 })
+  expect((await ended(bomb, 1)).map(({ input }) => input)).toEqual([[{ n: 5 }]])
+})
+
+test('a flow that publishes what starts it is ended after a while', async () => {
+  const topic = unique('loop')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
+    tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
+  })
+  await emit(topic, {})
+  const runs = await ended(flow, LIMITS.eventHopsMax)
+  expect(runs).toHaveLength(LIMITS.eventHopsMax)
+  expect(await heard(flow)).toHaveLength(LIMITS.eventHopsMax)
+}, 60_000)
+
+test('so is one that changes a document whose changes start it, also through a flow that it runs', async () => {
+  const collection = unique('loop').replace('-', '_')
+  const child = unique('child')
+  await publish('{ one: { with: { type: never } } }', {
+    name: child,
+    tasks: `  - write: { call: collection.create, with: { name: ${collection}, document: { a: 1 } } }`,
+  })
+  const flow = await publish(`{ one: { with: { type: collections.${collection}.created } } }`, {
+    tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
+  })
+  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: {} })
+  const runs = await ended(flow, LIMITS.eventHopsMax)
+  expect(runs).toHaveLength(LIMITS.eventHopsMax)
+  const events = await eventually(async () => {
+    const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
+      as: room.service,
+    })
+    return body.data.length === LIMITS.eventHopsMax + 1 ? body.data : undefined
+  })
+  expect(events).toHaveLength(LIMITS.eventHopsMax + 1)
+  expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
+}, 60_000)
+
+test('so is one whose start was lost in a crash and is made up for', async () => {
+  const topic = unique('lost')
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
+    tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
+  })
+  const platform = openInside()
+  const scope = scopeOf(platform, room)
+  const id = scope.newId('run')
+  const trigger = { kind: 'event', id: flow.triggerId, hops: LIMITS.eventHopsMax } as const
+  await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
+  await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
+  await platform.close()
+  await ended(flow, 1)
+  expect((await heard(flow)).map((run) => run.id)).toEqual([id])
+}, 60_000)
+
+test('a suspended workspace begins nothing, and not all at once when it is resumed', async () => {
+  const [sibling, topic] = [await aWorkspace(room), unique('held')]
+  const flow = await publish(`{ one: { with: { type: ${topic} } } }`, { at: sibling })
+  const turn = (verb: string) =>
+    call('POST', `/v1/workspaces/${sibling.workspaceId}/${verb}`, { as: sibling.operator, body: {} })
+  await turn('suspend')
+  await eventually(async () => {
+    const { status } = await call('GET', '/v1/collections', { as: sibling.service })
+    return status === 403 ? true : undefined
+  })
+  await eventually(async () => {
+    const before = (await runsOf(flow)).length
+    await emit(topic, { early: true })
+    await heard(flow, room)
+    return (await runsOf(flow)).length === before ? true : undefined
+  })
+  const before = (await runsOf(flow)).length
+  await turn('resume')
+  await eventually(async () => {
+    await emit(topic, { early: false })
+    const last = (await runsOf(flow)).at(-1)
+    return JSON.stringify(last?.input) === '[{"early":false}]' ? true : undefined
+  })
+  const early = (await runsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
+  expect(early).toHaveLength(before)
+}, 60_000)

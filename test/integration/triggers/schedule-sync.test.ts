@@ -1,0 +1,84 @@
+/** Who dies between the rows of triggers and what Temporal has of them leaves that to a workflow, which was there first. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Platform } from '../../../src/app/platform.ts'
+import { compileFlow } from '../../../src/features/flows/definitions.ts'
+import {
+  changeTriggers,
+  replaceTriggers,
+  syncTriggers,
+} from '../../../src/features/flows/triggers/trigger-store.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
+import {
+  isScheduled,
+  onlyScheduleOf,
+  publishScheduled,
+  scheduleId,
+  withTemporal,
+} from '../../support/fixtures/schedules.ts'
+import { aRoom, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+
+let platform: Platform
+let room: Room
+beforeAll(async () => {
+  platform = openInside()
+  room = await aRoom()
+})
+afterAll(async () => {
+  await platform?.close()
+})
+
+function declaring(schedule: string) {
+  const head = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }"
+  const { ir } = compileFlow(`${head}\nschedule: ${schedule}\ndo: [{ a: { set: {} } }]`)
+  if (ir === undefined) throw new Error(schedule)
+  return ir
+}
+
+test('killed after the transaction: what is gone goes, what is new comes', async () => {
+  const name = unique('killed')
+  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
+  const old = await onlyScheduleOf(room, name)
+  const scope = scopeOf(platform, room)
+  const change = async () => {
+    await scope.batch(...replaceTriggers(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
+    throw new Error('killed')
+  }
+  await expect(changeTriggers(scope, old.flow_id, [], change)).rejects.toThrow('killed')
+  const made = await onlyScheduleOf(room, name)
+  expect([made.key, made.id === old.id]).toEqual(['cron:0 2 1 1 *', false])
+  expect([await isScheduled(room, old), await isScheduled(room, made)]).toEqual([true, false])
+  await eventually(
+    async () => ((await isScheduled(room, made)) && !(await isScheduled(room, old)) ? true : undefined),
+    40_000,
+  )
+}, 60_000)
+
+test('several at once leave what the rows say', async () => {
+  const name = unique('race')
+  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
+  const shown = await onlyScheduleOf(room, name)
+  const scope = scopeOf(platform, room)
+  const before = [{ id: shown.id, kind: 'schedule' as const }]
+  await Promise.all(
+    Array.from({ length: 4 }, async (_, n) => {
+      await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${shown.id}`)
+      await syncTriggers(scope, { flow_id: shown.flow_id, before })
+    }),
+  )
+  const { note } = (await onlyScheduleOf(room, name)) as unknown as { note: string }
+  await withTemporal(async (client) => {
+    const { state } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
+    expect(state.note).toBe(note)
+  })
+})
+
+test('a workspace reaches the schedules of no other, whatever it names', async () => {
+  const name = unique('theirs')
+  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
+  const shown = await onlyScheduleOf(room, name)
+  const other = scopeOf(platform, await aRoom())
+  await syncTriggers(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
+  expect(await isScheduled(room, shown)).toBe(true)
+})

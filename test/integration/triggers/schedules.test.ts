@@ -1,0 +1,357 @@
+/** Flows that start by the clock, on Temporal: as the versions declare it, and for as long. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { limit, quota } from '../../support/fixtures/quotas.ts'
+import {
+  executionsOf,
+  isScheduled,
+  onlyScheduleOf,
+  publishScheduled,
+  type Shown,
+  scheduleId,
+  schedulesOf,
+  withTemporal,
+} from '../../support/fixtures/schedules.ts'
+import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+
+let room: Room
+beforeAll(async () => {
+  room = await aRoom()
+})
+
+const command = (shown: Shown, verb: string, body: object = {}) =>
+  call('POST', `${room.flows}/schedules/${shown.id}/${verb}`, { as: room.operator, body })
+const read = async (shown: Shown) =>
+  (await call('GET', `${room.flows}/schedules/${shown.id}`, { as: room.operator })).body
+const ended = async (flow: string) =>
+  (await executionsOf(room, flow)).filter((one: { status: string }) => one.status === 'completed')
+const atLeast = (flow: string, count: number) =>
+  eventually(async () => {
+    const runs = await ended(flow)
+    return runs.length >= count ? runs : undefined
+  })
+
+test('a flow runs each second by itself', async () => {
+  const name = unique('tick')
+  await publishScheduled(room, name, '{ every: PT1S }')
+  const tick = await onlyScheduleOf(room, name)
+  const [first, second] = await atLeast(name, 2)
+  expect(first).toMatchObject({ output: { done: true }, trigger: { kind: 'schedule', id: tick.id } })
+  expect(first.id).not.toBe(second.id)
+  const [{ last_run }] = (await schedulesOf(room, name)) as unknown as [{ last_run: unknown }]
+  expect(last_run).toMatchObject({ id: expect.stringMatching(/^run_/) })
+  await publishScheduled(room, name, '')
+  expect(await schedulesOf(room, name)).toEqual([])
+  expect(await isScheduled(room, tick)).toBe(false)
+})
+
+test('a flow has several, and a version changes, keeps and takes away what it declares', async () => {
+  const name = unique('several')
+  await publishScheduled(room, name, "{ cron: ['0 9 * * *', '0 17 * * *'], every: P1D }")
+  const before = await schedulesOf(room, name)
+  expect(before.map(({ key }) => key).toSorted()).toEqual(['cron:0 17 * * *', 'cron:0 9 * * *', 'every'])
+  expect(await Promise.all(before.map((one) => isScheduled(room, one)))).toEqual([true, true, true])
+  const [nine, five, daily] = ['cron:0 9 * * *', 'cron:0 17 * * *', 'every'].map(
+    (key) => before.find((one) => one.key === key) as Shown,
+  ) as [Shown, Shown, Shown]
+  await command(nine, 'pause', { note: 'holiday' })
+  await publishScheduled(
+    room,
+    name,
+    "{ cron: ['0 9 * * *', '0 20 * * *'], every: P2D, overlap: allow_all, timezone: Asia/Kolkata }",
+  )
+  const after = await schedulesOf(room, name)
+  const found = (key: string) => after.find((one) => one.key === key)
+  expect(found('cron:0 9 * * *')).toMatchObject({
+    id: nine.id,
+    paused: true,
+    note: 'holiday',
+    version: 2,
+    spec: { overlap: 'allow_all', timezone: 'Asia/Kolkata' },
+  })
+  expect(found('every')).toMatchObject({ id: daily.id, paused: false, spec: { every_ms: 172_800_000 } })
+  expect(found('cron:0 17 * * *')).toBeUndefined()
+  expect(found('cron:0 20 * * *')?.id).not.toBe(five.id)
+  expect(await isScheduled(room, five)).toBe(false)
+  await withTemporal(async (client) => {
+    const changed = await client.schedule.getHandle(scheduleId(room, nine)).describe()
+    expect(changed).toMatchObject({
+      state: { paused: true, note: 'holiday' },
+      policies: { overlap: 'ALLOW_ALL', catchupWindow: 60_000 },
+      action: { priority: { fairnessKey: room.tenantId } },
+      spec: { timezone: 'Asia/Calcutta' },
+    })
+  })
+})
+
+test('what is triggered runs at once, with the newest version, paused or not', async () => {
+  const name = unique('now')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(room, name)
+  await command(shown, 'pause')
+  const { status, body } = await command(shown, 'trigger')
+  expect([status, body.version, body.trigger]).toEqual([202, 2, { kind: 'schedule', id: shown.id }])
+  const [run] = await atLeast(name, 1)
+  expect(run).toMatchObject({ id: body.id, output: { done: true } })
+})
+
+test('what Temporal starts is a run of the newest version, in the name of who published it', async () => {
+  const name = unique('cron')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  const version = await call('GET', `${room.flows}/definitions/${name}/versions/2`, { as: room.operator })
+  const shown = await onlyScheduleOf(room, name)
+  const recent = await withTemporal(async (client) => {
+    const handle = client.schedule.getHandle(scheduleId(room, shown))
+    await handle.trigger()
+    const [run] = await atLeast(name, 1)
+    expect(run).toMatchObject({
+      version: 2,
+      input: {},
+      started_by: version.body.created_by,
+      trigger: { kind: 'schedule', id: shown.id },
+    })
+    const { workflowId } = (await handle.describe()).info.recentActions[0]?.action.workflow ?? {}
+    const trigger = client.workflow.getHandle(workflowId ?? '')
+    expect(await trigger.result()).toEqual({ execution_id: run.id })
+    return (await trigger.describe()).typedSearchAttributes.getAll()
+  })
+  expect(recent).toEqual(expect.arrayContaining([expect.objectContaining({ value: room.tenantId })]))
+})
+
+test('who is paused starts nothing, also where Temporal has not heard of it; resumed, it goes on', async () => {
+  const name = unique('paused')
+  await publishScheduled(room, name, '{ every: PT1S }')
+  const shown = await onlyScheduleOf(room, name)
+  await atLeast(name, 1)
+  const paused = await command(shown, 'pause', { note: 'lunch' })
+  expect([paused.status, paused.body]).toMatchObject([200, { paused: true, note: 'lunch' }])
+  expect((await command(shown, 'pause', { note: 'still' })).body).toMatchObject({
+    paused: true,
+    note: 'still',
+  })
+  expect((await read(shown)).next).toEqual([])
+  await withTemporal(async (client) => {
+    const handle = client.schedule.getHandle(scheduleId(room, shown))
+    expect((await handle.describe()).state).toEqual({ paused: true, note: 'still' })
+    await eventually(async () =>
+      (await handle.describe()).info.runningActions.length === 0 ? true : undefined,
+    )
+    const before = await executionsOf(room, name)
+    const { numActionsTaken } = (await handle.describe()).info
+    await handle.unpause()
+    await eventually(async () =>
+      (await handle.describe()).info.numActionsTaken > numActionsTaken + 1 ? true : undefined,
+    )
+    expect(await executionsOf(room, name)).toHaveLength(before.length)
+    const resumed = await command(shown, 'resume')
+    expect([resumed.status, resumed.body]).toMatchObject([200, { paused: false, note: null }])
+    await atLeast(name, before.length + 1)
+  })
+  expect((await read(shown)).next.length).toBeGreaterThan(0)
+  await publishScheduled(room, name, '')
+})
+
+const local = (time: string, timeZone: string) => {
+  const parts = new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+  }).formatToParts(new Date(time))
+  return Object.fromEntries(parts.map(({ type, value }) => [type, value]))
+}
+
+async function nextOf(schedule: string): Promise<string[]> {
+  const name = unique('next')
+  expect((await publishScheduled(room, name, schedule)).status).toBe(201)
+  return (await read(await onlyScheduleOf(room, name))).next
+}
+
+test('a cron expression means what it says, in its time zone', async () => {
+  const summer = await nextOf("{ cron: '30 2 27-31 MAR,OCT *', timezone: Europe/Berlin }")
+  const hours = summer.map((time) => {
+    expect(local(time, 'Europe/Berlin')).toMatchObject({ hour: '02', minute: '30' })
+    return new Date(time).getUTCHours()
+  })
+  // Ten times reach over a change of the clocks, whenever they are asked for.
+  expect(new Set(hours)).toEqual(new Set([0, 1]))
+  const many = await nextOf("{ cron: '5/20 22-23 * JAN-MAR,12 7' }")
+  expect(many).toHaveLength(10)
+  for (const time of many) {
+    const { minute, hour, month, weekday } = local(time, 'UTC')
+    expect(['05', '25', '45'].includes(String(minute)), time).toBe(true)
+    expect(['22', '23'].includes(String(hour)), time).toBe(true)
+    expect([weekday, ['Jan', 'Feb', 'Mar', 'Dec'].includes(String(month))]).toEqual(['Sun', true])
+  }
+  const either = (await nextOf("{ cron: '0 0 13 * FRI' }")).map((time) => local(time, 'UTC'))
+  for (const { day, weekday } of either) expect(day === '13' || weekday === 'Fri').toBe(true)
+  expect(either.some(({ day, weekday }) => day === '13' && weekday !== 'Fri')).toBe(true)
+  expect(either.some(({ day, weekday }) => day !== '13' && weekday === 'Fri')).toBe(true)
+})
+
+// The clocks of Europe change on the last Sundays of March and October.
+test('a time that the clocks leave out is left out, one that they repeat comes the second time', async () => {
+  const spring = await nextOf("{ cron: '30 2 * MAR SUN', timezone: Europe/Berlin }")
+  const autumn = await nextOf("{ cron: '30 2 * OCT SUN', timezone: Europe/Berlin }")
+  expect([spring.length, autumn.length]).toEqual([10, 10])
+  for (const time of spring) expect(Number(local(time, 'Europe/Berlin')['day']), time).toBeLessThan(25)
+  for (const time of autumn) {
+    const isLast = Number(local(time, 'Europe/Berlin')['day']) > 24
+    expect(new Date(time).getUTCHours(), time).toBe(isLast ? 1 : 0)
+  }
+  expect(new Set(autumn.map((time) => new Date(time).getUTCHours())).size).toBe(2)
+})
+
+test.each([
+  '*/100 * * * *',
+  '59 23 31 DEC *',
+  '0 0 29 2 *',
+  '0-59/7 */5 1-31/2 1-12 0-7',
+  '0 0 * * 5-7',
+  '0 0 * * 0,7',
+  '1,2,3,4 0 * feb-APR sat',
+])('Temporal takes what the language does: %s', async (line) => {
+  expect(
+    await nextOf(`{ cron: '${line}', jitter: P365D, catchUp: P365D, timezone: us/eastern }`),
+  ).not.toEqual([])
+})
+
+test('the next run begins so long after the end of the last', async () => {
+  const name = unique('after')
+  await publishScheduled(room, name, '{ after: PT1.5S }', '[{ nap: { wait: PT2S } }]')
+  const [first, second, third] = await atLeast(name, 3)
+  const pause = (a: { ended_at: string }, b: { started_at: string }) =>
+    Date.parse(b.started_at) - Date.parse(a.ended_at)
+  for (const ms of [pause(first, second), pause(second, third)]) {
+    expect(ms).toBeGreaterThanOrEqual(1_500)
+    expect(ms).toBeLessThan(6_000)
+  }
+  await publishScheduled(room, name, '')
+})
+
+const statuses = async (flow: string): Promise<string[]> =>
+  (await executionsOf(room, flow)).map(({ status }: { status: string }) => status)
+
+test('what overlaps is left out, or beside the other, or ends it', async () => {
+  const day = '[{ nap: { wait: P1D } }]'
+  const [skip, both, other] = [unique('skip'), unique('both'), unique('other')]
+  await publishScheduled(room, skip, '{ every: PT1S }', day)
+  await publishScheduled(room, both, '{ every: PT1S, overlap: allow_all }', day)
+  await publishScheduled(room, other, '{ every: PT1S, overlap: cancel_other }', day)
+  await eventually(async () => ((await statuses(both)).length > 1 ? true : undefined))
+  await eventually(async () => {
+    const seen = await statuses(other)
+    return seen[0] === 'cancelled' && seen.includes('waiting') ? true : undefined
+  })
+  const skipping = await onlyScheduleOf(room, skip)
+  await eventually(async () => ((await read(skipping)).skipped > 1 ? true : undefined))
+  expect(await executionsOf(room, skip)).toHaveLength(1)
+  for (const name of [skip, both, other]) await publishScheduled(room, name, '')
+  for (const name of [skip, both, other])
+    for (const { id } of await executionsOf(room, name))
+      await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
+})
+
+test('a deleted flow leaves no schedule behind; one that is still open keeps it', async () => {
+  const name = unique('deleted')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }', '[{ nap: { wait: P1D } }]')
+  const shown = await onlyScheduleOf(room, name)
+  const { body } = await command(shown, 'trigger')
+  const remove = () => call('DELETE', `${room.flows}/definitions/${name}`, { as: room.operator })
+  expect((await remove()).status).toBe(409)
+  expect([await isScheduled(room, shown), (await schedulesOf(room, name)).length]).toEqual([true, 1])
+  await call('POST', `${room.flows}/executions/${body.id}/cancel`, { as: room.operator, body: {} })
+  await eventually(async () => ((await remove()).status === 200 ? true : undefined))
+  expect(await isScheduled(room, shown)).toBe(false)
+  expect((await command(shown, 'trigger')).status).toBe(404)
+})
+
+test('what was lost on the way to Temporal is made up for', async () => {
+  const name = unique('lost')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(room, name)
+  await withTemporal((client) => client.schedule.getHandle(scheduleId(room, shown)).delete())
+  await eventually(async () => ((await isScheduled(room, shown)) ? true : undefined), 30_000)
+}, 40_000)
+
+test('the quota `schedules` counts them', async () => {
+  const mine = await aRoom()
+  await limit(mine, { schedules: 2 })
+  const name = unique('quota')
+  expect((await publishScheduled(mine, name, "{ cron: ['0 1 * * *', '0 2 * * *'] }")).status).toBe(201)
+  const refused = await publishScheduled(mine, name, "{ cron: ['0 1 * * *', '0 2 * * *', '0 3 * * *'] }")
+  expect(refused.body).toMatchObject({ code: 'quota_exceeded', quota: 'schedules', limit: 2, used: 2 })
+  expect((await publishScheduled(mine, name, "{ cron: ['0 3 * * *', '0 4 * * *'] }")).status).toBe(201)
+  expect(await quota(mine, 'schedules')).toMatchObject({ limit: 2, used: 2 })
+  await call('DELETE', `${mine.flows}/definitions/${name}`, { as: mine.operator })
+  expect(await quota(mine, 'schedules')).toMatchObject({ used: 0, remaining: 2 })
+})
+
+test('what the quotas refuse begins when there is room again', async () => {
+  const mine = await aRoom()
+  const name = unique('full')
+  await limit(mine, { concurrent_executions: 1 })
+  await publishScheduled(mine, name, '{ every: PT1S, overlap: allow_all }', '[{ nap: { wait: P1D } }]')
+  const shown = await onlyScheduleOf(mine, name)
+  const [first] = await eventually(async () => {
+    const { taken } = (await call('GET', `${mine.flows}/schedules/${shown.id}`, { as: mine.operator })).body
+    return taken > 3 ? await executionsOf(mine, name) : undefined
+  })
+  expect(await executionsOf(mine, name)).toHaveLength(1)
+  await call('POST', `${mine.flows}/executions/${first.id}/cancel`, { as: mine.operator, body: {} })
+  await eventually(async () => ((await executionsOf(mine, name)).length > 1 ? true : undefined))
+  await publishScheduled(mine, name, '')
+})
+
+test('a schedule of a suspended workspace starts nothing, and makes up for nothing when it is resumed', async () => {
+  const mine = await aRoom()
+  const name = unique('held')
+  await publishScheduled(mine, name, '{ every: PT1S }')
+  const shown = await onlyScheduleOf(mine, name)
+  await eventually(async () => ((await executionsOf(mine, name)).length > 0 ? true : undefined))
+  await call('POST', `/v1/workspaces/${mine.workspaceId}/suspend`, { as: mine.operator, body: {} })
+  await withTemporal(async (client) => {
+    const handle = client.schedule.getHandle(scheduleId(mine, shown))
+    const taken = async () => (await handle.describe()).info.numActionsTaken
+    const passed = async (count: number) => {
+      const from = await taken()
+      await eventually(async () => ((await taken()) >= from + count ? true : undefined))
+    }
+    // Within five seconds a suspension is everywhere.
+    await passed(6)
+    const before = (await executionsOf(mine, name)).length
+    await passed(3)
+    expect(await executionsOf(mine, name)).toHaveLength(before)
+    await call('POST', `/v1/workspaces/${mine.workspaceId}/resume`, { as: mine.operator })
+    const from = await taken()
+    await eventually(async () => ((await executionsOf(mine, name)).length > before ? true : undefined))
+    const began = (await executionsOf(mine, name)).length - before
+    expect(began).toBeLessThanOrEqual((await taken()) - from + 1)
+  })
+  await publishScheduled(mine, name, '')
+}, 60_000)
+
+test('a schedule of another workspace is not there', async () => {
+  const name = unique('theirs')
+  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(room, name)
+  const other = await aRoom()
+  for (const [method, tail] of [
+    ['GET', ''],
+    ['POST', '/pause'],
+    ['POST', '/resume'],
+    ['POST', '/trigger'],
+  ]) {
+    const reply = await call(method as string, `${other.flows}/schedules/${shown.id}${tail}`, {
+      as: other.operator,
+      ...(method === 'POST' && { body: {} }),
+    })
+    expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
+  }
+  expect((await call('GET', `${other.flows}/schedules`, { as: other.operator })).body.data).toEqual([])
+  expect(await executionsOf(room, name)).toEqual([])
+})

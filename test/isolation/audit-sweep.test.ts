@@ -1,0 +1,122 @@
+/** The sweep of the audit log: every operation that changes something leaves one entry, and so does every refusal. */
+
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { AnyOperation } from '../../src/core/operation.ts'
+import { OPERATIONS } from '../../src/features/index.ts'
+import { type Entry, recorded } from '../support/clients/audit.ts'
+import { aStoringRoom, type Caller, call } from '../support/fixtures/tenants.ts'
+import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { RUN_COMMANDS } from './sweep-rows-flows.ts'
+
+let own: CountedNode
+let url: string
+let world: World
+
+beforeAll(async () => {
+  own = await countedNode()
+  url = await own.app.listen({ port: 0, host: '127.0.0.1' })
+  world = await furnish(await aStoringRoom())
+  // What is beyond a quota is only counted.
+  const { workspaceId: workspace_id, operator: as } = world.room
+  const body = { workspace_id, limits: { mcp_servers: 10 } }
+  expect((await call('PUT', '/v1/quotas', { as, body })).status).toBe(200)
+})
+afterAll(() => own?.close())
+
+const id = randomUUID()
+
+/** From an address of its own, so that none is one of many. */
+async function send(operation: AnyOperation, as: Caller, kind: string): Promise<number> {
+  const row = ROWS[operation.name]
+  const body = row?.body?.(world)
+  const sent = request(`${url}${row?.path(world)}`, {
+    method: operation.http.method,
+    headers: {
+      ...as,
+      'x-request-id': `${id}.${kind}.${operation.name}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    localAddress: `127.0.${kind.length}.${OPERATIONS.indexOf(operation) + 1}`,
+    agent: false,
+  })
+  sent.end(typeof body === 'string' || body === undefined ? body : JSON.stringify(body))
+  const [reply] = (await once(sent, 'response')) as [IncomingMessage]
+  reply.resume()
+  await once(reply, 'end')
+  return reply.statusCode ?? 0
+}
+
+/** What deletes comes late, and what stops others from being done; last of all, what stops everything. */
+const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /(tenant|workspace)\.(suspend|resume)/]
+const turnOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
+
+const changing = OPERATIONS.filter(({ reads }) => !reads).sort((a, b) => turnOf(a) - turnOf(b))
+
+function byOperation(entries: readonly Entry[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { operation } of entries) counts[operation] = (counts[operation] ?? 0) + 1
+  return counts
+}
+
+const oneEach = (operations: readonly AnyOperation[]) =>
+  Object.fromEntries(operations.map(({ name }) => [name, 1]))
+
+test('every operation that changes something leaves one entry', async () => {
+  const statuses: Record<string, number> = {}
+  for (const operation of changing) {
+    const as = operation.domain === 'data_access' ? world.room.service : world.room.operator
+    statuses[operation.name] = await send(operation, as, 'done')
+  }
+  await own.platform.audit.flush()
+  const entries = await recorded(`${id}.done.%`)
+  expect(byOperation(entries), JSON.stringify(statuses)).toEqual(oneEach(changing))
+  const odd = entries.filter(({ operation, outcome, status }) => {
+    const answered = statuses[operation] ?? 0
+    return status !== answered || outcome !== (answered < 400 ? 'done' : 'failed')
+  })
+  expect(odd).toEqual([])
+  // Nearly all have something to do in that room: the sweep is one of entries of things done.
+  expect(Object.entries(statuses).filter(([, status]) => status >= 400)).toEqual([
+    // An account that was never accepted, and a version that is active.
+    ['account.reset', 409],
+    ['account.confirm', 409],
+    ...RUN_COMMANDS.map((name) => [name, 409]),
+    ['mcp_version.create', 409],
+    ['mcp_version.approve', 409],
+    ['flow_alias.delete', 404],
+    ['mcp_client.delete', 404],
+  ])
+  // The issuer is no tenant's.
+  const elsewhere = ['tenant.create', 'issuer.rotate_keys']
+  const strange = entries.filter(
+    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !elsewhere.includes(operation),
+  )
+  expect(strange).toEqual([])
+  const [made] = entries.filter(({ operation }) => operation === 'tenant.create')
+  expect(made?.tenant_id).toMatch(/^ten_/)
+})
+
+test.each([
+  ['no credential', 'nobody', 401, () => ({})],
+  ['one of the wrong domain', 'wrong', 403, undefined],
+] as const)('%s: every operation leaves one entry of its refusal', async (_what, kind, status, caller) => {
+  const swept = OPERATIONS.filter(({ domain }) => kind === 'nobody' || domain !== 'any')
+  for (const operation of swept) {
+    const wrong = operation.domain === 'data_access' ? world.room.operator : world.room.service
+    expect(await send(operation, caller?.() ?? wrong, kind), operation.name).toBe(status)
+  }
+  await own.platform.audit.flush()
+  const entries = await recorded(`${id}.${kind}.%`)
+  expect(byOperation(entries)).toEqual(oneEach(swept))
+  for (const entry of entries) {
+    expect(entry).toMatchObject({ outcome: 'denied', status, before: null, after: null, count: 1 })
+    // A key is of its tenant; an operator and a stranger are of none.
+    const operation = swept.find(({ name }) => name === entry.operation)
+    const keyed = kind === 'wrong' && operation?.domain === 'structural_admin'
+    expect(entry.tenant_id).toBe(keyed ? world.room.tenantId : '-')
+  }
+})

@@ -1,0 +1,175 @@
+/** Changes of documents are heard in their workspace alone, and by anon keys where they may read. */
+
+import { afterEach, expect, test } from 'vitest'
+import { hear, heardAtLeast, messages, stopHearing } from '../support/clients/sse.ts'
+import { change, note, transaction } from '../support/fixtures/outbox.ts'
+import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixtures/tenants.ts'
+
+afterEach(stopHearing)
+
+const PAST = { 'last-event-id': '0-0' }
+const documents = (heard: Parameters<typeof messages>[0]) =>
+  messages(heard).map(({ data }) => data.data.document)
+
+async function declare(room: Room, collection: string, read: boolean): Promise<string> {
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection, store: 'document', schema: {}, mode: 'off' },
+    access: { anon: { read } },
+  }
+  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  expect(made.status).toBe(201)
+  return made.body.id
+}
+
+const withdraw = (room: Room, id: string) => call('DELETE', `/v1/schemas/${id}`, { as: room.operator })
+
+test('another tenant and a sibling hear nothing, whatever they ask for, live or from the past', async () => {
+  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(room)
+  await change(room, [{ collection: 'todos', document: { n: 1 } }])
+  const own = await hear(room.service, 'topic=collections.*', PAST)
+  const [first] = await heardAtLeast(own, 1)
+  const asked = [
+    'collections.*',
+    'collections.todos.*',
+    'collections.todos.created',
+    'collections.todos.*&workspace=self',
+  ]
+  const others = await Promise.all(
+    [stranger, sibling].flatMap(({ service, anon }) =>
+      [service, anon].flatMap((as) =>
+        asked.flatMap((topic) =>
+          [PAST, { 'last-event-id': first?.id ?? '' }, {}].map((headers) =>
+            hear(as, `topic=${topic}`, headers),
+          ),
+        ),
+      ),
+    ),
+  )
+  await change(room, [{ collection: 'todos', document: { n: 2 } }])
+  await heardAtLeast(own, 2)
+  // Each hears its own, so they were able to hear; and nothing came before it.
+  await Promise.all(
+    [stranger, sibling].map((each) => change(each, [{ collection: 'todos', document: { n: 3 } }])),
+  )
+  await Promise.all(others.map((heard) => heardAtLeast(heard, 1)))
+  for (const heard of others) expect(documents(heard)).toEqual([{ n: 3 }])
+  expect(documents(own)).toEqual([{ n: 1 }, { n: 2 }])
+}, 60_000)
+
+test('an anon key hears what it may read; one that is closed is refused by name and left out of all', async () => {
+  const room = await aRoom()
+  await declare(room, 'secrets', false)
+  await declare(room, 'open', true)
+  for (const topic of ['collections.secrets.*', 'collections.secrets.created', 'collections.secrets']) {
+    for (const headers of [{}, PAST]) {
+      const refused = await call('GET', `/v1/events/subscribe?topic=${topic}`, { as: room.anon, headers })
+      expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
+    }
+  }
+  const live = await hear(room.anon, 'topic=collections.*')
+  const service = await hear(room.service, 'topic=collections.*')
+  await change(room, [
+    { collection: 'secrets', document: { of: 'secrets' } },
+    { collection: 'secrets', verb: 'deleted' },
+    { collection: 'open', document: { of: 'open' } },
+    { collection: 'undeclared', document: { of: 'undeclared' } },
+  ])
+  await heardAtLeast(service, 4)
+  const past = await hear(room.anon, 'topic=collections.*', PAST)
+  for (const heard of [live, past]) {
+    await heardAtLeast(heard, 2)
+    expect(documents(heard)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
+  }
+})
+
+test('what was changed while a collection was closed stays unheard when it is open', async () => {
+  const room = await aRoom()
+  const id = await declare(room, 'secrets', false)
+  // Not passed on before the collection is open: what counts is when it was changed.
+  const client = await transaction(room)
+  await note(client, [{ collection: 'secrets', document: { of: 'closed' } }])
+  expect((await withdraw(room, id)).status).toBe(200)
+  await client.query('commit')
+  await client.end()
+  await change(room, [{ collection: 'secrets', document: { of: 'open' } }])
+  const service = await hear(room.service, 'topic=collections.*', PAST)
+  await heardAtLeast(service, 2)
+  for (const topic of ['collections.*', 'collections.secrets.*']) {
+    const heard = await hear(room.anon, `topic=${topic}`, PAST)
+    await heardAtLeast(heard, 1)
+    expect(documents(heard)).toEqual([{ of: 'open' }])
+  }
+  expect(documents(service)).toEqual([{ of: 'closed' }, { of: 'open' }])
+})
+
+test('what was changed while a collection was open is unheard once it is closed, also by who listens already', async () => {
+  const room = await aRoom()
+  const live = await hear(room.anon, 'topic=collections.*')
+  const service = await hear(room.service, 'topic=collections.*')
+  await change(room, [{ collection: 'notes', document: { n: 1 } }])
+  const [first] = await heardAtLeast(live, 1)
+  await declare(room, 'notes', false)
+  await change(room, [
+    { collection: 'notes', document: { n: 2 } },
+    { collection: 'others', document: { n: 3 } },
+  ])
+  await heardAtLeast(service, 3)
+  expect((await heardAtLeast(live, 2)).map(({ data }) => data.data.document)).toEqual([{ n: 1 }, { n: 3 }])
+  for (const after of ['0-0', first?.id ?? '']) {
+    const past = await hear(room.anon, 'topic=collections.*', { 'last-event-id': after })
+    await heardAtLeast(past, 1)
+    expect(documents(past)).toEqual([{ n: 3 }])
+  }
+})
+
+test('nobody publishes what looks like a change', async () => {
+  const room = await aRoom()
+  const heard = await hear(room.service, 'topic=collections.*')
+  for (const topic of [
+    'collections',
+    'collections.todos',
+    'collections.todos.created',
+    'collections.a.b.c',
+  ]) {
+    const refused = await call('POST', '/v1/events/publish', { as: room.service, body: { topic, data: 1 } })
+    expect([refused.status, refused.body.code]).toEqual([400, 'validation_failed'])
+    expect(refused.body.detail).toMatch(/below collections are the platform's own/)
+  }
+  await change(room, [{ collection: 'a', document: {} }])
+  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
+})
+
+test('the relay sees the outbox and nothing else; keys write their own lines and read none', async () => {
+  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
+  const id = await declare(room, 'secrets', false)
+  await call('POST', '/v1/collections/c/documents', { as: room.service, body: { n: 1 } })
+  const as = async (mask: string, text: string) => {
+    const client = await transaction(room, mask)
+    try {
+      return (await client.query(text)).rows
+    } finally {
+      await client.end()
+    }
+  }
+  const tables = await asSuperuser<{ name: string }>(`
+    select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname like 'tenon%'`)
+  expect(tables.map(({ name }) => name)).toContain(`tenon_data.${id}`)
+  for (const { name } of tables.filter((table) => table.name !== 'tenon.outbox'))
+    await expect(as('tenon_relay', `select from ${name}`)).rejects.toThrow(/permission denied/)
+  await expect(as('tenon_relay', 'select count(*) from tenon.outbox')).resolves.toHaveLength(1)
+  const insert = (columns: string, values: string) => `
+    insert into tenon.outbox (collection, verb, document_id, version${columns})
+    values ('secrets', 'created', gen_random_uuid(), 1${values})`
+  await expect(as('tenon_relay', insert('', ''))).rejects.toThrow(/permission denied/)
+  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator'])
+    for (const text of ['select from tenon.outbox', 'delete from tenon.outbox'])
+      await expect(as(mask, text)).rejects.toThrow(/permission denied/)
+  for (const [column, value] of [
+    ['tenant_id', stranger.tenantId],
+    ['workspace_id', stranger.workspaceId],
+  ]) {
+    const foreign = insert(`, ${column}`, `, '${value}'`)
+    await expect(as('tenon_service', foreign)).rejects.toThrow(/row-level security/)
+  }
+})

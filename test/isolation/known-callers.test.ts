@@ -1,0 +1,49 @@
+/** Who is remembered costs the database nothing, and who is nobody, no more than a measure; counted on the wire. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeKey } from '../../src/access/authentication/credentials.ts'
+import { aRoom, type Caller, operator, type Room } from '../support/fixtures/tenants.ts'
+import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+
+const TRIES = 10
+
+let node: CountedNode
+let room: Room
+beforeAll(async () => {
+  node = await countedNode({ TENON_RATE_REFUSED: `6/min burst ${TRIES}` })
+  room = await aRoom()
+})
+afterAll(() => node?.close())
+
+const ask = (headers: Caller, remoteAddress = '127.0.0.1') =>
+  node.app.inject({ method: 'GET', url: '/v1/limits', headers, remoteAddress })
+
+test.each(['service', 'anon', 'token'])(
+  'a hundred requests of a remembered %s: no round trip',
+  async (who) => {
+    const as = who === 'token' ? await operator() : who === 'anon' ? room.anon : room.service
+    expect((await ask(as)).statusCode).toBe(200)
+    const trips: number[] = []
+    // A key is looked up again after five seconds, and what is counted is written by and by: not each time.
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await node.platform.meters.flush()
+      const before = node.seen.trips
+      for (let n = 0; n < 100; n++) expect((await ask(as)).statusCode).toBe(200)
+      trips.push(node.seen.trips - before)
+    }
+    expect(Math.min(...trips)).toBe(0)
+    expect(Math.max(...trips)).toBeLessThan(5)
+  },
+)
+
+test('five hundred keys that are nobody’s: the database is asked for a few', async () => {
+  const before = node.seen.trips
+  const codes = new Map<string, number>()
+  for (let n = 0; n < 500; n++) {
+    const { code } = (await ask({ apikey: makeKey('service') }, '203.0.113.50')).json()
+    codes.set(code, (codes.get(code) ?? 0) + 1)
+  }
+  expect([...codes.keys()].sort()).toEqual(['api_key_invalid', 'rate_limited'])
+  expect(codes.get('api_key_invalid')).toBeLessThanOrEqual(TRIES + 2)
+  expect(node.seen.trips - before).toBe(codes.get('api_key_invalid'))
+})

@@ -1,0 +1,215 @@
+/** Declarations behind the walls: what may become of a table, by whom, and that it is walled in as before. */
+
+import { expect, test } from 'vitest'
+import { aTable, masked } from '../support/clients/sql-as-role.ts'
+import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixtures/tenants.ts'
+
+test('tables come from declarations alone, and a declaration is of the own tenant', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const own = [a.tenantId, a.workspaceId]
+  for (const mask of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
+    for (const schema of ['tenon', 'tenon_data', 'public'])
+      await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
+        /permission denied/,
+      )
+    for (const inner of ["enter_workspace('a', 'b')", 'make_table(null)', 'alter_table(null, null)'])
+      await expect(masked(mask, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
+  }
+  const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
+  const insert = (of: Room, columns: string, schemaId = id) =>
+    `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
+     values ('${schemaId}', '${of.tenantId}', '${of.workspaceId}', 'x', 'relational', '{}', 'off', '${columns}');
+     select tenon.create_collection_table('${of.tenantId}', '${of.workspaceId}', '${schemaId}')`
+  await expect(masked('tenon_admin', own, insert(b, '[]'))).rejects.toThrow(/row-level security/)
+  await expect(masked('tenon_admin', ['', ''], insert(a, '[]'))).rejects.toThrow(/row-level security/)
+  await expect(masked('tenon_service', own, insert(a, '[]'))).rejects.toThrow(/permission denied/)
+  const HOSTILE = [
+    '{}',
+    '[{"column":"c2","type":"text"}]',
+    '[{"column":"c1; drop table tenon.tenants","type":"text"}]',
+    '[{"column":"c1","type":"text); drop table tenon.tenants; --"}]',
+    '[{"column":"c1","type":"numeric"}]',
+    '[{"column":"c1"}]',
+    '[null]',
+    ...[
+      { format: 'date-time', of: 'c1' },
+      { format: 'date-time', of: 'tenant_id' },
+      { format: "x'); drop table tenon.tenants; --", of: 'c1' },
+      {},
+      null,
+    ].map(
+      (canonical) => `[{"property":"x","column":"c1","type":"bigint"},
+        {"property":"x","column":"c2","type":"text","canonical":${JSON.stringify(canonical).replaceAll("'", "''")}}]`,
+    ),
+    JSON.stringify(Array.from({ length: 201 }, (_, n) => ({ column: `c${n + 1}`, type: 'text' }))),
+  ]
+  for (const columns of HOSTILE)
+    await expect(masked('tenon_admin', own, insert(a, columns))).rejects.toThrow(/not a/)
+  await expect(masked('tenon_admin', own, insert(a, '[]', 'x"; drop table y'))).rejects.toThrow(
+    /check constraint/,
+  )
+  // What is left must be able to work, or the refusals above prove nothing.
+  const good =
+    '[{"property":"x","column":"c1","type":"timestamptz"},{"property":"y","column":"c2","type":"uuid"}]'
+  const table = `select relname from pg_class where relname = '${id}'`
+  expect(await masked('tenon_admin', own, `${insert(a, good)}; ${table}`)).toEqual([{ relname: id }])
+})
+
+test('tables of another tenant or workspace: none of the functions acts on them', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const { id } = await aTable(a)
+  const calls = (of: Room) =>
+    [
+      `create_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
+      `change_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}', '{}', 'off', '[]', '[]', '{}')`,
+      `drop_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
+    ].map((text) => `select tenon.${text}`)
+  for (const by of [b, sibling, { tenantId: b.tenantId, workspaceId: '' }, { tenantId: '', workspaceId: '' }])
+    for (const text of calls(a))
+      await expect(masked('tenon_admin', [by.tenantId, by.workspaceId], text)).rejects.toThrow(
+        /permission denied for the workspace/,
+      )
+  // In the caller's own workspace there is no such declaration.
+  for (const by of [b, sibling]) {
+    const [create = '', change = '', drop = ''] = calls(by)
+    const own = [by.tenantId, by.workspaceId]
+    for (const text of [create, change])
+      await expect(masked('tenon_admin', own, text)).rejects.toThrow(/returned no rows/)
+    expect(await masked('tenon_admin', own, drop)).toEqual([{ drop_collection_table: false }])
+  }
+  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+    for (const text of calls(a))
+      await expect(masked(mask, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
+  expect(await asSuperuser(`select c1 from tenon_data."${id}"`)).toEqual([{ c1: '1' }])
+})
+
+test('a declaration without its table: shows nothing of what was written before it, and takes nothing', async () => {
+  const room = await aRoom()
+  const path = '/v1/collections/y/documents'
+  const own = [room.tenantId, room.workspaceId]
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
+     values ($1, $2, 'y', gen_random_uuid(), '{"secret": "kept"}')`,
+    own,
+  )
+  await asSuperuser(
+    `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, access)
+     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzw', $1, $2, 'y', 'relational', '{}', 'off', '{"anon": {"read": false}}')`,
+    own,
+  )
+  for (const as of [room.anon, room.service])
+    for (const method of ['GET', 'POST']) {
+      const reply = await call(method, path, { as, ...(method === 'POST' && { body: {} }) })
+      expect(reply.status).toBeGreaterThanOrEqual(400)
+      expect(JSON.stringify(reply.body)).not.toContain('kept')
+    }
+  for (const mask of ['tenon_admin', 'tenon_operator'])
+    for (const change of ["update tenon.schemas set access = '{}'", 'delete from tenon.schemas'])
+      await expect(masked(mask, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
+})
+
+test('anon keys do in the database what `access` says, and nothing else', async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const ref = [room.tenantId, room.workspaceId]
+  const none = { create: false, update: false, delete: false }
+  const statements = (table: string) => ({
+    create: `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`,
+    update: `update ${table} set c1 = 3 where c1 = 1 returning c1`,
+    delete: `delete from ${table} where c1 = 1 returning c1`,
+  })
+  for (const access of [
+    none,
+    { ...none, create: true },
+    { ...none, update: true },
+    { ...none, delete: true },
+  ]) {
+    const { id } = await aTable(room, { access: { anon: access } })
+    for (const [action, text] of Object.entries(statements(`tenon_data."${id}"`))) {
+      if (!access[action as keyof typeof access]) {
+        await expect(masked('tenon_anon', ref, text)).rejects.toThrow(/permission denied/)
+        continue
+      }
+      expect(await masked('tenon_anon', ref, text)).toHaveLength(action === 'create' ? 0 : 1)
+      const foreign = masked('tenon_anon', [other.tenantId, other.workspaceId], text)
+      if (action === 'create') await expect(foreign).rejects.toThrow(/row-level security|check constraint/)
+      else expect(await foreign).toEqual([])
+    }
+  }
+})
+
+test('a declaration that changes makes no table of another shape than ours, and of nobody else', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const { id } = await aTable(a)
+  const own = [a.tenantId, a.workspaceId]
+  const set = (what: string) => `update tenon.schemas set ${what} where id = '${id}' returning id`
+  const change = (columns: string, indexes: string) =>
+    `select tenon.change_collection_table(tenant_id, workspace_id, id, schema, mode, ${columns}, ${indexes}, access)
+     from tenon.schemas where id = '${id}'`
+  const HOSTILE = [
+    [`'{}'`, 'indexes'],
+    [`'[{"property":"n","column":"c1","type":"text"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"c1; drop table tenon.tenants","type":"text"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"c2","type":"text); drop table tenon.tenants; --"}]'`, 'indexes'],
+    [`'[{"property":"x","column":"tenant_id","type":"text"}]'`, 'indexes'],
+    [
+      `'[{"property":"x","column":"c2","type":"text"},{"property":"y","column":"c2","type":"text"}]'`,
+      'indexes',
+    ],
+    ['columns', `'[{"name":"i1","columns":["extra"]}]'`],
+    ['columns', `'[{"name":"i1; drop table tenon.tenants","columns":["c1"]}]'`],
+    ['columns', `'[{"name":"i1","columns":["c1, extra"]}]'`],
+    ['columns', `'{}'`],
+  ] as const
+  for (const [columns, indexes] of HOSTILE)
+    await expect(masked('tenon_admin', own, change(columns, indexes))).rejects.toThrow(
+      /^not (a|an|column|index)/,
+    )
+  for (const what of [
+    `tenant_id = '${b.tenantId}'`,
+    `relation = 'x'`,
+    'revision = 7',
+    `id = 'sch_x'`,
+    `store = 'document'`,
+    `mode = 'off'`,
+    `columns = '[]'`,
+    `access = '{}'`,
+  ])
+    await expect(masked('tenon_admin', own, set(what))).rejects.toThrow(
+      /permission denied|only be updated to DEFAULT/,
+    )
+  expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`indexes = '[]'`))).toEqual([])
+  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+    await expect(masked(mask, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
+  // What is left must be able to work, or the refusals above prove nothing.
+  const good = change(
+    `'[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]'`,
+    `'[{"name":"i1","fields":["n"],"columns":["c1"],"unique":false,"state":"ready"}]'`,
+  )
+  const revision = `select revision from tenon.schemas where id = '${id}'`
+  expect(await masked('tenon_admin', own, `${good}; ${revision}`)).toEqual([{ revision: 1 }])
+})
+
+test('a table that changed forces row-level security, has its policies, and counts as before', async () => {
+  const room = await aRoom()
+  const { id, collection } = await aTable(room)
+  const as = room.operator
+  const limits = { documents: 2 }
+  await call('PUT', '/v1/quotas', { as, body: { workspace_id: room.workspaceId, limits } })
+  const schema = { properties: { n: { type: 'integer' }, m: { type: 'string' } } }
+  const changed = await call('PUT', `/v1/schemas/${id}`, {
+    as,
+    body: { schema, access: { anon: { read: false } } },
+  })
+  expect(changed.status).toBe(200)
+  const [table] = await asSuperuser(
+    `select relrowsecurity, relforcerowsecurity, (select array_agg(polname::text order by polname) from pg_policy
+       where polrelid = c.oid) as policies from pg_class c where relname = $1`,
+    [`${id}_1`],
+  )
+  const policies = ['counting', 'owner', 'service']
+  expect(table).toEqual({ relrowsecurity: true, relforcerowsecurity: true, policies })
+  const create = () =>
+    call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 2 } })
+  expect([(await create()).status, (await create()).body.code]).toEqual([201, 'quota_exceeded'])
+})

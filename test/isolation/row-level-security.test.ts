@@ -1,0 +1,351 @@
+/** The walls in the database itself: asked of its catalogue, and shown to be able to fail. */
+
+import { Client } from 'pg'
+import { expect, inject, test } from 'vitest'
+import { DERIVED, deriveSecret } from '../../src/infra/crypto/secrets.ts'
+import { aTable, masked } from '../support/clients/sql-as-role.ts'
+import { aRoom, asSuperuser, aWorkspace, call } from '../support/fixtures/tenants.ts'
+
+test('every table of the schemas forces row-level security and has a policy', async () => {
+  await aTable(await aRoom())
+  const open = await asSuperuser<{ relname: string }>(`
+    select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname like 'tenon%' and c.relkind in ('r', 'p') and not (c.relrowsecurity and c.relforcerowsecurity
+      and exists (select from pg_policy p where p.polrelid = c.oid))`)
+  expect(open).toEqual([])
+  const tables = await asSuperuser<{ count: string }>(
+    `select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'tenon' and c.relkind = 'r'`,
+  )
+  expect(Number(tables[0]?.count)).toBeGreaterThanOrEqual(12)
+})
+
+test('a table of a collection is bound to its tenant and workspace and nothing else, in every policy', async () => {
+  const room = await aRoom()
+  const reading = (read: boolean) => aTable(room, { access: { anon: { read } } })
+  const [open, silent, closed] = [await reading(true), await aTable(room), await reading(false)]
+  const policies = (id: string) =>
+    asSuperuser(
+      'select policyname, cmd, qual, with_check from pg_policies where schemaname = $1 and tablename = $2 order by 1',
+      ['tenon_data', id],
+    )
+  const bound = '((tenant_id = tenon.tenant()) AND (workspace_id = tenon.workspace()))'
+  // The owner asks whether there are rows, and counts them for quotas; nobody logs in as it.
+  const counting = { policyname: 'counting', cmd: 'SELECT', qual: bound, with_check: null }
+  const owner = { policyname: 'owner', cmd: 'SELECT', qual: bound, with_check: null }
+  const service = { policyname: 'service', cmd: 'ALL', qual: bound, with_check: bound }
+  const anon = { policyname: 'anon', cmd: 'SELECT', qual: bound, with_check: null }
+  // A declaration that does not say follows the workspace's setting.
+  const setting = '( SELECT tenon.anon_workspace() AS anon_workspace)'
+  const bySetting = { ...anon, qual: bound.replace('tenon.workspace()', setting) }
+  expect(await policies(open.id)).toEqual([anon, counting, owner, service])
+  expect(await policies(silent.id)).toEqual([bySetting, counting, owner, service])
+  expect(await policies(closed.id)).toEqual([counting, owner, service])
+  const ref = [room.tenantId, room.workspaceId]
+  expect(await masked('tenon_anon', ref, `select c1 from tenon_data."${open.id}"`)).toEqual([{ c1: '1' }])
+  await expect(masked('tenon_anon', ref, `select c1 from tenon_data."${closed.id}"`)).rejects.toThrow(
+    /permission denied/,
+  )
+})
+
+test('with the id of a foreign schema nobody sees, writes or drops anything', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const { id } = await aTable(a)
+  const table = `tenon_data."${id}"`
+  for (const of of [b, sibling]) {
+    const ref = [of.tenantId, of.workspaceId]
+    for (const mask of ['tenon_service', 'tenon_anon'])
+      expect(await masked(mask, ref, `select id from ${table}`)).toEqual([])
+    expect(await masked('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
+    expect(await masked('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
+    await expect(
+      masked('tenon_service', ref, `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`),
+    ).rejects.toThrow(/check constraint/)
+    await expect(
+      masked(
+        'tenon_service',
+        ref,
+        `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
+      ),
+    ).rejects.toThrow(/row-level security/)
+    for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+      await expect(masked(mask, ref, `drop table ${table}`)).rejects.toThrow(
+        /permission denied|must be owner/,
+      )
+  }
+  for (const mask of ['tenon_admin', 'tenon_operator'])
+    await expect(masked(mask, [a.tenantId, a.workspaceId], `select id from ${table}`)).rejects.toThrow(
+      /permission denied/,
+    )
+})
+
+test('who declares a collection and who writes to it undeclared wait for each other', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const open = async (mask: string) => {
+    const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+    await client.connect()
+    await client.query('begin')
+    await client.query(
+      "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
+      [mask, tenantId, workspaceId],
+    )
+    return client
+  }
+  const write = "insert into tenon.documents (collection, id, data) values ('z', gen_random_uuid(), '{}')"
+  const declare = `insert into tenon.schemas (id, collection, store, schema, mode)
+    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzx', 'z', 'relational', '{}', 'off');
+    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzx')`
+  for (const [first, second, code] of [
+    [write, declare, 'TN001'],
+    [declare, write, 'TN002'],
+  ] as const) {
+    const clients = await Promise.all(
+      [first, second].map((text) => open(text === write ? 'tenon_service' : 'tenon_admin')),
+    )
+    const [one, other] = clients as [Client, Client]
+    await one.query(first)
+    const waiting = other.query(second).then(
+      () => 'done',
+      (error: { code: string }) => error.code,
+    )
+    const early = await Promise.race([waiting, new Promise((late) => setTimeout(() => late('waits'), 300))])
+    await one.query('commit')
+    expect([early, await waiting]).toEqual(['waits', code])
+    await Promise.all(clients.map((client) => client.end()))
+    await asSuperuser("delete from tenon.documents where collection = 'z' and workspace_id = $1", [
+      workspaceId,
+    ])
+  }
+})
+
+test('a declaration leaves the settings of its transaction as they were', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
+    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off');
+    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzy')`
+  const settings =
+    "select current_setting('tenon.tenant') || ':' || current_setting('tenon.workspace') as ref"
+  expect(await masked('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
+  expect(await masked('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([{ ref: `${tenantId}:` }])
+})
+
+test('the builder can do nothing until it has put on the owner, which the login role of the API cannot', async () => {
+  const { databaseUrl, masterKey, env } = inject('tenon')
+  const url = new URL(databaseUrl)
+  url.username = 'tenon_builder'
+  url.password = deriveSecret(masterKey, DERIVED.builderPassword)
+  const builder = new Client({ connectionString: url.href })
+  await builder.connect()
+  try {
+    await expect(builder.query('select from tenon.documents')).rejects.toThrow(/permission denied/)
+    for (const mask of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
+      await expect(builder.query(`set role ${mask}`)).rejects.toThrow(/permission denied/)
+    await builder.query('set role tenon_owner')
+    // The owner too is under row-level security, and this session is nobody's.
+    expect((await builder.query('select from tenon.schemas')).rows).toEqual([])
+  } finally {
+    await builder.end()
+  }
+  await expect(masked('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
+  expect(env).not.toHaveProperty('DATABASE_BUILDER_URL')
+})
+
+test('no role of ours is superuser, bypasses RLS or inherits; the owner of the tables is none that logs in', async () => {
+  const roles = await asSuperuser(`
+    select rolname, rolsuper, rolbypassrls, rolcanlogin from pg_roles where rolname like 'tenon%' order by 1`)
+  expect(roles.map((role) => Object.values(role))).toEqual([
+    ['tenon_admin', false, false, false],
+    ['tenon_anon', false, false, false],
+    ['tenon_app', false, false, true],
+    ['tenon_builder', false, false, true],
+    ['tenon_issuer', false, false, false],
+    ['tenon_keyring', false, false, false],
+    ['tenon_mender', false, false, false],
+    ['tenon_operator', false, false, false],
+    ['tenon_owner', false, false, false],
+    ['tenon_relay', false, false, false],
+    ['tenon_service', false, false, false],
+    ['tenon_triggers', false, false, false],
+  ])
+  const owners = await asSuperuser(`
+    select distinct r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      join pg_roles r on r.oid = c.relowner where n.nspname like 'tenon%'`)
+  expect(owners).toEqual([{ rolname: 'tenon_owner' }])
+})
+
+test('the login role sees nothing by itself, and no mask sees another tenant', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  await call('POST', '/v1/collections/c/documents', { as: a.service, body: { of: 'a' } })
+  const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+  await client.connect()
+  try {
+    await expect(client.query('select count(*) from tenon.documents')).rejects.toThrow(/permission denied/)
+    const count = async (mask: string, tenant: string, workspace: string) => {
+      await client.query('begin')
+      await client.query(
+        "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
+        [mask, tenant, workspace],
+      )
+      const { rows } = await client.query(
+        "select count(*)::int as n from tenon.documents where collection = 'c'",
+      )
+      await client.query('rollback')
+      return rows[0].n
+    }
+    expect(await count('tenon_service', a.tenantId, a.workspaceId)).toBe(1)
+    expect(await count('tenon_anon', a.tenantId, a.workspaceId)).toBe(1)
+    expect(await count('tenon_service', b.tenantId, a.workspaceId)).toBe(0)
+    expect(await count('tenon_service', a.tenantId, b.workspaceId)).toBe(0)
+    expect(await count('tenon_service', '', '')).toBe(0)
+  } finally {
+    await client.end()
+  }
+})
+
+test('what was answered under an idempotency key is seen in its own role and place alone', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const headers = { 'idempotency-key': 'k' }
+  await call('POST', '/v1/collections/c/documents', { as: a.service, headers, body: {} })
+  const own = [a.tenantId, a.workspaceId]
+  const all = 'select id from tenon.idempotency'
+  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+  const others = [
+    [b.tenantId, b.workspaceId],
+    [a.tenantId, sibling.workspaceId],
+    [b.tenantId, a.workspaceId],
+    ['', ''],
+  ]
+  for (const ref of others) expect(await masked('tenon_service', ref, all)).toEqual([])
+  for (const mask of ['tenon_anon', 'tenon_admin']) expect(await masked(mask, own, all)).toEqual([])
+  expect(await masked('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
+  const insert = (role: string) => `insert into tenon.idempotency (role, id, request, seed, expires_at)
+    values ('${role}', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now()) returning role`
+  await expect(masked('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
+  expect(await masked('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
+  // What is not over stays, whoever asks for the removal of what is.
+  await masked('tenon_anon', own, 'select tenon.forget_expired_replies(); commit')
+  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+})
+
+test('passwords, secrets, sessions and signing keys are the issuer’s alone; accounts are their tenant’s', async () => {
+  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(a)
+  const as = a.operator
+  const bound = { tenant_id: a.tenantId, workspace_id: a.workspaceId, role: 'service' }
+  await call('POST', '/v1/accounts', { as, body: { ...bound, email: 'rls@example.test' } })
+  await call('POST', '/v1/oauth-clients', { as, body: { ...bound, kind: 'machine', name: 'rls' } })
+  const own = [a.tenantId, a.workspaceId]
+  const others = [
+    [b.tenantId, b.workspaceId],
+    [a.tenantId, sibling.workspaceId],
+    [b.tenantId, a.workspaceId],
+    ['', ''],
+  ]
+  for (const table of ['accounts', 'oauth_clients']) {
+    const all = `select id from tenon.${table} where tenant_id = '${a.tenantId}'`
+    for (const ref of [own, [a.tenantId, '']]) expect(await masked('tenon_admin', ref, all)).toHaveLength(1)
+    for (const ref of others) expect(await masked('tenon_admin', ref, all)).toEqual([])
+    for (const mask of ['tenon_anon', 'tenon_service', 'tenon_relay'])
+      await expect(masked(mask, own, all)).rejects.toThrow(/permission denied/)
+  }
+  const hidden = ['password from tenon.accounts', 'invitation from tenon.accounts']
+  hidden.push(
+    'secret_hash from tenon.oauth_clients',
+    'id from tenon.issuer_state',
+    'id from tenon.signing_keys',
+  )
+  for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+    for (const what of hidden)
+      await expect(masked(mask, own, `select ${what}`)).rejects.toThrow(/permission denied/)
+  const promote = "update tenon.accounts set role = 'tenant_admin', workspace_id = null"
+  const setPassword = "update tenon.accounts set password = 'x'"
+  for (const text of [promote, setPassword])
+    await expect(masked('tenon_admin', own, text)).rejects.toThrow(/permission denied/)
+  const insert = (role: string, tenant: string, workspace: string) =>
+    masked(
+      'tenon_admin',
+      own,
+      `insert into tenon.accounts (id, tenant_id, workspace_id, role, email, name, created_by)
+       values ('x', ${tenant}, ${workspace}, '${role}', 'x@y', '', 'x')`,
+    )
+  await expect(insert('operator', 'null', 'null')).rejects.toThrow(/row-level security/)
+  await expect(insert('tenant_admin', `'${a.tenantId}'`, 'null')).rejects.toThrow(/row-level security/)
+  await expect(insert('tenant_admin', `'${a.tenantId}'`, `'${a.workspaceId}'`)).rejects.toThrow(/check/)
+  await expect(insert('service', `'${b.tenantId}'`, `'${b.workspaceId}'`)).rejects.toThrow(
+    /row-level security/,
+  )
+  await expect(insert('service', `'${a.tenantId}'`, `'${b.workspaceId}'`)).rejects.toThrow(
+    /row-level|foreign/,
+  )
+})
+
+test('with row-level security off the same question leaks: the test above is able to fail', async () => {
+  const client = new Client({ connectionString: inject('tenon').databaseUrl })
+  await client.connect()
+  try {
+    await client.query('begin')
+    await client.query('create table tenon.leaky (like tenon.documents including defaults)')
+    await client.query('grant select on tenon.leaky to tenon_service')
+    await client.query(
+      "insert into tenon.leaky (tenant_id, workspace_id, collection, id, data) values ('a', 'w', 'c', gen_random_uuid(), '{}'), ('b', 'w', 'c', gen_random_uuid(), '{}')",
+    )
+    await client.query(
+      "select set_config('role', 'tenon_service', true), set_config('tenon.tenant', 'a', true)",
+    )
+    const { rows } = await client.query('select count(*)::int as n from tenon.leaky')
+    expect(rows[0].n).toBe(2)
+  } finally {
+    await client.query('rollback')
+    await client.end()
+  }
+})
+
+test('who looks up triggers sees whose they are, keeps how far they have heard, and nothing else', async () => {
+  const { tenantId, workspaceId } = await aRoom()
+  const as = (text: string) => masked('tenon_triggers', [tenantId, workspaceId], text)
+  const tables = await asSuperuser<{ name: string }>(
+    "select tablename as name from pg_tables where schemaname = 'tenon'",
+  )
+  const seen = ['event_watches', 'flow_triggers', 'webhook_secrets']
+  for (const { name } of tables.filter((table) => !seen.includes(table.name)))
+    await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
+  for (const name of seen) {
+    await expect(as(`select from tenon.${name} limit 1`)).resolves.toBeDefined()
+    await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
+    await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
+  }
+  await expect(as("update tenon.event_watches set gathered = '[]' where false")).resolves.toEqual([])
+  await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
+  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
+    for (const name of ['webhook_secrets', 'webhook_deliveries', 'event_watches'])
+      await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
+        /permission denied/,
+      )
+})
+
+test('who mends sees that executions are open, and nothing of what they carry', async () => {
+  const nobody = ['', '']
+  for (const seen of ['input', 'output', 'error', 'started_by', 'correlation_key'])
+    await expect(masked('tenon_mender', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
+      /permission denied/,
+    )
+  await expect(masked('tenon_mender', nobody, 'select run from tenon.admissions')).rejects.toThrow(
+    /permission denied/,
+  )
+  for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
+    await expect(masked('tenon_mender', nobody, `select from tenon.${table}`)).rejects.toThrow(
+      /permission denied/,
+    )
+  for (const change of [
+    "update tenon.executions set status = 'completed'",
+    'delete from tenon.executions',
+    "update tenon.admissions set state = 'admitted'",
+    'delete from tenon.admissions',
+    "update tenon.workspaces set state = 'active'",
+  ])
+    await expect(masked('tenon_mender', nobody, change)).rejects.toThrow(/permission denied/)
+  const ended = 'select id from tenon.executions where ended_at is not null'
+  expect(await masked('tenon_mender', nobody, ended)).toEqual([])
+})

@@ -1,0 +1,98 @@
+/** Functions of the database that run as its owner: who may call them, and that they count nobody else's. */
+
+import { expect, test } from 'vitest'
+import { transaction } from '../support/fixtures/outbox.ts'
+import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/fixtures/tenants.ts'
+
+test('of what runs as its owner the masks may call these functions; each says where it looks', async () => {
+  const called = await asSuperuser<{ name: string; roles: string[] }>(`
+    select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
+    where n.nspname like 'tenon%' and p.prosecdef and p.prorettype <> 'trigger'::regtype
+      and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
+    group by 1 order by 1`)
+  const writers = ['tenon_service']
+  const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
+  expect(called).toEqual([
+    { name: 'adopt_objects', roles: writers },
+    { name: 'append_audit', roles: ['tenon_operator'] },
+    { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    {
+      name: 'forget_expired_replies',
+      roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
+    },
+    { name: 'is_limited', roles: writers },
+    { name: 'is_unconfirmed', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'limited', roles: inside },
+    { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'reserve_bytes', roles: writers },
+    { name: 'settle_object', roles: writers },
+    { name: 'spend', roles: inside },
+    { name: 'watch', roles: ['tenon_operator'] },
+  ])
+  // Everybody may make temporary things: none of them is found before ours.
+  const open = await asSuperuser(`
+    select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname like 'tenon%' and p.prosecdef and not coalesce(
+      p.proconfig[1] in ('search_path=pg_catalog, pg_temp', 'search_path=tenon, pg_temp'), false)`)
+  expect(open).toEqual([])
+})
+
+test('the login role puts on the nine masks and nothing else', async () => {
+  const roles = await asSuperuser(`
+    select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
+  const masks = [
+    'tenon_admin',
+    'tenon_anon',
+    'tenon_issuer',
+    'tenon_keyring',
+    'tenon_mender',
+    'tenon_operator',
+    'tenon_relay',
+    'tenon_service',
+    'tenon_triggers',
+  ]
+  expect(roles).toEqual(masks.map((rolname) => ({ rolname })))
+})
+
+async function withOneDocument(room: Room): Promise<void> {
+  const collection = unique('c')
+  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
+  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const made = await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: {} })
+  expect(made.status).toBe(201)
+}
+
+test('what a workspace has is counted for its own admins alone, and their settings stay', async () => {
+  const [own, stranger] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(own)
+  await Promise.all([own, stranger, sibling].map(withOneDocument))
+  const counted = async (by: Room, of: Room) => {
+    const client = await transaction(by, 'tenon_admin')
+    const text = `select tenon.quota_count($1, $2, 'documents')::int as n,
+      current_setting('tenon.tenant') = $3 and current_setting('tenon.workspace') = $4 as same`
+    const values = [of.tenantId, of.workspaceId, by.tenantId, by.workspaceId]
+    try {
+      return (await client.query(text, values)).rows
+    } finally {
+      await client.end()
+    }
+  }
+  const ofTenant = { ...own, workspaceId: '' }
+  const nobody = { ...own, tenantId: '', workspaceId: '' }
+  for (const [by, of] of [
+    [own, own],
+    [ofTenant, own],
+    [ofTenant, sibling],
+  ] as const)
+    expect(await counted(by, of)).toEqual([{ n: 1, same: true }])
+  for (const [by, of] of [
+    [own, sibling],
+    [own, stranger],
+    [ofTenant, stranger],
+    [nobody, own],
+  ] as const)
+    expect(await counted(by, of)).toEqual([{ n: 0, same: true }])
+})

@@ -1,0 +1,134 @@
+/** A node that remembers what a collection was: whatever another one has changed, nothing is shown, hidden or refused by it. */
+
+import type { FastifyInstance } from 'fastify'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { openAuthServices } from '../../src/access/authentication/auth-services.ts'
+import { buildApp } from '../../src/api/app.ts'
+import { openPlatform, type Platform } from '../../src/app/platform.ts'
+import { parseConfig } from '../../src/infra/config.ts'
+import { openLog } from '../../src/infra/log.ts'
+import { aRoom, type Caller, call, type Room, unique } from '../support/fixtures/tenants.ts'
+
+let platform: Platform
+/** The other node; requests that are not sent to it change things on the first. */
+let node: FastifyInstance
+let room: Room
+beforeAll(async () => {
+  const config = parseConfig(inject('tenon').env)
+  const opened = openPlatform(config, openLog('silent', 'test'))
+  platform = opened.platform
+  node = await buildApp(platform, openAuthServices(config, opened.parts))
+  room = await aRoom()
+})
+afterAll(async () => {
+  await node.close()
+  await platform.close()
+})
+
+const at = (collection: string) => `/v1/collections/${collection}`
+const SCHEMA = { properties: { n: { type: 'integer' } } }
+
+async function declare(collection: string, anon: object, schema: object = SCHEMA): Promise<string> {
+  const body = {
+    ...{ workspace_id: room.workspaceId, collection, store: 'relational', schema, access: { anon } },
+  }
+  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  expect(made.status).toBe(201)
+  return made.body.id
+}
+
+const change = async (id: string, body: object) =>
+  expect((await call('PUT', `/v1/schemas/${id}`, { as: room.operator, body })).status).toBe(200)
+const make = async (collection: string, body: object): Promise<string> =>
+  (await call('POST', `${at(collection)}/documents`, { as: room.service, body })).body.id
+
+async function ask(
+  as: Caller,
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  url: string,
+  payload?: object,
+) {
+  const reply = await node.inject({ method, url, headers: as, ...(payload && { payload }) })
+  return { status: reply.statusCode, body: reply.json() }
+}
+
+/** Makes the node remember what it is now. */
+const remember = async (collection: string) =>
+  expect((await ask(room.service, 'GET', `${at(collection)}/documents`)).status).toBe(200)
+
+type Way = (as: Caller, collection: string, id: string) => ReturnType<typeof ask>
+const READS: Readonly<Record<string, Way>> = {
+  get: (as, collection, id) => ask(as, 'GET', `${at(collection)}/documents/${id}`),
+  list: (as, collection) => ask(as, 'GET', `${at(collection)}/documents?n=eq.1`),
+  query: (as, collection) => ask(as, 'POST', `${at(collection)}/query`, { count: 'exact' }),
+}
+const WRITES: Readonly<Record<string, Way>> = {
+  put: (as, collection, id) => ask(as, 'PUT', `${at(collection)}/documents/${id}`, { n: 1 }),
+  patch: (as, collection, id) => ask(as, 'PATCH', `${at(collection)}/documents/${id}`, { n: 1 }),
+  batch: (as, collection, id) =>
+    ask(as, 'POST', `${at(collection)}/batch`, {
+      ops: [
+        { op: 'increment', id, field: 'n', by: 0 },
+        { op: 'update', id, data: { n: 1 } },
+      ],
+    }),
+  delete: (as, collection, id) => ask(as, 'DELETE', `${at(collection)}/documents/${id}`),
+}
+
+test.each(Object.entries({ ...READS, ...WRITES }))(
+  'declared since: %s finds its document',
+  async (_name, way) => {
+    const collection = unique('c')
+    await remember(collection)
+    await declare(collection, {})
+    const id = await make(collection, { n: 1 })
+    const { status, body } = await way(room.service, collection, id)
+    expect([status, JSON.stringify(body)]).toEqual([200, expect.stringContaining(id)])
+  },
+)
+
+test.each(Object.entries(READS))(
+  'declared since and closed: %s is refused, not empty',
+  async (_name, way) => {
+    const collection = unique('c')
+    await remember(collection)
+    await declare(collection, { read: false })
+    const id = await make(collection, { n: 1 })
+    const { status, body } = await way(room.anon, collection, id)
+    expect([status, body.code]).toEqual([403, 'forbidden'])
+  },
+)
+
+test.each(Object.entries({ ...READS, ...WRITES }))(
+  'closed since: %s is refused at once',
+  async (_name, way) => {
+    const collection = unique('c')
+    const schema = await declare(collection, { read: true, create: true, update: true, delete: true })
+    const id = await make(collection, { n: 1 })
+    await remember(collection)
+    await change(schema, { access: { anon: { read: false } } })
+    const { status, body } = await way(room.anon, collection, id)
+    expect([status, body.code]).toEqual([403, 'forbidden'])
+    expect((await READS['get']?.(room.service, collection, id))?.body).toMatchObject({ n: 1, _version: 1 })
+  },
+)
+
+test('a value that a schema forbids by now is refused by who remembers the former one', async () => {
+  const collection = unique('c')
+  const schema = await declare(collection, {})
+  await remember(collection)
+  await change(schema, { schema: { properties: { n: { type: 'integer', maximum: 5 } } } })
+  const { status, body } = await ask(room.service, 'POST', `${at(collection)}/documents`, { n: 6 })
+  expect([status, body.code]).toEqual([422, 'schema_violation'])
+})
+
+test('withdrawn since: it is undeclared, and an anon key that could write no longer can', async () => {
+  const collection = unique('c')
+  const schema = await declare(collection, { create: true })
+  await remember(collection)
+  expect((await call('DELETE', `/v1/schemas/${schema}`, { as: room.operator })).status).toBe(200)
+  const documents = `${at(collection)}/documents`
+  expect((await ask(room.anon, 'POST', documents, { n: 1 })).body.code).toBe('forbidden')
+  expect((await ask(room.anon, 'GET', documents)).body.data).toEqual([])
+  expect((await ask(room.service, 'POST', documents, { n: 'x' })).status).toBe(201)
+})

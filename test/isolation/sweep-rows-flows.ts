@@ -1,0 +1,108 @@
+/** The rows of the sweep for flows and their executions. */
+
+import { type Room, unique } from '../support/fixtures/tenants.ts'
+
+export const SOURCE = (name: string) =>
+  `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
+
+/** A flow that whoever has its secret may start. */
+export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
+
+interface World {
+  readonly room: Room
+  readonly flowId: string
+  readonly executionId: string
+  readonly scheduleId: string
+  readonly webhookId: string
+}
+
+/** A row about a flow, a version or an execution, below the workspace's flows. */
+const row = (path: (world: World) => string, body?: () => unknown) => ({
+  path: (world: World) => `${world.room.flows}${path(world)}`,
+  ...(body !== undefined && { body }),
+  foreign: 'not_found' as const,
+})
+
+const flow = (tail: string, body?: () => unknown) =>
+  row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
+const run = (tail: string, body?: () => unknown) =>
+  row(({ executionId }) => `/executions/${executionId}${tail}`, body)
+const schedule = (tail: string, body?: () => unknown) =>
+  row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
+
+const hook = (tail: string) =>
+  row(
+    ({ webhookId }) => `/triggers/${webhookId}${tail}`,
+    () => ({}),
+  )
+
+export const FLOW_ROWS = {
+  'flow.list': row(() => '/definitions'),
+  'flow.create': row(
+    () => '/definitions',
+    () => ({ source: SOURCE(unique('f')) }),
+  ),
+  'flow.get': flow(''),
+  'flow.update': flow('', () => ({ source: SOURCE('changed') })),
+  'flow.delete': flow(''),
+  'flow.validate': row(
+    () => '/validate',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow.graph': row(
+    () => '/graph',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow.simulate': row(
+    () => '/simulate',
+    () => ({ source: SOURCE('x') }),
+  ),
+  'flow_version.create': flow('/versions', () => ({})),
+  'flow_version.list': flow('/versions'),
+  'flow_version.get': flow('/versions/1'),
+  'flow_alias.list': flow('/aliases'),
+  'flow_alias.get': flow('/aliases/production'),
+  'flow_alias.set': flow('/aliases/production', () => ({ version: 1 })),
+  'flow_alias.delete': flow('/aliases/production'),
+  'flow_secret.set': row(
+    () => '/secrets/key',
+    () => ({ value: 'long enough' }),
+  ),
+  'flow_secret.list': row(() => '/secrets'),
+  'flow_secret.delete': row(() => '/secrets/key'),
+  'execution.create': flow('/executions', () => ({ input: {} })),
+  'execution.signal': run('/signal', () => ({ event: { type: 'x' } })),
+  'execution.approve': run('/approve', () => ({ approved: true })),
+  'execution.retry_step': run('/retry-step', () => ({})),
+  'execution.skip_step': run('/skip-step', () => ({})),
+  'execution.pause': run('/pause', () => ({})),
+  'execution.resume': run('/resume', () => ({})),
+  'execution.patch_data': run('/patch-data', () => ({ context: { x: 1 } })),
+  'execution.cancel': run('/cancel', () => ({})),
+  'execution.rerun': run('/rerun', () => ({})),
+  'execution.get': run(''),
+  'execution.watch': run('/events'),
+  'execution.list': row(() => '/executions'),
+  'flow_execution.list': flow('/executions'),
+  'schedule.list': row(() => '/schedules'),
+  'schedule.get': schedule(''),
+  'schedule.pause': schedule('/pause', () => ({})),
+  'schedule.resume': schedule('/resume', () => ({})),
+  'schedule.trigger': schedule('/trigger', () => ({})),
+  'trigger.list': row(() => '/triggers'),
+  'trigger.rotate_secret': hook('/rotate-secret'),
+  'trigger.pause': hook('/pause'),
+  'trigger.resume': hook('/resume'),
+}
+
+/** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */
+export const RUN_COMMANDS = [
+  'execution.signal',
+  'execution.approve',
+  'execution.retry_step',
+  'execution.skip_step',
+  'execution.pause',
+  'execution.resume',
+  'execution.patch_data',
+  'execution.cancel',
+]

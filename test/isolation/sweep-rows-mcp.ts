@@ -1,0 +1,34 @@
+/** The rows of the sweep for hosted MCP servers, and the server that they name. */
+
+import { aServer } from '../support/clients/mcp.ts'
+import type { Room } from '../support/fixtures/tenants.ts'
+
+const SLUG = 'sweep'
+
+/** A published server in the room that is swept. */
+export const furnishMcp = (room: Room) => aServer(room, SLUG)
+
+const row = (tail: string, body?: () => unknown) => ({
+  path: ({ room }: { room: Room }) => `/v1/mcp/workspaces/${room.workspaceId}/servers${tail}`,
+  ...(body !== undefined && { body }),
+  foreign: 'not_found' as const,
+})
+
+export const MCP_ROWS = {
+  'mcp_server.list': row(''),
+  'mcp_server.create': row('', () => ({ name: 'X', slug: 'x' })),
+  'mcp_server.get': row(`/${SLUG}`),
+  'mcp_server.update': row(`/${SLUG}`, () => ({ name: 'changed', suspended: true })),
+  'mcp_server.delete': row(`/${SLUG}`),
+  'mcp_candidate.list': row(`/${SLUG}/candidates`),
+  'mcp_curation.replace': row(`/${SLUG}/curation`, () => ({ tools: {} })),
+  'mcp_version.create': row(`/${SLUG}/publish`, () => ({})),
+  'mcp_version.list': row(`/${SLUG}/versions`),
+  'mcp_version.activate': row(`/${SLUG}/versions/1/activate`, () => ({})),
+  'mcp_version.approve': row(`/${SLUG}/versions/1/approve`, () => ({})),
+  'mcp_server.call': row(`/${SLUG}/call`, () => ({ tool: 'notes_list', arguments: {} })),
+  'mcp_call.list': row(`/${SLUG}/audit`),
+  'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),
+  'mcp_client.list': row(`/${SLUG}/clients`),
+  'mcp_client.delete': row(`/${SLUG}/clients/agent_x`),
+}

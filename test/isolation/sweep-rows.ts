@@ -1,0 +1,359 @@
+/** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
+
+import { call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
+import { FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
+import { furnishMcp, MCP_ROWS } from './sweep-rows-mcp.ts'
+
+/** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
+type Foreign =
+  /** As if it were not there. */
+  | 'not_found'
+  /** A list of its own things: none of ours is in it. */
+  | 'own_list'
+  /** It makes or reads something of its own; ours stays as it is. */
+  | 'own_thing'
+  /** The role alone refuses it. */
+  | 'refused'
+  /** The object store refuses the workspace's identity (interface.md §5). */
+  | 'denied'
+
+export interface Row {
+  readonly path: (world: World) => string
+  readonly body?: (world: World) => unknown
+  readonly foreign: Foreign
+}
+
+export interface World {
+  readonly room: Room
+  readonly keyId: string
+  readonly accountId: string
+  readonly clientId: string
+  readonly schemaId: string
+  readonly operationId: string
+  readonly documentId: string
+  readonly flowId: string
+  readonly executionId: string
+  readonly scheduleId: string
+  readonly webhookId: string
+  readonly bucket: string
+  readonly functionId: string
+}
+
+/** A payload that says of itself that it is a tenant's. */
+const encodedOf = (tenantId: string) => ({
+  metadata: { encoding: btoa('binary/tenon-encrypted'), 'encryption-key-id': btoa(`${tenantId}.1`) },
+  data: btoa('not what the key has made'),
+})
+
+const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
+
+export const ROWS: Readonly<Record<string, Row>> = {
+  'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
+  'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
+  'tenant.create': {
+    path: () => '/v1/tenants',
+    body: () => ({ name: 'X', slug: unique('x') }),
+    foreign: 'refused',
+  },
+  'tenant.get': { path: ({ room }) => `/v1/tenants/${room.tenantId}`, foreign: 'not_found' },
+  'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
+  'tenant.suspend': { path: ({ room }) => `/v1/tenants/${room.tenantId}/suspend`, foreign: 'refused' },
+  'tenant.resume': { path: ({ room }) => `/v1/tenants/${room.tenantId}/resume`, foreign: 'refused' },
+  'workspace.create': {
+    path: () => '/v1/workspaces',
+    body: ({ room }) => ({ tenant_id: room.tenantId, name: 'X', slug: unique('x') }),
+    foreign: 'not_found',
+  },
+  'workspace.get': { path: ({ room }) => `/v1/workspaces/${room.workspaceId}`, foreign: 'not_found' },
+  'workspace.list': { path: ({ room }) => `/v1/workspaces?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'workspace.suspend': {
+    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/suspend`,
+    foreign: 'not_found',
+  },
+  'workspace.resume': {
+    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/resume`,
+    foreign: 'not_found',
+  },
+  'api_key.create': {
+    path: () => '/v1/api-keys',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'anon', name: 'x' }),
+    foreign: 'not_found',
+  },
+  'api_key.get': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'api_key.list': {
+    path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'api_key.update': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}`,
+    body: () => ({ name: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'api_key.rotate': {
+    path: ({ keyId }) => `/v1/api-keys/${keyId}/rotate`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
+  'account.create': {
+    path: () => '/v1/accounts',
+    body: ({ room }) => ({
+      tenant_id: room.tenantId,
+      workspace_id: room.workspaceId,
+      role: 'service',
+      email: `${unique('x')}@example.test`,
+    }),
+    foreign: 'not_found',
+  },
+  'account.get': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  'account.list': { path: ({ room }) => `/v1/accounts?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'account.update': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}`,
+    body: () => ({ disabled: true }),
+    foreign: 'not_found',
+  },
+  'account.invite': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/invite`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.reset': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.confirm': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  'oauth_client.create': {
+    path: () => '/v1/oauth-clients',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'machine', role: 'service', name: 'x' }),
+    foreign: 'not_found',
+  },
+  'oauth_client.get': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
+  'oauth_client.list': {
+    path: ({ room }) => `/v1/oauth-clients?tenant_id=${room.tenantId}`,
+    foreign: 'own_list',
+  },
+  'oauth_client.rotate_secret': {
+    path: ({ clientId }) => `/v1/oauth-clients/${clientId}/rotate-secret`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'oauth_client.delete': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
+  'issuer.rotate_keys': { path: () => '/v1/issuer/rotate-keys', body: () => ({}), foreign: 'refused' },
+  'codec.decode': {
+    path: () => '/v1/codec/decode',
+    body: ({ room }) => ({ payloads: [encodedOf(room.tenantId)] }),
+    foreign: 'own_list',
+  },
+  'codec.encode': {
+    path: () => '/v1/codec/encode',
+    body: ({ room }) => ({ payloads: [], tenant_id: room.tenantId }),
+    foreign: 'not_found',
+  },
+  'schema.create': {
+    path: () => '/v1/schemas',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      collection: unique('c'),
+      store: 'relational',
+      schema: {},
+    }),
+    foreign: 'not_found',
+  },
+  'schema.get': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  'schema.list': {
+    path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'schema.update': {
+    path: ({ schemaId }) => `/v1/schemas/${schemaId}`,
+    body: () => ({ schema: { title: 'changed' } }),
+    foreign: 'not_found',
+  },
+  'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
+  'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
+  'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
+  'collection.create': {
+    path: () => '/v1/collections/secrets/documents',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.batch': {
+    path: () => '/v1/collections/secrets/batch',
+    body: ({ documentId }) => ({ ops: [{ op: 'update', id: documentId, data: { by: 'somebody' } }] }),
+    foreign: 'not_found',
+  },
+  'batch.run': {
+    path: () => '/v1/batch',
+    body: ({ documentId }) => ({
+      ops: [{ collection: 'secrets', op: 'update', id: documentId, data: { by: 'somebody' } }],
+    }),
+    foreign: 'not_found',
+  },
+  'collection.get': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
+  'collection.query': {
+    path: () => '/v1/collections/secrets/query',
+    body: () => ({ filter: { by: 'us' } }),
+    foreign: 'own_list',
+  },
+  'collection.patch': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'collection.update': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'collection.delete': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'collection.import': {
+    path: () => '/v1/collections/secrets/import',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.export': { path: () => '/v1/collections/secrets/export', foreign: 'own_list' },
+  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
+  'object.head': { path: object, foreign: 'denied' },
+  'object.get': { path: object, foreign: 'denied' },
+  'object.delete': { path: object, foreign: 'denied' },
+  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
+  'event.publish': {
+    path: () => '/v1/events/publish',
+    body: () => ({ topic: 'sweep', data: 1 }),
+    foreign: 'own_thing',
+  },
+  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+  'quota.set': {
+    path: () => '/v1/quotas',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, limits: { documents: 0 } }),
+    foreign: 'refused',
+  },
+  'quota.get': { path: ({ room }) => `/v1/quotas?workspace_id=${room.workspaceId}`, foreign: 'not_found' },
+  'service.configure': {
+    path: () => '/v1/services/configure',
+    body: ({ room }) => ({ workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }),
+    foreign: 'not_found',
+  },
+  'service.get': {
+    path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
+    foreign: 'not_found',
+  },
+  // What somebody else was refused is on record with the ids that he sent.
+  'audit.list': {
+    path: ({ room }) => `/v1/audit?tenant_id=${room.tenantId}&outcome=done`,
+    foreign: 'own_list',
+  },
+  'audit.verify': { path: ({ room }) => `/v1/audit/verify?tenant_id=${room.tenantId}`, foreign: 'not_found' },
+  'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
+  'function.create': {
+    path: () => '/v1/functions',
+    body: ({ room }) => ({
+      workspace_id: room.workspaceId,
+      name: unique('x'),
+      source: 'export default () => 1',
+    }),
+    foreign: 'not_found',
+  },
+  'function.get': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.list': {
+    path: ({ room }) => `/v1/functions?workspace_id=${room.workspaceId}`,
+    foreign: 'own_list',
+  },
+  'function.configure': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/config`,
+    body: () => ({ timeout: '5s' }),
+    foreign: 'not_found',
+  },
+  'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
+  'function.invoke': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/invoke`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  ...FLOW_ROWS,
+  ...MCP_ROWS,
+}
+
+/** A workspace with one thing of each kind in it. */
+export async function furnish(room: Room): Promise<World> {
+  const as = room.operator
+  const key = await call('POST', '/v1/api-keys', {
+    as,
+    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x' },
+  })
+  const schema = await call('POST', '/v1/schemas', {
+    as,
+    body: { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema: {} },
+  })
+  const operations = await call('GET', '/v1/operations?page[size]=200', {
+    as: await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId }),
+  })
+  const document = await call('POST', '/v1/collections/secrets/documents', {
+    as: room.service,
+    body: { by: 'us' },
+  })
+  const flow = await call('POST', `${room.flows}/definitions`, {
+    as,
+    body: { source: SOURCE('secret-flow') },
+  })
+  await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+  const alias = `${room.flows}/definitions/${flow.body.id}/aliases/production`
+  await call('PUT', alias, { as, body: { version: 1 } })
+  const execution = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+    as,
+    body: { input: {} },
+    headers: { prefer: 'wait=20' },
+  })
+  const schedules = await call('GET', `${room.flows}/schedules`, { as })
+  await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
+  const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
+  await furnishMcp(room)
+  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
+  await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
+    as: room.service,
+    body: 'ours',
+    headers: { 'content-type': 'text/plain' },
+  })
+  const deployed = await call('POST', '/v1/functions', {
+    as,
+    body: { workspace_id: room.workspaceId, name: 'secret-function', source: 'export default () => "ours"' },
+  })
+  const bound = { tenant_id: room.tenantId, workspace_id: room.workspaceId, role: 'service' }
+  const account = await call('POST', '/v1/accounts', {
+    as,
+    body: { ...bound, email: `${unique('a')}@example.test` },
+  })
+  const client = await call('POST', '/v1/oauth-clients', {
+    as,
+    body: { ...bound, kind: 'machine', name: 'ours' },
+  })
+  return {
+    room,
+    bucket,
+    keyId: key.body.id,
+    accountId: account.body.id,
+    clientId: client.body.client_id,
+    schemaId: schema.body.id,
+    operationId: operations.body.data[0].id,
+    documentId: document.body.id,
+    flowId: flow.body.id,
+    executionId: execution.body.id,
+    scheduleId: schedules.body.data[0].id,
+    webhookId: hooked.body.webhooks[0].id,
+    functionId: deployed.body.id,
+  }
+}

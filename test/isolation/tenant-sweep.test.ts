@@ -1,0 +1,198 @@
+/** The sweep: every operation × every kind of caller. An operation that is not in the table fails it. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { AnyOperation } from '../../src/core/operation.ts'
+import { OPERATIONS } from '../../src/features/index.ts'
+import {
+  aStoringRoom as aRoom,
+  aStoringWorkspace as aWorkspace,
+  type Caller,
+  call,
+  type Reply,
+  type Room,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
+import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
+import { furnish, ROWS, type World } from './sweep-rows.ts'
+
+let ours: World
+let callers: {
+  operator: Caller
+  tenantAdmin: Caller
+  workspaceAdmin: Caller
+  otherTenantAdmin: Caller
+  otherWorkspaceAdmin: Caller
+  siblingWorkspaceAdmin: Caller
+  service: Caller
+  anon: Caller
+  otherService: Caller
+  otherGateway: Caller
+  siblingService: Caller
+}
+
+beforeAll(async () => {
+  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(room)
+  ours = await furnish(room)
+  const admin = (role: string, { tenantId, workspaceId }: Room) =>
+    tokenOf({ roles: [role], tenant_id: tenantId, workspace_id: workspaceId })
+  callers = {
+    operator: room.operator,
+    tenantAdmin: await admin('tenant_admin', room),
+    workspaceAdmin: await admin('workspace_admin', room),
+    otherTenantAdmin: await admin('tenant_admin', other),
+    otherWorkspaceAdmin: await admin('workspace_admin', other),
+    siblingWorkspaceAdmin: await admin('workspace_admin', sibling),
+    service: room.service,
+    anon: room.anon,
+    otherService: other.service,
+    otherGateway: gatewayHeaders(other),
+    siblingService: sibling.service,
+  }
+})
+
+async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
+  const row = ROWS[operation.name]
+  if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
+  const body = row.body?.(ours)
+  const reply = await call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
+  if (operation.http.method !== 'HEAD') return reply
+  // A reply to HEAD has no body: the code stands in a header.
+  return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
+}
+
+/** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
+function ids(): string[] {
+  return [
+    ours.keyId,
+    ours.accountId,
+    ours.clientId,
+    ours.schemaId,
+    ours.operationId,
+    ours.documentId,
+    ours.flowId,
+    ours.executionId,
+    ours.scheduleId,
+    ours.webhookId,
+    ours.functionId,
+    ours.room.tenantId,
+  ]
+}
+
+test('every operation is in the sweep, and nothing else is', () => {
+  expect(Object.keys(ROWS).sort()).toEqual(OPERATIONS.map(({ name }) => name).sort())
+})
+
+describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const))(
+  '%s',
+  (name, operation) => {
+    const data = operation.domain === 'data_access'
+
+    test('no credential: 401', async () => {
+      const { status, body, headers } = await send(operation, {})
+      expect([status, body.code]).toEqual([401, 'credentials_missing'])
+      expect(headers.get('www-authenticate')).toContain('Bearer')
+    })
+
+    test('a broken credential: 401, also beside a good one', async () => {
+      const broken = 'svc_service_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA00000000'
+      const garbage = { authorization: 'Bearer garbage' }
+      expect((await send(operation, { apikey: broken })).body.code).toBe('api_key_invalid')
+      expect((await send(operation, garbage)).body.code).toBe('token_invalid')
+      const good = { ...callers.operator, ...gatewayHeaders(ours.room) }
+      expect((await send(operation, { ...good, apikey: broken })).status).toBe(401)
+    })
+
+    test('client-sent identity headers are nobody', async () => {
+      for (const guess of ['', 'guess', `${gatewayHeaders(ours.room)['x-gateway-secret']}x`]) {
+        const headers = { ...identityHeaders(ours.room), 'x-gateway-secret': guess }
+        expect((await send(operation, headers)).body.code).toBe('credentials_missing')
+      }
+    })
+
+    test('the wrong domain: 403 that names the right one', async () => {
+      if (operation.domain === 'any') return expect(operation.reach).toBe('caller')
+      const { status, body } = await send(operation, data ? callers.operator : callers.service)
+      expect([status, body.code, body.domain]).toEqual([403, 'privilege_domain_mismatch', operation.domain])
+    })
+
+    test('a lower role: 403', async () => {
+      const lower = {
+        operator: callers.tenantAdmin,
+        tenant_admin: callers.workspaceAdmin,
+        service: callers.anon,
+      }
+      const least = operation.roles.at(-1) ?? ''
+      const caller = Object.hasOwn(lower, least) ? lower[least as keyof typeof lower] : undefined
+      if (caller === undefined) return expect(['workspace_admin', 'anon']).toContain(least)
+      const { status, body } = await send(operation, caller)
+      expect([status, body.code]).toEqual([403, 'forbidden'])
+    })
+
+    test('another tenant', async () => {
+      const caller = data
+        ? callers.otherService
+        : operation.roles.includes('tenant_admin')
+          ? callers.otherTenantAdmin
+          : callers.otherWorkspaceAdmin
+      await elsewhere(operation, caller)
+    })
+
+    test('another tenant, by the word of a gateway: data alone', async () => {
+      if (operation.domain !== 'structural_admin') return elsewhere(operation, callers.otherGateway)
+      expect((await send(operation, callers.otherGateway)).body.code).toBe('privilege_domain_mismatch')
+    })
+
+    test('another workspace of the same tenant', async () => {
+      if (!data && !operation.roles.includes('workspace_admin')) return expect(operation.reach).toBe('admin')
+      await elsewhere(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
+    })
+
+    async function elsewhere(swept: AnyOperation, caller: Caller): Promise<void> {
+      const foreign = ROWS[name]?.foreign
+      const reply = await send(swept, caller)
+      if (foreign === 'refused') return expect(reply.status).toBe(403)
+      if (foreign === 'denied') return expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
+      if (foreign === 'not_found') {
+        expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
+        const { request_id: _id, instance: _path, op_index: _op, ...rest } = reply.body
+        return expect(Object.keys(rest).sort()).toEqual(['code', 'detail', 'hint', 'status', 'title', 'type'])
+      }
+      expect(reply.status).toBeLessThan(300)
+      const text = JSON.stringify(reply.body)
+      for (const id of ids().filter((mine) => !sameTenant(caller) || mine !== ours.room.tenantId)) {
+        expect(text).not.toContain(id)
+      }
+    }
+  },
+)
+
+const sameTenant = (caller: Caller) =>
+  caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
+
+test('after all of that, everything of ours is as it was', async () => {
+  const { room, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
+  const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
+  expect([stored.status, stored.body]).toEqual([200, 'ours'])
+  const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
+  expect(document.body).toMatchObject({ by: 'us', _version: 1 })
+  const list = await call('GET', '/v1/collections/secrets/documents', { as: room.service })
+  expect(list.body.data).toHaveLength(1)
+  const as = room.operator
+  expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
+  expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
+  const schedule = await call('GET', `${room.flows}/schedules/${ours.scheduleId}`, { as })
+  expect(schedule.body).toMatchObject({ paused: false, last_run: null })
+  const triggers = await call('GET', `${room.flows}/triggers`, { as })
+  const webhook = triggers.body.data.find((one: { id: string }) => one.id === ours.webhookId)
+  expect(webhook).toMatchObject({ kind: 'webhook', paused: false })
+  expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
+  expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
+  const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })
+  expect(client.body).toMatchObject({ name: 'ours', rotated_at: null })
+  expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
+  const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
+  expect(invoked.body).toBe('ours')
+  const server = await call('GET', `/v1/mcp/workspaces/${room.workspaceId}/servers/sweep`, { as })
+  expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
+})

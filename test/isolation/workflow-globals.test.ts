@@ -1,0 +1,56 @@
+/** What all runs of a worker share: modules that are evaluated once for all tenants, so they must hold nothing of a run. */
+
+import { readFile } from 'node:fs/promises'
+import { beforeAll, expect, test } from 'vitest'
+import { buildBundle } from '../../src/activities/workflow-bundle.ts'
+import { Runs } from '../support/fixtures/executions.ts'
+import { aRoom } from '../support/fixtures/tenants.ts'
+import { withReadingClient } from '../support/stack/temporal.ts'
+
+let modules: string[]
+beforeAll(async () => {
+  const code = await buildBundle()
+  const all = [...code.matchAll(/^\/\*{3}\/ "\.\/([^"]+)"/gm)].map(([, name]) => name ?? '')
+  modules = all.filter((name) => /^(src|flows-dsl)\//.test(name)).sort()
+}, 60_000)
+
+/** Of a module's own lines: what can be bound anew, or can grow. */
+const VARIABLE = /^(export )?(let|var) (\w+)/
+const GROWING = /^(?:export )?const (\w+)[^=]*= (?:new (?:Map|Set|WeakMap|WeakSet)\b.*|\[\]|\{\})/
+
+test('no module holds what a run could change, but what was compiled', async () => {
+  expect(modules.length).toBeGreaterThan(100)
+  const found: string[] = []
+  for (const name of modules) {
+    for (const line of (await readFile(name, 'utf8')).split('\n')) {
+      const held = VARIABLE.exec(line)?.[3] ?? GROWING.exec(line)?.[1]
+      if (held !== undefined) found.push(`${name} ${held}`)
+    }
+  }
+  // By expression, pattern or program: the same for whoever asks.
+  expect(found).toEqual([
+    'flows-dsl/jq/builtins/call.ts CELLS',
+    'flows-dsl/jq/builtins/strings.ts CACHE',
+    'flows-dsl/jq/evaluate.ts COMPILED',
+    'flows-dsl/jq/stack-depth.ts HEIGHTS',
+    'flows-dsl/jq/stack-depth.ts OF_PARTS',
+    'flows-dsl/regex/program.ts LOOKS',
+    'flows-dsl/regex/code-point-sets.ts NAMED',
+    'flows-dsl/json-schema/pattern.ts PROGRAMS',
+    // Constants.
+    'flows-dsl/json-schema/validate.ts RULES',
+    'src/workflows/flow/calls.ts SLOW',
+    'src/workflows/flow/calls.ts IDEMPOTENT',
+  ])
+})
+
+test('of promises no stacks are kept: a run is asked for them in vain', async (context) => {
+  if (process.env['TENON_SDK_PATCHES'] === 'off')
+    context.skip('without its patches the SDK keeps a stack for each promise')
+  const runs = new Runs(await aRoom())
+  const id = await runs.start(await runs.publish('  - rest: { wait: { hours: 1 } }\n'))
+  const { workflow_id } = await runs.until(id, ({ status }) => status === 'waiting')
+  const asked = withReadingClient((client) => client.workflow.getHandle(workflow_id).query('__stack_trace'))
+  await expect(asked).rejects.toThrow('IllegalStateError')
+  await runs.send(id, 'cancel')
+})

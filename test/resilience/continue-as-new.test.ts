@@ -1,0 +1,214 @@
+/**
+ * Runs that go on in a new history after every few events, on a worker that keeps nothing between tasks: what they do
+ * is what they would do in one history, and each effect happens once.
+ */
+
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { listen, messages, stopHearing } from '../support/clients/sse.ts'
+import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+const HINT = 15
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+beforeAll(async () => {
+  own = await ownPlatform({
+    servers: { TEMPORAL_DYNAMIC_CONFIG: `limit.historyCount.suggestContinueAsNew=${HINT}` },
+    env: { TENON_CACHED_RUNS: '0' },
+  })
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, body?: object): Promise<Reply> =>
+  callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
+
+const head = (name: string) =>
+  `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\n`
+
+/** Publishes a flow and starts it. @returns the execution */
+async function run(name: string, tasks: string, input: object) {
+  await call('POST', `${room.flows}/definitions`, { source: head(name) + tasks })
+  const published = await call('POST', `${room.flows}/definitions/${name}/versions`, {})
+  expect(published.status, JSON.stringify(published.body)).toBe(201)
+  const { body } = await call('POST', `${room.flows}/definitions/${name}/executions`, { input })
+  return body
+}
+
+const become = (id: string, statuses: readonly string[], ms = 60_000) =>
+  eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${id}`)
+    return statuses.includes(body.status) ? body : undefined
+  }, ms)
+
+const ended = (id: string) => become(id, ['completed', 'faulted', 'cancelled'])
+
+const documents = async (collection: string) => {
+  const path = `/v1/collections/${collection}/documents?page[size]=200`
+  return (await callAt('GET', path, { as: room.service, at: started.running })).body.data
+}
+
+/** In how many histories the run was, and the length of the longest. */
+async function histories(workflowId: string): Promise<{ count: number; longest: number }> {
+  const connection = await Connection.connect({ address: started.running.env['TEMPORAL_ADDRESS'] ?? '' })
+  try {
+    const client = new Client({ connection })
+    let [count, longest] = [0, 0]
+    for await (const one of client.workflow.list({ query: `WorkflowId = "${workflowId}"` })) {
+      count += 1
+      longest = Math.max(longest, one.historyLength)
+    }
+    return { count, longest }
+  } finally {
+    await connection.close()
+  }
+}
+
+test('a loop of calls that are tasks of their own: all of it, once, in many histories', async () => {
+  const tasks = `do:
+  - keep:
+      for: { each: n, in: '\${ [range(40)] }' }
+      do:
+        - put:
+            call: collection.create
+            with: { name: kept, document: { n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+            export: { as: '\${ { sum: (($context.sum // 0) + $n) } }' }
+  - tell: { set: { sum: '\${ $context.sum }' } }
+`
+  const { id, workflow_id } = await run('loop', tasks, {})
+  expect(await ended(id)).toMatchObject({ status: 'completed', output: { sum: 780 } })
+  const kept = (await documents('kept')).map(({ n }: { n: number }) => n)
+  expect(kept.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
+  const { count, longest } = await eventually(async () => {
+    const seen = await histories(workflow_id)
+    return seen.count > 3 ? seen : undefined
+  })
+  expect(count).toBeGreaterThan(5)
+  expect(longest).toBeLessThan(HINT * 3)
+})
+
+test('many at a time, one in ten failing: results in order, timers go on, steps are recorded once', async () => {
+  const tasks = `do:
+  - all:
+      for: { each: n, in: '\${ [range(60)] }', concurrency: 7, onError: continue }
+      do:
+        - rest: { wait: { milliseconds: 3 } }
+        - check:
+            switch:
+              - bad: { when: '\${ $n % 10 == 9 }', then: refuse }
+              - good: { then: put }
+        - refuse: { raise: { error: { type: 'https://example.com/bad', status: 400, title: Bad } } }
+        - put:
+            call: collection.create
+            with: { name: many, document: { n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+            output: { as: '\${ .n }' }
+`
+  const { id, workflow_id } = await run('many', tasks, {})
+  const { status, output } = await ended(id)
+  expect(status).toBe('completed')
+  expect(output.map((each: unknown) => (typeof each === 'number' ? each : -1))).toEqual(
+    Array.from({ length: 60 }, (_, n) => (n % 10 === 9 ? -1 : n)),
+  )
+  expect(await documents('many')).toHaveLength(54)
+  expect((await histories(workflow_id)).count).toBeGreaterThan(2)
+  const { body } = await call('GET', `${room.flows}/executions/${id}`)
+  const puts = body.steps.filter(({ name }: { name: string }) => name === 'put')
+  expect(puts).toHaveLength(54)
+  expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
+  expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
+  expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
+  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => heard.find(({ event }) => event === 'end'))
+  stopHearing()
+  const told = messages(heard)
+  expect(told.map((one) => Number(one.id))).toEqual(told.map((_, index) => index + 1))
+  const rests = told.map(({ data }) => data.data).filter((data) => data.name === 'rest')
+  for (let n = 0; n < 60; n++) {
+    const of = rests.filter(({ iteration }) => iteration === n)
+    expect(of.map((data) => data.status)).toEqual(['running', 'waiting', 'completed'])
+  }
+})
+
+test('an approval, events and a compensation stand across histories', async () => {
+  const tasks = `do:
+  - before:
+      for: { each: n, in: '\${ [range(12)] }' }
+      do:
+        - put:
+            call: collection.create
+            with: { name: saga, document: { n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+            compensate:
+              - undo:
+                  call: collection.create
+                  with: { name: undone, document: { n: '\${ .output.n }' } }
+  - three:
+      listen: { to: { all: [ { with: { type: a } }, { with: { type: b } }, { with: { type: c } } ] } }
+  - sure: { approve: { approvers: ['\${ $workflow.input.by }'], fourEyes: false } }
+  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }
+`
+  const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
+  await become(id, ['waiting'])
+  for (const type of ['a', 'b', 'c']) {
+    const said = await call('POST', `${room.flows}/executions/${id}/signal`, { event: { type, id: type } })
+    expect(said.status).toBe(202)
+  }
+  const decided = await eventually(async () => {
+    const reply = await call('POST', `${room.flows}/executions/${id}/approve`, { approved: true })
+    return reply.status === 409 ? undefined : reply
+  })
+  expect(decided.status, JSON.stringify(decided.body)).toBe(200)
+  expect(await ended(id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
+  const undone = (await documents('undone')).map(({ n }: { n: number }) => n)
+  expect(undone.toSorted((a: number, b: number) => b - a)).toEqual(
+    Array.from({ length: 12 }, (_, n) => 11 - n),
+  )
+  expect((await histories(workflow_id)).count).toBeGreaterThan(1)
+})
+
+test('a place is given back and taken again in every history', async () => {
+  const tasks = `concurrency: { limit: 1, holdWhileWaiting: false }
+do:
+  - turns:
+      for: { each: n, in: '\${ [range(3)] }' }
+      do:
+        - rest: { wait: { milliseconds: 500 } }
+        - put:
+            call: collection.create
+            with: { name: turns, document: { of: '\${ $workflow.input.of }', n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+`
+  const first = await run('turns', tasks, { of: 1 })
+  const path = `${room.flows}/definitions/turns/executions`
+  const second = (await call('POST', path, { input: { of: 2 } })).body
+  for (const { id } of [first, second]) expect(await ended(id)).toMatchObject({ status: 'completed' })
+  expect(await documents('turns')).toHaveLength(6)
+  expect((await histories(first.workflow_id)).count).toBeGreaterThan(2)
+})
+
+test('cancelled between histories: it undoes what it had done, and ends', async () => {
+  const tasks = `do:
+  - before:
+      for: { each: n, in: '\${ [range(10)] }' }
+      do:
+        - put:
+            call: collection.create
+            with: { name: given, document: { n: '\${ $n }' } }
+            metadata: { tenon: { local: false } }
+            compensate:
+              - back: { call: collection.create, with: { name: taken, document: { n: '\${ .output.n }' } } }
+  - long: { wait: { hours: 1 } }
+`
+  const { id } = await run('cancelled', tasks, {})
+  await become(id, ['waiting'])
+  await call('POST', `${room.flows}/executions/${id}/cancel`, {})
+  expect(await ended(id)).toMatchObject({ status: 'cancelled' })
+  expect(await documents('taken')).toHaveLength(10)
+})

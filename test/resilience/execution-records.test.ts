@@ -1,0 +1,77 @@
+/** What runs do cannot be written down for a while: nothing of it is missing when it can, whoever was killed meanwhile. */
+
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { listen, messages, stopHearing } from '../support/clients/sse.ts'
+import { noting, Runs } from '../support/fixtures/executions.ts'
+import { eventually } from '../support/fixtures/tenants.ts'
+import { Gate } from '../support/servers/table-barrier.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+
+/** A task lasts ten seconds; whoever has it and does not answer loses it. */
+const LONG_MS = 12_000
+/** More than a worker does tasks at the same time. */
+const RUNS = 60
+
+let own: OwnPlatform
+let runs: Runs
+let flow: string
+beforeAll(async () => {
+  own = await sharedPlatform()
+  runs = new Runs(own.room, own.started.running)
+  flow = await runs.publish(
+    `  - breath: { wait: { seconds: 2 } }
+  - first: { ${noting('one')} }
+  - second: { set: { n: 2 } }
+`,
+  )
+}, 120_000)
+afterEach(stopHearing)
+afterAll(() => own?.end())
+
+/** Each step, and each thing that happened, is there once and in its place. */
+async function expectWhole(id: string): Promise<void> {
+  const run = await eventually(async () => {
+    const shown = await runs.read(id)
+    return shown.ended_at === null ? undefined : shown
+  }, 90_000)
+  expect(run).toMatchObject({ status: 'completed', error: null, output: { n: 2 } })
+  const steps = run.steps.map(({ name, status }: { name: string; status: string }) => `${name} ${status}`)
+  expect(steps).toEqual(['breath completed', 'first completed', 'second completed'])
+  const { room, started } = own
+  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => heard.find(({ event }) => event === 'end'))
+  const told = messages(heard).map(({ id: seq }) => Number(seq))
+  expect(told).toEqual(told.map((_, n) => n + 1))
+  expect(told.length).toBeGreaterThan(6)
+}
+
+test('it lasts longer than a task, for more runs than a worker has tasks: all end, and their records are whole', async () => {
+  const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
+  const gate = await Gate.at(own, 'tenon.execution_steps')
+  try {
+    await delay(LONG_MS)
+    expect((await gate.waiting()).length).toBeGreaterThan(0)
+  } finally {
+    await gate.open()
+  }
+  for (const id of ids) await expectWhole(id)
+  expect(await runs.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
+}, 180_000)
+
+test('the worker is killed meanwhile: the record of what it was about to say is whole', async () => {
+  const id = await runs.start(flow)
+  await runs.shown(id, 'waiting')
+  const gate = await Gate.at(own, 'tenon.execution_steps')
+  try {
+    const before = await eventually(async () => {
+      const pids = await gate.waiting()
+      return pids.length > 0 ? pids : undefined
+    })
+    process.kill(own.started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
+    await eventually(async () => (await gate.waiting()).find((pid) => !before.includes(pid)), 60_000)
+  } finally {
+    await gate.open()
+  }
+  await expectWhole(id)
+}, 120_000)

@@ -1,0 +1,137 @@
+/** One tenant queues five thousand calls: another's ten wait as if it were hardly there, and only since fairness is on. */
+
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { QUEUES } from '../../src/core/work.ts'
+import { aRoom, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
+
+const CALLS_PER_RUN = 250
+/** A call lasts so long, whoever makes it; the worker makes a hundred at once. */
+const CALL_MS = 3_000
+/** In Temporal's protocol. */
+const ACTIVITIES = 2
+
+const source = (url: string) => `document: { dsl: '1.0.3', namespace: test, name: many, version: '1.0.0' }
+do:
+  - all:
+      for: { each: n, in: '\${ [range($workflow.input.calls)] }', concurrency: ${CALLS_PER_RUN} }
+      do:
+        - ask: { call: http, with: { method: get, endpoint: '${url}' }, metadata: { tenon: { local: false } } }
+`
+
+const CASES = [
+  { fairness: true, calls: 5_000, servers: {} },
+  // The control, in a soak alone: a thousand are too many already.
+  { fairness: false, calls: 1_000, servers: { TEMPORAL_DYNAMIC_CONFIG: 'matching.enableFairness=false' } },
+].slice(0, repeated(1, 2))
+
+describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers }) => {
+  let own: OwnPlatform
+  let temporal: Client
+  let slow: Server
+  /** Calls that nobody answers, while the others are queued: what ends makes work. */
+  let held: ServerResponse[] | undefined
+  let loud: Room
+  let quiet: Room
+  beforeAll(async () => {
+    own = await ownPlatform({ servers })
+    const { running } = own.started
+    const [port] = running.echoPorts
+    const address = running.env['TEMPORAL_ADDRESS'] ?? ''
+    temporal = new Client({ connection: await Connection.connect({ address }) })
+    slow = createServer((_request, response) => answer(response)).listen(port, '127.0.0.1')
+    loud = own.room
+    quiet = await aRoom(running)
+    await Promise.all([publish(loud), publish(quiet)])
+  }, 120_000)
+  afterAll(async () => {
+    await temporal?.connection.close()
+    await own?.end()
+    slow?.closeAllConnections()
+    slow?.close()
+  })
+
+  const at = () => own.started.running
+
+  const later = (response: ServerResponse, ms: number) => setTimeout(() => response.end('"done"'), ms)
+
+  function answer(response: ServerResponse): void {
+    if (held === undefined) later(response, CALL_MS)
+    else held.push(response)
+  }
+
+  /** From now on calls last as long as they should; those that were held end one after the other. */
+  function letGo(): void {
+    const first = held ?? []
+    held = undefined
+    for (const [index, response] of first.entries()) later(response, (index * CALL_MS) / first.length)
+  }
+
+  async function publish(room: Room): Promise<void> {
+    const how = { at: at(), as: room.operator }
+    const body = { source: source(`http://127.0.0.1:${at().echoPorts[0]}/`) }
+    await call('POST', `${room.flows}/definitions`, { ...how, body })
+    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...how, body: {} })
+    expect(published.status, JSON.stringify(published.body)).toBe(201)
+  }
+
+  async function begin(room: Room, calls: number) {
+    const path = `${room.flows}/definitions/many/executions`
+    const body = { input: { calls } }
+    const run = await call('POST', path, { at: at(), as: room.operator, body })
+    expect(run.status, JSON.stringify(run.body)).toBe(201)
+    return run.body
+  }
+
+  /** How long ten calls take that the quiet tenant makes at once, in milliseconds; `ms` where they take longer. */
+  async function tenCalls(ms: number): Promise<number> {
+    const begun = performance.now()
+    const { id } = await begin(quiet, 10)
+    const end = eventually(async () => {
+      const { body } = await call('GET', `${quiet.flows}/executions/${id}`, { at: at(), as: quiet.operator })
+      return body.status === 'completed' ? performance.now() - begun : undefined
+    }, ms)
+    return end.catch(() => ms)
+  }
+
+  /** Two runs at a time: a workflow task that begins many calls has ten seconds, on a slow machine too. */
+  async function queueAll(): Promise<void> {
+    const lane = async () => {
+      for (let run = 0; run < queued / CALLS_PER_RUN / 2; run++) {
+        const { workflow_id } = await begin(loud, CALLS_PER_RUN)
+        const handle = temporal.workflow.getHandle(workflow_id)
+        await eventually(async () => {
+          const { historyLength } = await handle.describe()
+          return historyLength > CALLS_PER_RUN ? true : undefined
+        }, 60_000)
+      }
+    }
+    await Promise.all([lane(), lane()])
+  }
+
+  /** How many calls wait for a place at the worker. */
+  async function waiting(): Promise<number> {
+    const { stats } = await temporal.connection.workflowService.describeTaskQueue({
+      namespace: 'default',
+      taskQueue: { name: QUEUES.calls },
+      taskQueueType: ACTIVITIES,
+      reportStats: true,
+    })
+    return Number(stats?.approximateBacklogCount ?? 0)
+  }
+
+  test(`ten calls behind ${queued} take ${fairness ? 'less' : 'more'} than twice what they take alone`, async () => {
+    const alone = await tenCalls(30_000)
+    held = []
+    await queueAll()
+    letGo()
+    const behind = await tenCalls(2 * alone + 500)
+    // It is told some seconds late.
+    await eventually(async () => ((await waiting()) > queued / 2 ? true : undefined))
+    if (fairness) expect(behind).toBeLessThan(2 * alone)
+    else expect(behind).toBeGreaterThan(2 * alone)
+  }, 180_000)
+})

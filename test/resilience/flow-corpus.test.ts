@@ -1,0 +1,98 @@
+/**
+ * The flows that other tests run, where runs are read from their history before each step, and where they go on in a new
+ * history after each: the results are the same.
+ */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { testExamples } from '../conformance/flows/examples-run.ts'
+import { KINDS, type Kinds, prepare, runKind } from '../conformance/flows/flow-per-task-type.ts'
+import { Place } from '../conformance/flows/flow-runner.ts'
+import { agrees, isShort, madeUpFlows, quietCorpus } from '../conformance/flows/simulator-agreement.ts'
+import { eventually } from '../support/fixtures/tenants.ts'
+import { Outside } from '../support/servers/fake-servers.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
+import { withRawClient } from '../support/stack/temporal.ts'
+
+const CALL =
+  '{ call: collection.create, with: { name: moves, document: {} }, metadata: { tenon: { local: false } } }'
+/** In Temporal's protocol: the queue of the worker that has the run. */
+const STICKY = 2
+
+describe.each([
+  // A worker that keeps nothing does one task after the other: of many runs at once, some would come too late.
+  { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_CACHED_RUNS: '0' } },
+  {
+    how: 'a new history after each step',
+    atOnce: 5,
+    servers: { TEMPORAL_DYNAMIC_CONFIG: 'limit.historyCount.suggestContinueAsNew=1' },
+    env: {},
+  },
+])('$how', ({ atOnce, servers, env }) => {
+  let own: OwnPlatform
+  let kinds: Kinds
+  beforeAll(async () => {
+    own = await ownPlatform({ servers, env })
+    kinds = { place: new Place(own.room, own.started.running), outside: await Outside.open() }
+    await prepare(kinds)
+  }, 120_000)
+  afterAll(async () => {
+    await own?.end()
+    await kinds?.outside.close()
+  })
+
+  testExamples(() => kinds.place)
+
+  test.each(KINDS)('$name', async (kind) => {
+    await runKind(kind, kinds)
+  })
+
+  test('what calls five times moves as often as it is told to', async () => {
+    const calls = Array.from({ length: 5 }, (_, n) => `  - call${n}: ${CALL}`)
+    const head = "document: { dsl: '1.0.3', namespace: n, name: moves, version: '1.0.0' }"
+    await kinds.place.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
+    const { id, workflow_id } = await kinds.place.begin('moves', {})
+    expect(await kinds.place.ended(id)).toMatchObject({ status: 'completed' })
+    // Visibility lags.
+    const wanted = atOnce === 1 ? 1 : 5
+    await eventually(async () => ((await histories(workflow_id)) >= wanted ? true : undefined))
+    if (wanted === 1) expect(await histories(workflow_id)).toBe(1)
+  })
+
+  test('made-up flows, and those of the corpus that ask nothing of the world, agree with the simulator', async () => {
+    const madeUp = madeUpFlows(repeated(6, 20)).filter(isShort)
+    const left = [
+      ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
+      ...quietCorpus().filter((_, n) => n % repeated(3, 1) === 0),
+    ]
+    expect(left.length).toBeGreaterThan(10)
+    const lane = async () => {
+      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+        await agrees(kinds.place, next.name, next.source, next.input)
+      }
+    }
+    await Promise.all(Array.from({ length: atOnce }, lane))
+  }, 120_000)
+
+  test('of all these runs, tasks come to whoever keeps the run only where one may', async () => {
+    const kept = await withRawClient(async ({ workflow }) => {
+      const many: boolean[] = []
+      for await (const { workflowId, runId } of workflow.list({ query: "WorkflowType = 'flowRun'" })) {
+        const { events } = await workflow.getHandle(workflowId, runId).fetchHistory()
+        const tasks = (events ?? []).flatMap(({ workflowTaskScheduledEventAttributes: task }) => task ?? [])
+        if (tasks.length > 1) many.push(tasks.some(({ taskQueue }) => taskQueue?.kind === STICKY))
+      }
+      return many
+    }, kinds.place.at)
+    expect(kept.length).toBeGreaterThan(20)
+    expect(kept.includes(true)).toBe(!('TENON_CACHED_RUNS' in env))
+  })
+
+  /** In how many histories a run was. */
+  const histories = (workflowId: string) =>
+    withRawClient(async (client) => {
+      let count = 0
+      for await (const _ of client.workflow.list({ query: `WorkflowId = "${workflowId}"` })) count += 1
+      return count
+    }, kinds.place.at)
+})

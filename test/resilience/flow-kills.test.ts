@@ -1,0 +1,223 @@
+/** Runs while workers and Temporal are killed and connections are cut: each ends, and does each of its effects once. */
+
+import { createServer, type Server } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  asSuperuser,
+  call as callAt,
+  eventually,
+  type Reply,
+  type Room,
+} from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
+import type { Started } from '../support/stack/start.ts'
+
+const RUNS = repeated(60, 200)
+/** So many have ended when something breaks: workers are killed, and in the midst of it connections are cut. */
+const STRIKES = (RUNS < 200 ? [0.1, 0.4, 0.7] : [0.05, 0.22, 0.4, 0.57, 0.75]).map((share) =>
+  Math.round(share * RUNS),
+)
+/** So long that some wait for the answer when their worker is killed. */
+const ANSWER_MS = 100
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+let outside: Server
+/** How often the server outside was told of each run. */
+const told = new Map<number, number>()
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+  const [port = 0] = started.running.echoPorts
+  outside = createServer(({ url = '' }, response) => {
+    const n = Number(url.slice(1))
+    told.set(n, (told.get(n) ?? 0) + 1)
+    setTimeout(() => response.end(), ANSWER_MS)
+  }).listen(port, '127.0.0.1')
+  await call('POST', `${room.flows}/definitions`, { source: sourceAt(port) })
+  expect((await call('POST', `${room.flows}/definitions/ledger/versions`, {})).status).toBe(201)
+}, 120_000)
+afterAll(async () => {
+  await own?.end()
+  outside?.close()
+})
+
+const call = (method: string, path: string, body?: object): Promise<Reply> =>
+  callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
+
+/**
+ * Local calls, a call that is a task of its own, a request that is not sent twice (docs/decisions/0004), a timer, and
+ * something that is undone in one run of ten.
+ */
+const sourceAt = (
+  port: number,
+) => `document: { dsl: '1.0.3', namespace: test, name: ledger, version: '1.0.0' }
+do:
+  - first: { call: collection.create, with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: first } } }
+  - second:
+      call: collection.create
+      with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: second } }
+      metadata: { tenon: { local: false } }
+      compensate:
+        - undo: { call: collection.create, with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: undo } } }
+  - tell:
+      try:
+        - post:
+            call: http
+            with: { method: post, endpoint: '\${ "http://127.0.0.1:${port}/\\($workflow.input.n)" }' }
+            output: { as: '\${ { told: true } }' }
+            timeout: { after: PT20S }
+      catch: { do: [{ lost: { set: { told: false } } }] }
+  - rest: { wait: { milliseconds: 40 } }
+  - third:
+      call: collection.create
+      with: { name: ledger, document: { of: '\${ $workflow.input.n }', at: third, told: '\${ .told }' } }
+  - no:
+      if: '\${ $workflow.input.n % 10 == 9 }'
+      raise: { error: { type: 'https://example.com/no', status: 409, title: No } }
+`
+
+/** By the pid that the supervisor knows: only what this test started. */
+function kill(name: 'worker' | 'temporal'): void {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+}
+
+/** @returns how many were cut */
+async function cutConnections(): Promise<number> {
+  const text = "select pg_terminate_backend(pid) as is_cut from pg_stat_activity where usename = 'tenon_app'"
+  const rows = await asSuperuser<{ is_cut: boolean }>(text, [], started.running)
+  return rows.filter(({ is_cut }) => is_cut).length
+}
+
+/** How many runs have ended, and how many are open. */
+async function progress(): Promise<{ ended: number; open: number }> {
+  const text =
+    'select count(ended_at)::int as ended, (count(*) - count(ended_at))::int as open from tenon.executions where workspace_id = $1'
+  const [row] = await asSuperuser<{ ended: number; open: number }>(text, [room.workspaceId], started.running)
+  return row ?? { ended: 0, open: 0 }
+}
+
+/** How many runs are open as soon as so many have ended. */
+function openAfter(ended: number): Promise<number> {
+  return eventually(async () => {
+    const stand = await progress()
+    return stand.ended >= ended ? stand.open : undefined
+  }, 120_000)
+}
+
+/** A start that was refused is asked for again under its key, as clients do. */
+async function start(n: number): Promise<void> {
+  let last: unknown
+  await eventually(async () => {
+    const path = `${room.flows}/definitions/ledger/executions`
+    const reply = await callAt('POST', path, {
+      at: started.running,
+      as: room.operator,
+      body: { input: { n }, correlation_key: `run ${n}` },
+      headers: { 'idempotency-key': `ledger-${n}` },
+    }).catch((error: unknown) => ({ status: 0, body: String(error) }))
+    last = reply.body
+    return reply.status === 201 ? true : undefined
+  }, 120_000).catch((error) => {
+    throw new Error(`${error}: ${JSON.stringify(last)}`)
+  })
+}
+
+interface Entry {
+  readonly of: number
+  readonly at: string
+  /** In the last one: whether the run knows that it has told the server outside. */
+  readonly told?: boolean
+}
+
+async function ledger(): Promise<Map<number, Entry[]>> {
+  const entries = new Map<number, Entry[]>()
+  for (let after = ''; ; ) {
+    const query = after === '' ? '' : `&page[after]=${encodeURIComponent(after)}`
+    const path = `/v1/collections/ledger/documents?page[size]=200${query}`
+    const { body } = await callAt('GET', path, { at: started.running, as: room.service })
+    for (const entry of body.data) entries.set(entry.of, [...(entries.get(entry.of) ?? []), entry])
+    if (body.page.next === null) return entries
+    after = body.page.next
+  }
+}
+
+/** Those that have not ended. */
+async function open(): Promise<unknown[]> {
+  const pages = await Promise.all(
+    ['pending', 'running', 'waiting', 'suspended'].map((status) =>
+      call('GET', `${room.flows}/executions?status=${status}&page[size]=200`),
+    ),
+  )
+  return pages.flatMap(({ body }) => body.data ?? [body])
+}
+
+/** Starts them, ten at a time, while `breaking` breaks what it can; @returns when all have ended */
+async function runAll(runs: readonly number[], breaking: () => Promise<void>): Promise<void> {
+  const broken = breaking()
+  const left = [...runs]
+  const lane = async () => {
+    for (let n = left.shift(); n !== undefined; n = left.shift()) await start(n)
+  }
+  await Promise.all([broken, ...Array.from({ length: 10 }, lane)])
+  await eventually(async () => ((await open()).length === 0 ? true : undefined), 240_000).catch(
+    async (error) => {
+      throw new Error(`${error}: ${JSON.stringify((await open()).slice(0, 5))}`)
+    },
+  )
+}
+
+/**
+ * What was done for each run, once: nothing twice, nothing left out. Only a request that may have had its effect is not
+ * sent again where its worker was lost: the run knows that it cannot know.
+ */
+async function expectOnce(runs: readonly number[]): Promise<void> {
+  const entries = await ledger()
+  let known = 0
+  for (const n of runs) {
+    const wanted = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
+    const made = entries.get(n) ?? []
+    expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(wanted)
+    const isKnown = made.find(({ at }) => at === 'third')?.told
+    expect(told.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
+    if (isKnown) expect(told.get(n), `run ${n}`).toBe(1)
+    if (isKnown) known += 1
+  }
+  expect(known).toBeGreaterThan(runs.length / 2)
+}
+
+const numbers = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n)
+
+test('Temporal is killed while runs go on and others start: none is lost, and each does each thing once', async () => {
+  const runs = numbers(1_000, repeated(30, 60))
+  const before = started.stack.supervisor.pid('temporal')
+  await runAll(runs, async () => {
+    // In the midst of it: what has begun goes on, what is asked for meanwhile is refused and asked again.
+    await eventually(async () => ((await ledger()).size >= 8 ? true : undefined), 60_000)
+    expect((await progress()).open).toBeGreaterThan(0)
+    kill('temporal')
+  })
+  expect(started.stack.supervisor.pid('temporal')).not.toBe(before)
+  await expectOnce(runs)
+}, 300_000)
+
+test('workers are killed and connections are cut: each run ends, and has done each of its effects once', async () => {
+  // The crashes of before do not count.
+  await started.stack.supervisor.restart('worker')
+  const runs = numbers(0, RUNS)
+  const { ended: before } = await progress()
+  await runAll(runs, async () => {
+    // Four times at most: who dies five times in a minute is not started again.
+    for (const [index, ended] of STRIKES.entries()) {
+      expect(await openAfter(before + ended), `after ${ended}`).toBeGreaterThan(0)
+      if (index === STRIKES.length >> 1) expect(await cutConnections()).toBeGreaterThan(0)
+      else kill('worker')
+    }
+  })
+  await expectOnce(runs)
+  expect((await ledger()).size).toBe(RUNS + before)
+}, 480_000)

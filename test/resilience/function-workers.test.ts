@@ -1,0 +1,68 @@
+/** A worker that dies under a function: an error that says so, no second run, no process left, and on it goes. */
+
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
+  callAt(method, path, { ...options, at: started.running })
+
+/** Processes of the runtime whose parent is the worker. */
+async function functionsOf(worker: number): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
+  return stdout.split('\n').flatMap((line) => {
+    const [, pid = '', ppid, args = ''] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []
+    return Number(ppid) === worker && args.includes('--deny-net') ? [pid] : []
+  })
+}
+
+test('a function that takes longer than a worker may be silent is not taken for lost', async () => {
+  const source =
+    'export default async () => { await new Promise((d) => setTimeout(d, 13_000)); return "done" }'
+  const body = { workspace_id: room.workspaceId, name: 'long', source, config: { timeout: '30s' } }
+  await call('POST', '/v1/functions', { as: room.operator, body })
+  const reply = await call('POST', '/v1/functions/long/invoke', { as: room.service, body: {} })
+  expect([reply.status, reply.body]).toEqual([200, 'done'])
+})
+
+test('the worker is killed while a function runs', async () => {
+  const deploy = (name: string, source: string) =>
+    call('POST', '/v1/functions', {
+      as: room.operator,
+      body: { workspace_id: room.workspaceId, name, source, config: { timeout: '60s' } },
+    })
+  await deploy('waits', 'export default () => new Promise(() => {})')
+  await deploy('one', 'export default () => 1')
+  const running = call('POST', '/v1/functions/waits/invoke', { as: room.service, body: {} })
+  await new Promise((done) => setTimeout(done, 1_500))
+  const pid = started.stack.supervisor.pid('worker')
+  if (pid === undefined) throw new Error('the worker does not run')
+  const before = await functionsOf(pid)
+  expect(before.length).toBeGreaterThan(0)
+  const startedMs = performance.now()
+  process.kill(pid, 'SIGKILL')
+  const reply = await running
+  expect([reply.status, reply.body.code]).toEqual([502, 'run_cut_off'])
+  expect(reply.body.detail).toMatch(/worker .* was lost/)
+  expect(performance.now() - startedMs).toBeLessThan(25_000)
+  expect(before.filter((each) => existsSync(`/proc/${each}`))).toEqual([])
+  const one = await eventually(async () => {
+    const answer = await call('POST', '/v1/functions/one/invoke', { as: room.service, body: {} })
+    return answer.status === 200 ? answer.body : undefined
+  }, 30_000)
+  expect(one).toBe(1)
+}, 90_000)

@@ -1,0 +1,214 @@
+/** Runs that stand still, while workers die, or for longer than what they were started with; on a stack of our own. */
+
+import { createServer, type Server } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { inRoom } from '../support/clients/browser.ts'
+import { textsIn } from '../support/clients/histories.ts'
+import { ok } from '../support/clients/mcp.ts'
+import { noting, Runs } from '../support/fixtures/executions.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call as callAt,
+  eventually,
+  type Room,
+  tokenOf,
+  unique,
+} from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+import { withRawClient } from '../support/stack/temporal.ts'
+
+/** The server's own bound is 10,000. */
+const SIGNALS_MAX = 100
+/** For which a token counts beyond its end. */
+const TOLERANCE_SECONDS = 30
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+let runs: Runs
+let server: Server
+let asked = 0
+let echo: string
+beforeAll(async () => {
+  own = await ownPlatform({
+    servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
+  })
+  started = own.started
+  room = own.room
+  runs = new Runs(room, started.running)
+  server = createServer((_request, response) => {
+    asked += 1
+    response.setHeader('content-type', 'application/json').end('{"heard":true}')
+  })
+  const port = started.running.echoPorts[0] ?? 0
+  await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
+  echo = `http://127.0.0.1:${port}/`
+}, 180_000)
+afterAll(async () => {
+  server?.close()
+  await own?.end()
+})
+
+const call = (method: string, path: string, body?: object, as: Caller = room.operator) =>
+  callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
+const go = { event: { type: 'go', data: 1 } }
+const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
+
+/** By the pid that the supervisor knows: only what this test started. */
+function killWorker(): number {
+  const pid = started.stack.supervisor.pid('worker')
+  if (pid === undefined) throw new Error('the worker does not run')
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+/** Another worker, which has nothing in its memory. */
+async function replaceWorker(): Promise<void> {
+  const pid = killWorker()
+  await eventually(async () => {
+    const now = started.stack.supervisor.pid('worker')
+    return now !== undefined && now !== pid ? true : undefined
+  })
+}
+
+test('a run that is paused stays so when its worker is killed, and goes on with all that it has heard', async () => {
+  const ledger = unique('c')
+  const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
+  await runs.shown(id, 'waiting')
+  expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
+  await runs.send(id, 'signal', go)
+  killWorker()
+  // Only another worker can take the patch: it has been through the whole history by then.
+  const patched = await runs.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
+  expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })
+  const mended = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
+  let status = await mended()
+  for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await mended()
+  expect(status).toBe(200)
+  expect(await runs.ledger(ledger)).toEqual([])
+  await runs.send(id, 'resume')
+  expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+  expect(await runs.ledger(ledger)).toEqual(['a'])
+}, 120_000)
+
+test('a run that has heard as many events as it can says so, and goes on', async () => {
+  const id = await runs.start(await runs.publish(LISTEN))
+  await runs.shown(id, 'waiting')
+  const noise = { event: { type: 'noise' } }
+  for (let sent = 0; sent < SIGNALS_MAX; sent++)
+    expect((await runs.send(id, 'signal', noise)).status).toBe(202)
+  expect(await runs.send(id, 'signal', go)).toMatchObject({
+    status: 409,
+    body: { code: 'state_conflict', detail: expect.stringContaining('as many events') },
+  })
+  // Commands that are answered are not signals.
+  expect(await runs.send(id, 'pause')).toMatchObject({ status: 200 })
+  await runs.send(id, 'resume')
+  await runs.send(id, 'cancel')
+  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
+}, 120_000)
+
+test('another version of its flow is published: it ends by its own, as does who is queued; who starts now has the other', async () => {
+  const more = 'concurrency: { limit: 1 }\n'
+  const name = await runs.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
+  const before = await runs.start(name)
+  const queued = await runs.start(name)
+  await runs.shown(before, 'waiting')
+  const set = (step: string) => `  - ${step}: { set: { said: ${step} } }`
+  await runs.publish([set('early'), LISTEN, set('said'), set('late')].join('\n'), { name })
+  await replaceWorker()
+  const after = await runs.start(name)
+  expect((await runs.read(queued)).status).toBe('pending')
+  for (const id of [before, queued, after]) {
+    await runs.shown(id, 'waiting')
+    expect((await runs.send(id, 'signal', go)).status).toBe(202)
+  }
+  const ends = await Promise.all([before, queued, after].map((id) => runs.ended(id)))
+  const first = ['completed', 1, { said: 'first' }, ['heard', 'said']]
+  const second = ['completed', 2, { said: 'late' }, ['early', 'heard', 'said', 'late']]
+  const names = ({ steps }: { steps: { name: string }[] }) => steps.map((step) => step.name)
+  expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
+}, 90_000)
+
+/** By which keys the payloads in a run's history are encrypted. */
+const keysOf = (workflowId: string) =>
+  withRawClient(async (client) => {
+    const texts = textsIn(await client.workflow.getHandle(workflowId).fetchHistory())
+    return [...new Set(texts.filter((text) => /^ten_\w+\.\d+$/.test(text)))].sort()
+  }, started.running)
+
+/** A client of this workspace that may start runs. */
+async function machine(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
+  const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inRoom(room) }
+  const { client_id: id } = await ok(call('POST', '/v1/oauth-clients', body))
+  const token = (seconds: number) => {
+    const exp = Math.floor(Date.now() / 1_000) - TOLERANCE_SECONDS + seconds
+    const claims = { sub: id, client_id: id, roles: ['workspace_admin'], exp, ...inRoom(room) }
+    return tokenOf(claims, { at: started.running })
+  }
+  return { id, token }
+}
+
+/** Who may do nothing any more is told by this code. */
+const becomes = (as: Caller, code: string, path: string) =>
+  eventually(async () => ((await call('GET', path, undefined, as)).body.code === code ? true : undefined))
+
+test('whoever started it is gone, and the tenant has another key: it hears, calls, writes and completes', async () => {
+  const ledger = unique('c')
+  const rest = `${LISTEN}
+  - got: { call: http, with: { method: get, endpoint: '${echo}' } }
+  - note: { ${noting('a', ledger)} }
+  - both: { set: { had: '\${ $workflow.input }' } }`
+  const flow = await runs.publish(rest)
+  const topic = unique('t')
+  const triggered = await runs.publish(rest, {
+    more: `schedule: { on: { one: { with: { type: ${topic} } } } }\n`,
+  })
+  const client = await machine()
+  const [brief, lasting] = await Promise.all([client.token(6), client.token(3_600)])
+  const ids = [
+    await runs.start(flow, { input: { x: 1 } }, brief),
+    await runs.start(flow, { input: { x: 2 } }, lasting),
+  ]
+  const event = await call('POST', '/v1/events/publish', { topic, data: 1 }, room.service)
+  expect(event.status).toBe(202)
+  const third = await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/definitions/${triggered}/executions`)
+    return body.data[0]?.id as string | undefined
+  })
+  const all = [...ids, third]
+  const waiting = await Promise.all(all.map((id) => runs.shown(id, 'waiting')))
+  expect(waiting.slice(0, 2).map(({ started_by }) => started_by)).toEqual([client.id, client.id])
+
+  await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))
+  const { data } = await ok(call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`))
+  for (const { id, kind } of data) if (kind === 'service') await ok(call('DELETE', `/v1/api-keys/${id}`))
+  await becomes(brief, 'token_expired', `${room.flows}/executions`)
+  await becomes(lasting, 'token_invalid', `${room.flows}/executions`)
+  await becomes(room.service, 'api_key_revoked', '/v1/collections/x/documents')
+  await asSuperuser(
+    "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
+    [room.tenantId],
+    started.running,
+  )
+  await replaceWorker()
+
+  for (const id of all) expect((await runs.send(id, 'signal', go)).status).toBe(202)
+  const done = await Promise.all(all.map((id) => runs.ended(id)))
+  expect(done.map(({ status, error, output }) => [status, error, output])).toEqual(
+    waiting.map(({ input }) => ['completed', null, { had: input }]),
+  )
+  // Who it was stays on record.
+  expect(done.map(({ started_by }) => started_by)).toEqual(waiting.map(({ started_by }) => started_by))
+  expect(asked).toBe(3)
+  const [kept] = await asSuperuser<{ n: number }>(
+    'select count(*)::int as n from tenon.documents where workspace_id = $1 and collection = $2',
+    [room.workspaceId, ledger],
+    started.running,
+  )
+  expect(kept?.n).toBe(3)
+  for (const { workflow_id } of done)
+    expect(await keysOf(workflow_id)).toEqual([`${room.tenantId}.1`, `${room.tenantId}.2`])
+}, 150_000)

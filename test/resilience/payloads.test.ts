@@ -1,0 +1,93 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** The object store dies while runs carry what is too large for a history: no run is lost, no effect comes twice. */
+
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+let server: Server
+let asked: ServerResponse[] = []
+
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+  server = createServer((_request, response) => asked.push(response))
+  const port = started.running.echoPorts[0] ?? 0
+  await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
+  const tasks = `  - got: { call: http, with: { method: post, endpoint: 'http://127.0.0.1:${port}/' } }
+  - heard: { listen: { to: { one: { with: { type: told } } } } }
+  - both: { set: { x: '\${ $workflow.input.x }', heard: '\${ .[0].x }' } }`
+  const source = `document: { dsl: '1.0.3', namespace: n, name: large, version: '1.0.0' }\ndo:\n${tasks}`
+  const made = await call('POST', `${room.flows}/definitions`, { source })
+  expect(made.body.faults).toEqual([])
+  await call('POST', `${room.flows}/definitions/large/versions`, {})
+}, 180_000)
+afterAll(async () => {
+  server?.close()
+  await own?.end()
+})
+
+const call = (method: string, path: string, body?: unknown) =>
+  callAt(method, path, { as: room.operator, at: started.running, ...(body !== undefined && { body }) })
+const textOf = (bytes: number) => randomBytes(bytes).toString('base64').slice(0, bytes)
+const start = (x: string) => call('POST', `${room.flows}/definitions/large/executions`, { input: { x } })
+const until = (id: string, statuses: readonly string[]) =>
+  eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${id}`)
+    return statuses.includes(body.status) ? body : undefined
+  }, 90_000)
+
+/** Kills by the pid that the supervisor knows: only what this test started. */
+function killStore(): void {
+  const pid = started.stack.supervisor.pid('seaweedfs')
+  if (pid === undefined) throw new Error('the store does not run')
+  process.kill(pid, 'SIGKILL')
+}
+
+test('it is away when a call gives much: the run goes on when it is back, and the call is made once', async () => {
+  const x = textOf(300_000)
+  const { body: run } = await start(x)
+  const [response] = await eventually(async () => (asked.length > 0 ? asked : undefined), 60_000)
+  killStore()
+  response?.setHeader('content-type', 'application/json').end(JSON.stringify(textOf(300_000)))
+  const waiting = await until(run.id, ['waiting', 'faulted'])
+  expect([waiting.status, waiting.error]).toEqual(['waiting', null])
+  expect(asked).toHaveLength(1)
+  killStore()
+  const event = { type: 'told', data: { x: textOf(300_000) } }
+  const statuses = new Set<number>()
+  await eventually(async () => {
+    const { status } = await call('POST', `${room.flows}/executions/${run.id}/signal`, { event })
+    statuses.add(status)
+    return status === 202 ? true : undefined
+  }, 60_000)
+  expect([...statuses].filter((status) => status !== 202 && status !== 503)).toEqual([])
+  const done = await until(run.id, ['completed', 'faulted'])
+  expect([done.status, done.output.x === x, done.output.heard === event.data.x]).toEqual([
+    'completed',
+    true,
+    true,
+  ])
+}, 240_000)
+
+test('it is away when a run is started: 503, and the run begins when it is back', async () => {
+  asked = []
+  killStore()
+  const statuses: number[] = []
+  const run = await eventually(async () => {
+    const { status, body } = await start(textOf(300_000))
+    statuses.push(status)
+    return status === 201 ? body : undefined
+  }, 60_000)
+  expect(statuses.filter((status) => status !== 201 && status !== 503)).toEqual([])
+  expect(statuses).toContain(503)
+  await eventually(async () => (asked.length > 0 ? true : undefined), 60_000)
+  expect((await call('GET', `${room.flows}/executions/${run.id}`)).body.status).toBe('running')
+}, 150_000)

@@ -1,0 +1,166 @@
+/** Valkey hangs and dies: data goes on under limits of each process, administration says so, and both come back. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Runs } from '../support/fixtures/executions.ts'
+import { type Caller, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+/** With a small limit. */
+let node: ApiProcess
+
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+  node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
+}, 120_000)
+afterAll(async () => {
+  await node?.stop()
+  await own?.end()
+})
+
+const DOCUMENTS = '/v1/collections/notes/documents'
+const read = (as: Caller = room.service, at = started.running) => call('GET', DOCUMENTS, { as, at })
+const administer = () => call('GET', '/v1/tenants', { as: room.operator, at: started.running })
+
+function pidOf(name: string): number {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  return pid
+}
+
+const LANES = 8
+/** Nobody waits for Valkey for longer, however slow the machine is. */
+const SOON_MS = 10_000
+
+interface Answer {
+  readonly lane: number
+  readonly askedMs: number
+  readonly ms: number
+  readonly status: number
+}
+
+/** Lanes of readers while `work` is done, which is given what they are answered. @returns all of it */
+async function underLoad(work: (answers: readonly Answer[]) => Promise<void>): Promise<Answer[]> {
+  const answers: Answer[] = []
+  let going = true
+  const reader = async (lane: number) => {
+    while (going) {
+      const askedMs = performance.now()
+      const { status } = await read()
+      answers.push({ lane, askedMs, ms: performance.now() - askedMs, status })
+    }
+  }
+  const lanes = Promise.all(Array.from({ length: LANES }, (_, lane) => reader(lane)))
+  try {
+    await work(answers)
+  } finally {
+    going = false
+    await lanes
+  }
+  return answers
+}
+
+/** Whatever happens to Valkey: reads go on. */
+function expectUnharmed(answers: readonly Answer[]): void {
+  expect(answers.length).toBeGreaterThan(10)
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+  expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(SOON_MS)
+}
+
+async function expectRefused(): Promise<void> {
+  const askedMs = performance.now()
+  const reply = await administer()
+  expect([reply.status, reply.body.code]).toEqual([503, 'dependency_unavailable'])
+  expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect(performance.now() - askedMs).toBeLessThan(SOON_MS)
+}
+
+const expectBack = () =>
+  eventually(async () => ((await administer()).status === 200 ? true : undefined), 20_000)
+
+test('Valkey hangs under load: data 200, administration 503, and both are well when it goes on', async () => {
+  await expectBack()
+  const pid = pidOf('valkey')
+  const answers = await underLoad(async (answers) => {
+    process.kill(pid, 'SIGSTOP')
+    const sinceMs = performance.now()
+    try {
+      await expectRefused()
+      await expectRefused()
+      // Each reader is answered what he asks meanwhile: none waits for it to come back.
+      await eventually(async () => {
+        const lanes = new Set(answers.filter(({ askedMs }) => askedMs > sinceMs).map(({ lane }) => lane))
+        return lanes.size === LANES ? true : undefined
+      })
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    await expectBack()
+  })
+  expectUnharmed(answers)
+}, 60_000)
+
+test('while it hangs, each process has limits of its own', async () => {
+  const pid = pidOf('valkey')
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const replies = await Promise.all(Array.from({ length: 60 }, () => read(room.anon, node.at)))
+    const passed = replies.filter(({ status }) => status === 200).length
+    expect(passed).toBeGreaterThanOrEqual(20)
+    expect(passed).toBeLessThanOrEqual(25)
+    const refused = replies.find(({ status }) => status === 429)
+    expect(refused?.body['violated-policies']).toEqual(['address'])
+    expect(refused?.headers.get('ratelimit')).toBe('"address";r=0;t=1')
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await expectBack()
+}, 60_000)
+
+test('who waits for a run is answered although nobody can tell of its end', async () => {
+  const runs = new Runs(room, started.running)
+  const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
+  const path = `${room.flows}/definitions/${name}/executions`
+  const headers = { prefer: 'wait=20' }
+  const begunMs = performance.now()
+  const waiting = call('POST', path, { as: room.operator, at: started.running, headers, body: {} })
+  await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions?flow=${name}`, {
+      as: room.operator,
+      at: started.running,
+    })
+    return body.data[0]?.status === 'waiting' ? true : undefined
+  })
+  const pid = pidOf('valkey')
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const { status, body } = await waiting
+    expect([status, body.status]).toEqual([201, 'completed'])
+    expect(performance.now() - begunMs).toBeLessThan(15_000)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await expectBack()
+}, 60_000)
+
+test('Valkey dies under load: the same, and the script is known to the one that comes after it', async () => {
+  const answers = await underLoad(async () => {
+    process.kill(pidOf('valkey'), 'SIGKILL')
+    const seen = await eventually(async () => {
+      const { status } = await administer()
+      expect([200, 503]).toContain(status)
+      return status === 503 ? true : undefined
+    }, 2_000).catch(() => undefined)
+    // The supervisor may be faster than we are: then nobody noticed.
+    if (seen !== undefined) await expectBack()
+  })
+  expectUnharmed(answers)
+  const reply = await read()
+  expect(reply.headers.get('ratelimit-policy')).toContain('"key"')
+}, 60_000)

@@ -1,0 +1,134 @@
+/** Schedules while Temporal hangs or dies, on a stack of our own: nothing is half done, and all of it comes back. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { executionsOf, publishScheduled } from '../support/fixtures/schedules.ts'
+import { aRoom, call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+/** Longer than the shortest time that starts may be late by. */
+const STANDSTILL_MS = 12_500
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, body?: object) =>
+  callAt(method, path, { as: room.operator, at: started.running, ...(body !== undefined && { body }) })
+const publish = (name: string, schedule: string) =>
+  publishScheduled(room, name, schedule, undefined, started.running)
+
+function pidOfTemporal(): number {
+  const pid = started.stack.supervisor.pid('temporal')
+  if (pid === undefined) throw new Error('temporal does not run')
+  return pid
+}
+
+test('Temporal hangs: nothing of a schedule changes; who has none is published, who is foreign is not asked of', async () => {
+  expect((await publish('rare', '{ cron: 0 0 1 1 * }')).status).toBe(201)
+  const [rare] = (await call('GET', `${room.flows}/schedules`)).body.data
+  const other = await aRoom(started.running)
+  const pid = pidOfTemporal()
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const [changed, made, plain, paused, foreign] = await Promise.all([
+      publish('rare', '{ cron: 0 0 2 1 * }'),
+      publish('often', '{ every: PT1S }'),
+      publish('plain', ''),
+      call('POST', `${room.flows}/schedules/${rare.id}/pause`, {}),
+      call('POST', `${other.flows}/schedules/${rare.id}/pause`, {}),
+    ])
+    expect([changed.status, made.status, plain.status]).toEqual([503, 503, 201])
+    expect([paused.body.code, foreign.status]).toEqual(['dependency_unavailable', 404])
+    const listed = await call('GET', `${room.flows}/schedules`)
+    expect(listed).toMatchObject({ status: 200, body: { data: [rare] } })
+    expect((await call('GET', `${room.flows}/definitions/often`)).body.latest_version).toBe(0)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await eventually(async () => {
+    const { status } = await publish('rare', '{ cron: 0 0 2 1 * }')
+    return status === 201 ? true : undefined
+  }, 60_000)
+  const { body } = await call('GET', `${room.flows}/schedules`)
+  expect(body.data).toMatchObject([{ key: 'cron:0 0 2 1 *', flow_name: 'rare' }])
+}, 120_000)
+
+/** What has become of the times of the one schedule that a flow has. */
+async function standing(flow: string) {
+  const [{ id }] = (await call('GET', `${room.flows}/schedules?flow=${flow}`)).body.data
+  const { status, body } = await call('GET', `${room.flows}/schedules/${id}`)
+  return status === 200 ? { id, taken: body.taken, missed: body.missed } : undefined
+}
+
+test('Temporal stands still: what was due is made up for as far back as `catchUp` says, and no further', async () => {
+  const each = 'every: PT1S, overlap: allow_all'
+  for (const [name, catchUp] of [
+    ['near', 'PT10S'],
+    ['far', 'PT1H'],
+  ] as const)
+    expect((await publish(name, `{ ${each}, catchUp: ${catchUp} }`)).status).toBe(201)
+  const begun = await eventually(async () => {
+    const now = await standing('near')
+    return now !== undefined && now.taken > 0 ? now : undefined
+  })
+  const pid = pidOfTemporal()
+  const stoppedMs = Date.now()
+  process.kill(pid, 'SIGSTOP')
+  try {
+    await eventually(async () => (Date.now() - stoppedMs > STANDSTILL_MS ? true : undefined))
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  // It may take its time to find back into what it was about to do.
+  const near = await eventually(async () => {
+    const now = await standing('near')
+    return now !== undefined && now.missed > 0 ? now : undefined
+  }, 60_000)
+  const seconds = (Date.now() - stoppedMs) / 1_000
+  const far = await eventually(async () => {
+    const now = await standing('far')
+    return now !== undefined && now.taken > STANDSTILL_MS / 1_000 ? now : undefined
+  }, 60_000)
+  expect(far.missed).toBe(0)
+  // Those of the ten seconds before it was itself again, and of a moment before it stood still.
+  expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
+  expect(near.missed).toBeLessThanOrEqual(seconds - 8)
+  await eventually(async () => {
+    const runs = await executionsOf(room, 'near', started.running)
+    const ended = runs.filter(({ status }: { status: string }) => status === 'completed')
+    return ended.length >= near.taken ? true : undefined
+  }, 60_000)
+  // Not before: what is about to begin does not, where its schedule is paused meanwhile.
+  for (const { id } of [near, far])
+    expect((await call('POST', `${room.flows}/schedules/${id}/pause`, {})).status).toBe(200)
+}, 240_000)
+
+test('Temporal dies and comes back: schedules go on by themselves, without another start of the platform', async () => {
+  await eventually(async () => ((await publish('tick', '{ every: PT1S }')).status === 201 ? true : undefined))
+  const ran = async (): Promise<number> =>
+    (await executionsOf(room, 'tick', started.running)).filter(
+      ({ status }: { status: string }) => status === 'completed',
+    ).length
+  await eventually(async () => ((await ran()) > 1 ? true : undefined))
+  process.kill(pidOfTemporal(), 'SIGKILL')
+  const before = await ran()
+  await eventually(async () => ((await ran()) > before + 2 ? true : undefined), 90_000)
+  const [tick] = (await call('GET', `${room.flows}/schedules?flow=tick`)).body.data
+  await eventually(async () => {
+    const { status, body } = await call('GET', `${room.flows}/schedules/${tick.id}`)
+    return status === 200 && body.next.length > 0 ? true : undefined
+  }, 30_000)
+  await eventually(
+    async () =>
+      (await call('POST', `${room.flows}/schedules/${tick.id}/pause`, {})).status === 200 ? true : undefined,
+    30_000,
+  )
+}, 150_000)

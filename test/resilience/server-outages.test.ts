@@ -1,0 +1,281 @@
+/** Servers and workers that die, on a stack of our own: nothing is lost, nothing doubled, nothing is a 500. */
+
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { OPERATIONS } from '../../src/features/index.ts'
+import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
+import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
+import { Runs } from '../support/fixtures/executions.ts'
+import {
+  aRoom,
+  aStoringRoom,
+  aWorkspace,
+  call as callAt,
+  eventually,
+  type Reply,
+  type Room,
+  unique,
+} from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+
+beforeAll(async () => {
+  own = await sharedPlatform(aStoringRoom)
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
+  callAt(method, path, { ...options, at: started.running })
+
+async function publishHello(): Promise<void> {
+  const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
+  const headers = { 'content-type': 'application/yaml' }
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body, headers })
+  await call('POST', `${room.flows}/definitions/hello/versions`, { as: room.operator, body: {} })
+}
+
+/** Kills by the pid that the supervisor knows: only what this test started. */
+function kill9(name: string): number {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+test("the worker is killed in hello.yaml's wait: the run finishes, each effect happened once", async () => {
+  await publishHello()
+  const path = `${room.flows}/definitions/hello/executions`
+  const run = await call('POST', path, { as: room.operator, body: { input: { name: 'Ada' } } })
+  await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    return body.status === 'waiting' ? true : undefined
+  })
+  kill9('worker')
+  const done = await eventually(async () => {
+    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    return body.ended_at === null ? undefined : body
+  }, 60_000)
+  expect(done.status).toBe('completed')
+  const stored = await call('GET', '/v1/collections/greetings/documents', { as: room.service })
+  expect(stored.body.data).toHaveLength(1)
+}, 90_000)
+
+test('the worker is killed again and again under twenty runs: twenty documents, no more', async () => {
+  const path = `${room.flows}/definitions/hello/executions`
+  const runs = await Promise.all(
+    Array.from({ length: 20 }, (_, n) =>
+      call('POST', path, { as: room.operator, body: { input: { name: `N${n}` } } }),
+    ),
+  )
+  for (let strike = 0; strike < 2; strike++) {
+    await new Promise((done) => setTimeout(done, 900))
+    if (started.stack.supervisor.pid('worker') !== undefined) kill9('worker')
+  }
+  for (const { body } of runs) {
+    const ended = await eventually(async () => {
+      const reply = await call('GET', `${room.flows}/executions/${body.id}`, { as: room.operator })
+      return reply.body.ended_at === null ? undefined : reply.body
+    }, 90_000)
+    expect(ended.status).toBe('completed')
+  }
+  const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', { as: room.service })
+  const names = stored.body.data
+    .map(({ message }: { message: string }) => message)
+    .filter((m: string) => /N\d/.test(m))
+  expect(names.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `Hello, N${n}!`).sort())
+}, 150_000)
+
+/** A server that hangs is worse than one that is gone: its port still answers. */
+async function whileFrozen(name: string, work: () => Promise<void>): Promise<void> {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGSTOP')
+  try {
+    await work()
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+}
+
+const makeTenant = (headers: Record<string, string> = {}) =>
+  call('POST', '/v1/tenants', { as: room.operator, body: { name: 'X', slug: unique('x') }, headers })
+
+test('Temporal hangs: 503 with Retry-After, data routes go on, foreign ids are 404 without asking it', async () => {
+  const path = (flow: string) => `${room.flows}/definitions/${flow}/executions`
+  await whileFrozen('temporal', async () => {
+    const [tenant, foreign, mine, read] = await Promise.all([
+      makeTenant(),
+      call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: room.operator, body: {} }),
+      call('POST', path('hello'), { as: room.operator, body: {} }),
+      call('GET', '/v1/collections/greetings/documents', { as: room.service }),
+    ])
+    expect([tenant.status, tenant.body.code]).toEqual([503, 'dependency_unavailable'])
+    expect(Number(tenant.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect([foreign.status, mine.status, read.status]).toEqual([404, 503, 200])
+  })
+}, 60_000)
+
+/** For how long a request waits for Temporal. */
+const PATIENCE_MS = 5_000
+
+/** All that a run is told, by what the sweep of the walls sends. */
+const COMMANDS = OPERATIONS.filter(
+  ({ http }) => http.method === 'POST' && http.path.includes('/executions/{id}/'),
+).map(({ name }) => FLOW_ROWS[name as 'execution.cancel'])
+
+/** A run that waits, in a room. */
+async function waiting(of: Room) {
+  const runs = new Runs(of, started.running)
+  const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
+  const id = await runs.start(flow)
+  return { flow, ...(await runs.shown(id, 'waiting')) }
+}
+
+test('Temporal hangs: it is asked of no run of others, whichever the command; what is ours is read and watched', async () => {
+  expect(COMMANDS).toHaveLength(9)
+  const { running: at } = started
+  const others = [await aWorkspace(room, at), await aRoom(at)]
+  const [mine, ...theirs] = [await waiting(room), ...(await Promise.all(others.map(waiting)))]
+  const send = (row: (typeof COMMANDS)[number], executionId: string) =>
+    call('POST', row.path({ room, executionId } as Parameters<typeof row.path>[0]), {
+      as: room.operator,
+      body: row.body?.(),
+    })
+  const get = (path: string) => call('GET', `${room.flows}${path}`, { as: room.operator })
+  await whileFrozen('temporal', async () => {
+    const given = send(FLOW_ROWS['execution.cancel'], mine.id)
+    const since = Date.now()
+    const refused = await Promise.all(
+      theirs.flatMap(({ id, flow_id }) => [
+        ...COMMANDS.map((row) => send(row, id)),
+        call('POST', `${room.flows}/definitions/${flow_id}/executions`, { as: room.operator, body: {} }),
+      ]),
+    )
+    expect(refused.map(({ status, body }) => `${status} ${body.code}`)).toEqual(
+      Array(2 * (COMMANDS.length + 1)).fill('404 not_found'),
+    )
+    const [listed, read, watched] = await Promise.all(
+      ['/executions', `/executions/${mine.id}`, `/executions/${mine.id}/events`].map(get),
+    )
+    expect(listed?.body.data.map(({ id }: { id: string }) => id)).toContain(mine.id)
+    expect(read?.body).toMatchObject({ id: mine.id, status: 'waiting' })
+    expect([watched?.status, watched?.body]).toEqual([200, expect.stringContaining('event: ready')])
+    // Who had asked Temporal would not have been answered yet.
+    expect(Date.now() - since).toBeLessThan(PATIENCE_MS)
+    expect(await given).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
+  })
+  // They are there: each hears what is said in its own workspace.
+  for (const [nth, { id }] of theirs.entries()) {
+    const runs = new Runs(others[nth] as Room, at)
+    expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
+    await runs.shown(id, 'completed')
+  }
+}, 90_000)
+
+test('Temporal dies and comes back: so do provisioning and flows', async () => {
+  kill9('temporal')
+  const back = await eventually(async () => {
+    const tried = await makeTenant({ prefer: 'wait=20' })
+    expect([201, 202, 503]).toContain(tried.status)
+    return tried.status === 201 ? tried : undefined
+  }, 90_000)
+  expect(back.body.state).toBe('active')
+}, 120_000)
+
+test('the object store dies while a workspace is made: it is made when the store is back', async () => {
+  kill9('seaweedfs')
+  const { tenantId: tenant_id } = room
+  const body = { tenant_id, name: 'Late', slug: unique('late') }
+  const made = await call('POST', '/v1/workspaces', {
+    as: room.operator,
+    body,
+    headers: { prefer: 'wait=30' },
+  })
+  expect([made.status, made.body.state]).toEqual([201, 'active'])
+}, 60_000)
+
+test('the object store dies: 503 in between, the API lives on, and what was stored is there', async () => {
+  const api = started.stack.supervisor.pid('api')
+  const { body } = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+  const path = `/v1/objects/${body.bucket}/kept`
+  await call('PUT', path, { as: room.service, body: { kept: true } })
+  kill9('seaweedfs')
+  const statuses = new Set<number>()
+  await eventually(async () => {
+    const { status } = await call('PUT', `${path}/too`, { as: room.service, body: {} })
+    statuses.add(status)
+    return status < 300 && statuses.size > 1 ? true : undefined
+  }, 30_000)
+  expect([...statuses].filter((status) => status !== 200 && status !== 201)).toEqual([503])
+  expect((await call('GET', path, { as: room.service })).body).toEqual({ kept: true })
+  expect(started.stack.supervisor.pid('api')).toBe(api)
+}, 60_000)
+
+test('PostgreSQL dies under load: 503, never 500, the API lives on, and what was acknowledged is there', async () => {
+  const api = started.stack.supervisor.pid('api')
+  const path = '/v1/collections/ledger/documents'
+  const acknowledged: string[] = []
+  const statuses = new Set<number>()
+  const write = async () => {
+    const { status, body, headers } = await call('POST', path, { as: room.service, body: {} })
+    statuses.add(status)
+    if (status === 201) acknowledged.push(body.id)
+    else expect(headers.get('retry-after')).not.toBeNull()
+  }
+  const lane = async () => {
+    for (let n = 0; n < 60; n++) await write()
+  }
+  const lanes = Promise.all(Array.from({ length: 30 }, lane))
+  await eventually(async () => (acknowledged.length > 100 ? true : undefined))
+  kill9('postgres')
+  await lanes
+  await eventually(async () => {
+    await write()
+    return acknowledged.length > 0 && statuses.has(503) && statuses.has(201) ? true : undefined
+  }, 60_000)
+  expect([...statuses].sort()).toEqual([201, 503])
+  expect(started.stack.supervisor.pid('api')).toBe(api)
+  const stored = new Set<string>()
+  for (let after: string | null = ''; after !== null; ) {
+    const page: string = after && `&page[after]=${after}`
+    const { body } = await call('GET', `${path}?page[size]=200${page}`, { as: room.service })
+    for (const { id } of body.data) stored.add(id)
+    after = body.page.next
+  }
+  expect(acknowledged.filter((id) => !stored.has(id))).toEqual([])
+}, 90_000)
+
+test('PostgreSQL dies in the midst of an import and an export: neither says that it is whole when it is not', async () => {
+  const { running: at } = started
+  const options = { as: room.service, at, headers: { 'idempotency-key': 'k' } }
+  const rows = Array.from({ length: 5_000 }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)
+  await importInto('first', rows.join(''), options)
+  const name = unique('c')
+  const { sent, reply } = openImport(name, options)
+  sent.on('error', () => {})
+  sent.write(rows.slice(0, 1_000).join(''))
+  await eventually(async () => ((await exported(name, options)).length > 400 ? true : undefined))
+  const leaving = await fetch(`${at.url}/v1/collections/first/export`, { headers: room.service })
+  kill9('postgres')
+  for (const row of rows.slice(1_000)) sent.write(row)
+  sent.end()
+  const ended = await reply
+  expect([ended.status, ended.body.code]).toEqual([503, 'dependency_unavailable'])
+  const { lines, created } = ended.body.imported
+  expect([created, created > 400, created < 5_000]).toEqual([lines, true, true])
+  const text = await leaving.text().catch(() => undefined)
+  if (text !== undefined) expect(text.trimEnd().split('\n')).toHaveLength(5_000)
+  const again = await eventually(async () => {
+    const whole = await importInto(name, rows.join(''), options)
+    return whole.status === 200 ? whole.body : undefined
+  }, 60_000)
+  expect([again.created + again.existing, again.failed]).toEqual([5_000, 0])
+  expect(again.existing).toBeGreaterThanOrEqual(created)
+  expect(await exported(name, options)).toHaveLength(5_000)
+}, 120_000)

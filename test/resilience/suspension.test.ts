@@ -1,0 +1,70 @@
+/** A worker that dies while a tenant is suspended and resumed: who is to stand still does, and all goes on once. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import type { Started } from '../support/stack/start.ts'
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
+  callAt(method, path, { ...options, at: started.running })
+
+const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: busy, version: '1.0.0' }
+do:
+  - keep:
+      for: { each: n, in: .all }
+      do:
+        - put: { call: collection.create, with: { name: '\${ "kept-" + $workflow.input.name }', document: { n: '\${ $n }' } } }
+        - rest: { wait: { milliseconds: 200 } }
+`
+
+/** By the pid that the supervisor knows: only what this test started. */
+function killWorker(): void {
+  const pid = started.stack.supervisor.pid('worker')
+  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+}
+
+const set = (verb: 'suspend' | 'resume') =>
+  call('POST', `/v1/tenants/${room.tenantId}/${verb}`, { as: room.operator })
+
+test('killed as it suspends, and as it resumes: each of ten runs does each of its effects once', async () => {
+  const as = room.operator
+  await call('POST', `${room.flows}/definitions`, { as, body: { source: SOURCE } })
+  await call('POST', `${room.flows}/definitions/busy/versions`, { as, body: {} })
+  const all = Array.from({ length: 20 }, (_, n) => n)
+  const runs = await Promise.all(
+    all.slice(0, 10).map(async (n) => {
+      const body = { input: { all, name: `run${n}` } }
+      return (await call('POST', `${room.flows}/definitions/busy/executions`, { as, body })).body.id as string
+    }),
+  )
+  const statuses = () =>
+    Promise.all(
+      runs.map(async (id) => (await call('GET', `${room.flows}/executions/${id}`, { as })).body.status),
+    )
+  const become = (status: string, ms: number) =>
+    eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)
+  await become('waiting', 30_000)
+  const suspending = set('suspend')
+  killWorker()
+  expect((await suspending).status).toBe(200)
+  await become('suspended', 60_000)
+  const resuming = set('resume')
+  killWorker()
+  expect((await resuming).status).toBe(200)
+  await become('completed', 120_000)
+  for (const n of all.slice(0, 10)) {
+    const path = `/v1/collections/kept-run${n}/documents?page[size]=200`
+    const { body } = await call('GET', path, { as: room.service })
+    expect(body.data.map((each: { n: number }) => each.n)).toEqual(all)
+  }
+}, 240_000)

@@ -1,0 +1,86 @@
+/** Workers and servers that die between an event and the run that it starts: each event is one run, and no more. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { change } from '../support/fixtures/outbox.ts'
+import { asSuperuser, call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
+import type { Started } from '../support/stack/start.ts'
+
+/** The worker is killed so often, each time after so many events. */
+const STRIKES = repeated(2, 3)
+const EVENTS = repeated(12, 25)
+
+let own: OwnPlatform
+let started: Started
+let room: Room
+beforeAll(async () => {
+  own = await sharedPlatform()
+  started = own.started
+  room = own.room
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}) =>
+  callAt(method, path, { ...options, at: started.running })
+
+async function publish(name: string, type: string): Promise<void> {
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: { one: { with: { type: ${type} } } } }\ndo: [{ a: { set: { done: true } } }]`
+  const headers = { 'content-type': 'application/yaml' }
+  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: source, headers })
+  const { status } = await call('POST', `${room.flows}/definitions/${name}/versions`, {
+    as: room.operator,
+    body: {},
+  })
+  expect(status).toBe(201)
+}
+
+const emit = async (topic: string, n: number) => {
+  const { status } = await call('POST', '/v1/events/publish', {
+    as: room.service,
+    body: { topic, data: { n } },
+  })
+  expect(status).toBe(202)
+}
+
+/** Kills by the pid that the supervisor knows: only what this test started. */
+function kill9(name: string): void {
+  const pid = started.stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGKILL')
+}
+
+/** The numbers of the events that runs have been given, once so many of them have completed. */
+const numbers = (flow: string, count: number) =>
+  eventually(async () => {
+    const rows = await asSuperuser<{ n: number; status: string }>(
+      `select coalesce(input -> 0 -> 'n', input -> 0 -> 'document' -> 'n')::integer as n, e.status
+       from tenon.executions e join tenon.flows f on f.id = e.flow_id where f.name = $1`,
+      [flow],
+      started.running,
+    )
+    const ended = rows.filter(({ status }) => status === 'completed')
+    return ended.length >= count ? rows.map(({ n }) => n).toSorted((a, b) => a - b) : undefined
+  }, 90_000)
+
+const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
+
+test('the worker is killed again and again while events come: each is one run', async () => {
+  await publish('killed', 'orders')
+  for (const strike of upTo(STRIKES)) {
+    for (const n of upTo(EVENTS)) await emit('orders', strike * EVENTS + n)
+    // In the midst of it: some runs have begun, others have not.
+    await numbers('killed', strike * EVENTS + 1)
+    kill9('worker')
+  }
+  expect(await numbers('killed', STRIKES * EVENTS)).toEqual(upTo(STRIKES * EVENTS))
+}, 180_000)
+
+test('Temporal is killed while changes of documents come: they start their runs when it is back', async () => {
+  await publish('changed', 'collections.things.created')
+  const write = (n: number) => change(room, [{ collection: 'things', document: { n } }], started.running)
+  for (const n of upTo(10)) await write(n)
+  kill9('temporal')
+  for (const n of upTo(10)) await write(10 + n)
+  expect(await numbers('changed', 20)).toEqual(upTo(20))
+}, 180_000)

@@ -1,0 +1,36 @@
+/** Makes one of each thing in a workspace, for requests made by a fuzzer to find. */
+
+import { Runs } from '../../support/fixtures/executions.ts'
+import { call, type Room } from '../../support/fixtures/tenants.ts'
+import type { Running } from '../../support/stack/start.ts'
+import type { FuzzTargets } from './schemathesis.ts'
+
+const COLLECTION = 'fuzzed'
+const FUNCTION = 'fuzzed'
+
+export async function fuzzTargets(room: Room, at?: Running): Promise<FuzzTargets> {
+  const where = at === undefined ? {} : { at }
+  const document = await call('POST', `/v1/collections/${COLLECTION}/documents`, {
+    ...where,
+    as: room.service,
+    body: { title: 'first', n: 1 },
+  })
+  const source = 'export default (input: unknown) => ({ input })'
+  await call('POST', '/v1/functions', {
+    ...where,
+    as: room.operator,
+    body: { workspace_id: room.workspaceId, name: FUNCTION, source },
+  })
+  const workspace = await call('GET', `/v1/workspaces/${room.workspaceId}`, { ...where, as: room.operator })
+  const runs = new Runs(room, at)
+  const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: told } } } } }\n')
+  return {
+    workspaceId: room.workspaceId,
+    bucket: workspace.body.bucket ?? 'none',
+    collection: COLLECTION,
+    documentId: document.body.id,
+    functionName: FUNCTION,
+    flow,
+    executionId: await runs.start(flow),
+  }
+}

@@ -1,0 +1,39 @@
+/** Entries of the audit log, as readers and superusers see them. */
+
+import { expect } from 'vitest'
+import { asSuperuser, type Caller, call, type Room } from '../fixtures/tenants.ts'
+
+export interface Entry {
+  readonly seq: number
+  readonly tenant_id: string
+  readonly operation: string
+  readonly outcome: string
+  readonly request_id: string | null
+  readonly prev_hash: string
+  readonly hash: string
+  readonly [member: string]: unknown
+}
+
+/** Newest first; the first page. */
+export async function entriesOf(as: Caller, query: string): Promise<Entry[]> {
+  const { body, status } = await call('GET', `/v1/audit?page[size]=200${query}`, { as })
+  expect(status, JSON.stringify(body)).toBe(200)
+  return body.data
+}
+
+export const ofRoom = (room: Room, more = '') =>
+  entriesOf(room.operator, `&tenant_id=${room.tenantId}${more}`)
+
+export async function verified(room: Room, more = '') {
+  const path = `/v1/audit/verify?tenant_id=${room.tenantId}${more}`
+  return (await call('GET', path, { as: room.operator })).body
+}
+
+/** Straight from the table, of whatever chain. */
+export async function recorded(like: string): Promise<Entry[]> {
+  const rows = await asSuperuser<{ entry: Entry }>(
+    "select entry::json as entry from tenon.audit where entry::jsonb ->> 'request_id' like $1 order by tenant_id, seq",
+    [like],
+  )
+  return rows.map(({ entry }) => entry)
+}

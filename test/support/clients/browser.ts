@@ -1,0 +1,188 @@
+/** A browser as far as OAuth needs one: cookies with their paths, forms, redirects; and the client behind it. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import { inject } from 'vitest'
+import { type Caller, call, type Room, unique } from '../fixtures/tenants.ts'
+import { ok } from './mcp.ts'
+
+interface Cookie {
+  readonly value: string
+  readonly path: string
+  readonly text: string
+}
+
+export interface Seen {
+  readonly url: string
+  readonly status: number
+  readonly html: string
+  readonly headers: Headers
+}
+
+export class Browser {
+  readonly #cookies = new Map<string, Cookie>()
+  /** Where redirects are not followed: the client listens there. */
+  readonly #client: string
+
+  constructor(client: string) {
+    this.#client = client
+  }
+
+  get cookies(): readonly Cookie[] {
+    return [...this.#cookies.values()]
+  }
+
+  open(url: string): Promise<Seen> {
+    return this.#go('GET', url)
+  }
+
+  submit(page: Seen, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Seen> {
+    return this.#go('POST', page.url, new URLSearchParams(fields), headers)
+  }
+
+  async #go(
+    method: string,
+    url: string,
+    body?: URLSearchParams,
+    headers: Record<string, string> = {},
+  ): Promise<Seen> {
+    const cookie = this.#cookiesFor(url)
+    const response = await fetch(url, {
+      method,
+      redirect: 'manual',
+      headers: { ...(cookie !== '' && { cookie }), ...headers },
+      ...(body !== undefined && { body }),
+    })
+    this.#keep(response, url)
+    const location = response.headers.get('location')
+    if (location === null)
+      return { url, status: response.status, html: await response.text(), headers: response.headers }
+    const next = new URL(location, url).href
+    if (next.startsWith(this.#client))
+      return { url: next, status: response.status, html: '', headers: response.headers }
+    return this.#go('GET', next)
+  }
+
+  #cookiesFor(url: string): string {
+    const { pathname } = new URL(url)
+    const fitting = [...this.#cookies].filter(([, { path }]) => pathname.startsWith(path))
+    return fitting.map(([key, { value }]) => `${key.split(' ')[0]}=${value}`).join('; ')
+  }
+
+  #keep(response: Response, url: string): void {
+    for (const text of response.headers.getSetCookie()) {
+      const [pair = '', ...attributes] = text.split('; ')
+      const at = pair.indexOf('=')
+      const path = attributes.find((attribute) => attribute.startsWith('path='))?.slice(5)
+      const kept = { value: pair.slice(at + 1), path: path ?? new URL(url).pathname, text }
+      const key = `${pair.slice(0, at)} ${kept.path}`
+      if (kept.value === '') this.#cookies.delete(key)
+      else this.#cookies.set(key, kept)
+    }
+  }
+}
+
+export const REDIRECT = 'http://127.0.0.1:9/callback'
+
+export interface Flow {
+  readonly url: string
+  readonly verifier: string
+  readonly state: string
+}
+
+/** The address at which a client begins, and what it remembers for the end. */
+export function authorization(clientId: string, more: Record<string, string> = {}): Flow {
+  const verifier = randomBytes(32).toString('base64url')
+  const state = randomBytes(8).toString('hex')
+  const parameters = {
+    client_id: clientId,
+    response_type: 'code',
+    redirect_uri: REDIRECT,
+    state,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+    ...more,
+  }
+  return { url: `${inject('tenon').url}/auth/authorize?${new URLSearchParams(parameters)}`, verifier, state }
+}
+
+export interface Person {
+  readonly id: string
+  readonly email: string
+  readonly password: string
+  readonly tenant: string
+}
+
+/** An account whose invitation was taken up. */
+export async function aPerson(
+  as: Caller,
+  body: { role: string; tenant_id?: string; workspace_id?: string },
+): Promise<Person> {
+  const email = `${unique('ada')}@example.test`
+  const made = await ok(call('POST', '/v1/accounts', { as, body: { ...body, email } }))
+  const password = `correct horse ${unique('p')}`
+  const browser = new Browser('nowhere:')
+  const page = await browser.open(made.invitation_url)
+  const set = await browser.submit(page, { password, again: password })
+  if (set.status !== 200) throw new Error(set.html)
+  const tenant =
+    made.tenant_id === null ? '' : (await ok(call('GET', `/v1/tenants/${made.tenant_id}`, { as }))).slug
+  return { id: made.id, email, password, tenant }
+}
+
+/** A public client of the whole platform, unless `body` says otherwise. */
+export async function aClient(as: Caller, body: Record<string, unknown> = {}): Promise<string> {
+  const wanted = { kind: 'public', name: 'App', redirect_uris: [REDIRECT], ...body }
+  return (await ok(call('POST', '/v1/oauth-clients', { as, body: wanted }))).client_id
+}
+
+/** Signs in and allows. @returns the address that the client is called at in the end */
+export async function signIn(browser: Browser, flow: Flow, person: Person): Promise<URL> {
+  const login = await browser.open(flow.url)
+  const { tenant, email, password } = person
+  let page = await browser.submit(login, { action: 'login', tenant, email, password })
+  if (!page.url.startsWith(REDIRECT)) page = await browser.submit(page, { action: 'allow' })
+  if (!page.url.startsWith(REDIRECT)) throw new Error(`${page.status} ${page.url} ${page.html}`)
+  return new URL(page.url)
+}
+
+export interface Tokens {
+  readonly status: number
+  readonly body: Record<string, string>
+}
+
+export async function askTokens(parameters: Record<string, string>, at = inject('tenon')): Promise<Tokens> {
+  const response = await fetch(`${at.url}/auth/token`, {
+    method: 'POST',
+    body: new URLSearchParams(parameters),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, string> }
+}
+
+export const exchange = (clientId: string, flow: Flow, end: URL): Promise<Tokens> =>
+  askTokens({
+    grant_type: 'authorization_code',
+    client_id: clientId,
+    code: end.searchParams.get('code') ?? '',
+    redirect_uri: REDIRECT,
+    code_verifier: flow.verifier,
+  })
+
+export const refresh = (clientId: string, token: string | undefined, at = inject('tenon')): Promise<Tokens> =>
+  askTokens({ grant_type: 'refresh_token', client_id: clientId, refresh_token: token ?? '' }, at)
+
+/** The whole way, in a browser of its own. */
+export async function tokensOf(
+  clientId: string,
+  person: Person,
+  more: Record<string, string> = {},
+): Promise<Tokens> {
+  const flow = authorization(clientId, more)
+  return exchange(clientId, flow, await signIn(new Browser(REDIRECT), flow, person))
+}
+
+export const bearer = (token: string | undefined): Caller => ({ authorization: `Bearer ${token}` })
+
+export const claimsOf = (token = '') =>
+  JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+
+export const inRoom = (room: Room) => ({ tenant_id: room.tenantId, workspace_id: room.workspaceId })

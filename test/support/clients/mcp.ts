@@ -1,0 +1,125 @@
+/** A published MCP server, tokens for it, and both generations of client. */
+
+import {
+  Client as ModernClient,
+  StreamableHTTPClientTransport as ModernTransport,
+} from '@modelcontextprotocol/client'
+import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { inject } from 'vitest'
+import { type Caller, call, type Reply, type Room } from '../fixtures/tenants.ts'
+
+export interface Hosted {
+  readonly room: Room
+  readonly id: string
+  readonly slug: string
+  /** `/v1/mcp/workspaces/<ws>/servers/<slug>` */
+  readonly base: string
+  readonly path: string
+  readonly url: string
+}
+
+export const serversOf = (room: Room) => `/v1/mcp/workspaces/${room.workspaceId}/servers`
+
+/** The reply's body. @throws where the status is none of success */
+export async function ok(reply: Promise<Reply>): Promise<Reply['body']> {
+  const { status, body } = await reply
+  if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`)
+  return body
+}
+
+/** A server with the tools of the collection `notes`, unless `tools` says otherwise, published. */
+export async function aServer(room: Room, slug: string, tools?: Record<string, unknown>): Promise<Hosted> {
+  const as = room.operator
+  await ok(call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'hello' } }))
+  const made = await ok(call('POST', serversOf(room), { as, body: { name: `Server ${slug}`, slug } }))
+  const base = `${serversOf(room)}/${slug}`
+  const hosted = { room, id: made.id, slug, base, path: made.path, url: `${inject('tenon').url}${made.path}` }
+  await publish(hosted, tools ?? NOTES)
+  return hosted
+}
+
+export const NOTES = Object.fromEntries(
+  ['list', 'get', 'create', 'update', 'delete'].map((verb) => [
+    `collections:notes:${verb}`,
+    { enabled: true },
+  ]),
+)
+
+export async function publish(hosted: Hosted, tools: Record<string, unknown>): Promise<Reply['body']> {
+  const as = hosted.room.operator
+  await ok(call('PUT', `${hosted.base}/curation`, { as, body: { tools } }))
+  return ok(call('POST', `${hosted.base}/publish`, { as, body: {} }))
+}
+
+export const scopesOf = ({ slug }: Hosted, ...tools: string[]) =>
+  tools.map((tool) => `mcp:${slug}:${tool}`).join(' ')
+
+/** A request at the token endpoint, as the operator's client unless another is named. */
+export async function askToken(
+  parameters: Record<string, string>,
+  client?: { id: string; secret: string },
+): Promise<{ status: number; body: Record<string, string> }> {
+  const { url, clientId, clientSecret } = inject('tenon')
+  const { id, secret } = client ?? { id: clientId, secret: clientSecret }
+  const response = await fetch(`${url}/auth/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` },
+    body: new URLSearchParams({ grant_type: 'client_credentials', ...parameters }),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, string> }
+}
+
+export async function tokenFor(hosted: Hosted, scope: string): Promise<Caller> {
+  const { body } = await askToken({ resource: hosted.url, scope })
+  if (body['access_token'] === undefined) throw new Error(JSON.stringify(body))
+  return { authorization: `Bearer ${body['access_token']}` }
+}
+
+export async function legacy<T>(
+  url: string,
+  as: Caller,
+  work: (client: LegacyClient) => Promise<T>,
+): Promise<T> {
+  const client = new LegacyClient({ name: 'test', version: '1' })
+  const transport = new LegacyTransport(new URL(url), { requestInit: { headers: as } })
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
+
+export async function modern<T>(
+  url: string,
+  as: Caller,
+  work: (client: ModernClient) => Promise<T>,
+): Promise<T> {
+  const client = new ModernClient(
+    { name: 'test', version: '1' },
+    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+  )
+  await client.connect(new ModernTransport(new URL(url), { requestInit: { headers: as } }))
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
+}
+
+export const RPC = { accept: 'application/json, text/event-stream' }
+
+/** One JSON-RPC message of the 2025 era, without a handshake: the servers keep no sessions. */
+export function rpc(
+  path: string,
+  as: Caller,
+  method: string,
+  params: unknown = {},
+  id: unknown = 1,
+): Promise<Reply> {
+  return call('POST', path, { as, body: { jsonrpc: '2.0', id, method, params }, headers: RPC })
+}
+
+export const callTool = (path: string, as: Caller, name: string, args: unknown = {}, id: unknown = 1) =>
+  rpc(path, as, 'tools/call', { name, arguments: args }, id)

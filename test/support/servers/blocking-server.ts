@@ -1,0 +1,78 @@
+/** A server of somebody else, which keeps those who ask for what it holds waiting until it is told to answer. */
+
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { eventually } from '../fixtures/tenants.ts'
+
+export class Holding {
+  /** Paths that were asked for, in order, without the slash. */
+  readonly asked: string[] = []
+  /** Hears of each path, when it is answered. */
+  onAnswer: (path: string) => void = () => {}
+  readonly #server: Server
+  readonly #held = new Set<string>()
+  readonly #waiting: { readonly path: string; readonly response: ServerResponse }[] = []
+
+  private constructor(server: Server) {
+    this.#server = server
+  }
+
+  static async open(): Promise<Holding> {
+    const server = createServer()
+    const holding = new Holding(server)
+    server.on('request', ({ url = '/' }, response) => holding.#take(url.slice(1), response))
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    return holding
+  }
+
+  get place(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** A task that asks for this; with a task of its own, if nothing else is said. */
+  asking(path: string, { method = 'post', local = false } = {}): string {
+    const own = local ? '' : ', metadata: { tenon: { local: false } }'
+    return `call: http, with: { method: ${method}, endpoint: 'http://${this.place}/${path}' }${own}`
+  }
+
+  /** From now on nobody who asks for it is answered. */
+  hold(path: string): void {
+    this.#held.add(path)
+  }
+
+  /** How many wait for an answer to it, and have not given up. */
+  waitingFor(path: string): number {
+    return this.#waiting.filter(({ path: of, response }) => of === path && !response.destroyed).length
+  }
+
+  /** Resolves when somebody waits for it. */
+  async reached(path: string): Promise<void> {
+    await eventually(async () => (this.waitingFor(path) > 0 ? true : undefined))
+  }
+
+  /** Answers those who wait for it, and whoever asks from now on. */
+  letGo(path: string): void {
+    this.#held.delete(path)
+    const left = this.#waiting.splice(0)
+    for (const each of left) {
+      if (each.path === path) this.#answer(each.path, each.response)
+      else this.#waiting.push(each)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((done) => this.#server.close(done))
+  }
+
+  #take(path: string, response: ServerResponse): void {
+    this.asked.push(path)
+    if (this.#held.has(path)) this.#waiting.push({ path, response })
+    else this.#answer(path, response)
+  }
+
+  #answer(path: string, response: ServerResponse): void {
+    response.setHeader('content-type', 'application/json')
+    response.end('{}', () => this.onAnswer(path))
+  }
+}

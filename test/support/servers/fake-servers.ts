@@ -1,0 +1,175 @@
+/** Servers of other people, on loopback: a pet store with its documents, an issuer of tokens, and who asks for credentials. */
+
+import { createHash } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { challenge, isAnswered } from '../clients/digest-verifier.ts'
+
+export interface Asked {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+/** What an answer is: JSON, or a text of some type. */
+interface Answer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly json?: unknown
+  readonly text?: string | Buffer
+  /** The connection ends without an answer. */
+  readonly gone?: true
+  /** No answer comes. */
+  readonly hangs?: true
+  /** The answer comes so much later. */
+  readonly lateMs?: number
+}
+
+export type Route = (asked: Asked, outside: Outside) => Answer
+
+export class Outside {
+  /** All that was asked, in order. */
+  readonly asked: Asked[] = []
+  /** Tokens that were given, and not taken back. */
+  readonly tokens = new Set<string>()
+  readonly #server: Server
+  readonly #routes: Readonly<Record<string, Route>>
+
+  private constructor(server: Server, routes: Readonly<Record<string, Route>>) {
+    this.#server = server
+    this.#routes = routes
+  }
+
+  /** @param routes by the beginnings of paths, the longest first; beside those that are always there */
+  static async open(routes: Readonly<Record<string, Route>> = {}): Promise<Outside> {
+    const server = createServer()
+    const outside = new Outside(server, { ...ROUTES, ...routes })
+    server.on('request', (request, response) => void outside.#answer(request, response))
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    return outside
+  }
+
+  get place(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  get origin(): string {
+    return `http://${this.place}`
+  }
+
+  askedFor(path: string): readonly Asked[] {
+    return this.asked.filter(({ url }) => url.startsWith(path))
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((done) => this.#server.close(done))
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const asked = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body }
+    this.asked.push(asked)
+    const route = Object.keys(this.#routes)
+      .filter((path) => asked.url.startsWith(path))
+      .sort((a, b) => b.length - a.length)[0]
+    const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(asked, this)
+    if (answer?.hangs) return
+    if (answer?.gone) return void response.destroy()
+    const { status = 200, headers = {}, json, text, lateMs = 0 } = answer ?? {}
+    if (lateMs > 0) await pause(lateMs)
+    const type = json === undefined ? {} : { 'content-type': 'application/json' }
+    response.writeHead(status, { ...type, ...headers })
+    response.end(json === undefined ? text : JSON.stringify(json))
+  }
+}
+
+const PET = { name: 'Milou', photoUrls: [], tags: [] }
+
+/** As much of the well-known pet store as its callers ask for. */
+function swagger(host: string) {
+  const status = { name: 'status', in: 'query', required: true, type: 'array', collectionFormat: 'multi' }
+  const petId = { name: 'petId', in: 'path', required: true, type: 'integer' }
+  const pet = { name: 'body', in: 'body', required: true, schema: { $ref: '#/definitions/Pet' } }
+  const form = (name: string) => ({ name, in: 'formData', type: 'string' })
+  return {
+    swagger: '2.0',
+    info: { title: 'Pets', version: '1' },
+    host,
+    basePath: '/v2',
+    schemes: ['https', 'http'],
+    paths: {
+      '/pet/findByStatus': { get: { operationId: 'findPetsByStatus', parameters: [status] } },
+      '/pet/{petId}': {
+        get: { operationId: 'getPetById', parameters: [petId] },
+        post: {
+          operationId: 'updatePetWithForm',
+          consumes: ['application/x-www-form-urlencoded'],
+          parameters: [petId, form('name'), form('status')],
+        },
+      },
+      '/pet': { post: { operationId: 'addPet', consumes: ['application/json'], parameters: [pet] } },
+    },
+    definitions: { Pet: { type: 'object', properties: { id: {}, name: {}, status: {} } } },
+  }
+}
+
+const unauthorized = (ask: string): Answer => ({ status: 401, headers: { 'www-authenticate': ask } })
+
+const echo: Route = ({ method, url, headers, body }) => ({ json: { method, url, headers, body } })
+
+function pet({ url }: Asked): Answer {
+  const id = Number(/^\/v2\/pet\/(\d+)(?:\?|$)/.exec(url)?.[1])
+  return id > 0 ? { json: { ...PET, id, status: 'available' } } : { status: 404, json: { message: 'no pet' } }
+}
+
+/** Client `runner` with the secret `s3cret`, said in any of the ways of RFC 6749. */
+function token({ headers, body }: Asked, outside: Outside): Answer {
+  const isJson = headers['content-type'] === 'application/json'
+  const given = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)
+  const basic = Buffer.from(headers.authorization?.slice(6) ?? '', 'base64').toString()
+  const isKnown =
+    basic === 'runner:s3cret' || given.get('client_secret') === 's3cret' || given.has('client_assertion')
+  if (!isKnown) return { status: 401, json: { error: 'invalid_client', error_description: body } }
+  const text = createHash('sha256').update(`${outside.tokens.size} ${body}`).digest('hex')
+  outside.tokens.add(text)
+  const seconds = Number(given.get('audience') ?? 600)
+  return { json: { access_token: text, token_type: 'Bearer', expires_in: seconds } }
+}
+
+function secured({ headers }: Asked, outside: Outside): Answer {
+  const text = /^Bearer (.*)$/.exec(headers.authorization ?? '')?.[1]
+  return text !== undefined && outside.tokens.has(text) ? { json: { secured: true } } : unauthorized('Bearer')
+}
+
+function digest(asked: Asked): Answer {
+  const ask = challenge(new URL(asked.url, 'http://x').searchParams.get('algorithm') ?? 'MD5')
+  return isAnswered(asked) ? { json: { digested: true } } : unauthorized(ask)
+}
+
+const ROUTES: Readonly<Record<string, Route>> = {
+  '/v2/swagger.json': ({ headers }) => ({ json: swagger(headers.host ?? '') }),
+  '/v2/pet/findByStatus': () => ({ json: [1, 2].map((id) => ({ ...PET, id, status: 'available' })) }),
+  '/v2/pet/': (asked) => (asked.method === 'GET' ? pet(asked) : echo(asked, undefined as never)),
+  '/v2/pet': echo,
+  '/echo': echo,
+  '/late': () => ({ json: {}, lateMs: 180 }),
+  '/basic-auth/': ({ url, headers }) => {
+    const [, , user = '', password = ''] = url.split('/').map(decodeURIComponent)
+    const wanted = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+    return headers.authorization === wanted
+      ? { json: { authenticated: true, user } }
+      : unauthorized('Basic realm="x"')
+  },
+  '/digest': digest,
+  '/oauth2/token': token,
+  '/realm/token': token,
+  '/realm/.well-known/openid-configuration': ({ headers }) => {
+    const issuer = `http://${headers.host}/realm`
+    return { json: { issuer, token_endpoint: `${issuer}/token` } }
+  },
+  '/secured': secured,
+}

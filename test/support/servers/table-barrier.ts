@@ -1,0 +1,52 @@
+/** Holds up whoever comes to a table, until it is opened. */
+
+import { Client } from 'pg'
+import { call } from '../fixtures/tenants.ts'
+import type { OwnPlatform } from '../stack/own-platform.ts'
+
+/** A table that is locked, as that of a collection: who reads or writes it waits. */
+export class Gate {
+  readonly #client: Client
+  readonly #table: string
+
+  private constructor(client: Client, table: string) {
+    this.#client = client
+    this.#table = table
+  }
+
+  static async ofCollection({ started, room }: OwnPlatform, collection: string): Promise<Gate> {
+    const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
+    await call('POST', '/v1/schemas', { as: room.operator, at: started.running, body })
+    const client = await connected(started)
+    const { rows } = await client.query('select relation from tenon.schemas where collection = $1', [
+      collection,
+    ])
+    await client.end()
+    return Gate.at({ started }, `tenon_data."${rows[0].relation}"`)
+  }
+
+  static async at({ started }: Pick<OwnPlatform, 'started'>, table: string): Promise<Gate> {
+    const client = await connected(started)
+    await client.query(`begin; lock table ${table} in access exclusive mode`)
+    return new Gate(client, table)
+  }
+
+  /** Connections of the database that wait. */
+  async waiting(): Promise<number[]> {
+    const { rows } = await this.#client.query(
+      'select distinct pid from pg_locks where relation = $1::regclass and not granted',
+      [this.#table],
+    )
+    return rows.map(({ pid }) => pid)
+  }
+
+  async open(): Promise<void> {
+    await this.#client.end()
+  }
+}
+
+async function connected({ running }: OwnPlatform['started']): Promise<Client> {
+  const client = new Client({ connectionString: running.databaseUrl })
+  await client.connect()
+  return client
+}

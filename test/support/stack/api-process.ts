@@ -1,0 +1,45 @@
+/** Further API processes beside the first, on the same servers, with settings of their own. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { inject } from 'vitest'
+import { currentBuild } from '../../../src/cli/stack/build.ts'
+import { Ports } from '../../../stack/ports.ts'
+import { eventually } from '../fixtures/tenants.ts'
+import type { Running } from './start.ts'
+
+export interface ApiProcess {
+  readonly at: Running
+  readonly process: ChildProcess
+  stop(): Promise<void>
+}
+
+/**
+ * Returns when it answers. Tokens of the first process are good for it.
+ * @param preload the path of a module that the process loads first, and that a test may send messages to
+ */
+export async function startApi(
+  settings: Readonly<Record<string, string>>,
+  first: Running = inject('tenon'),
+  preload?: string,
+): Promise<ApiProcess> {
+  const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
+  const at = { ...first, url: `http://127.0.0.1:${port}` }
+  const env = { ...process.env, ...first.env, TENON_PUBLIC_URL: first.url, ...settings }
+  const before = preload === undefined ? [] : ['--import', preload]
+  const child = spawn(process.execPath, [...before, (await currentBuild()).api], {
+    env: { ...env, TENON_PORT: String(port) },
+    stdio: preload === undefined ? 'ignore' : ['ignore', 'ignore', 'ignore', 'ipc'],
+  })
+  await eventually(async () => {
+    const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
+    return ready?.status === 200 ? true : undefined
+  }, 60_000)
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    // It has nothing to lose, and would wait for connections that nobody has asked anything on yet.
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+  return { at, process: child, stop }
+}

@@ -1,0 +1,109 @@
+/** An API process of its own inside a test, whose traffic to the stores is counted on the wire. */
+
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { inject } from 'vitest'
+import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
+import { buildApp } from '../../../src/api/app.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import { mountMcp } from '../../../src/mcp/mount.ts'
+
+export interface CountedNode {
+  readonly app: FastifyInstance
+  readonly platform: Platform
+  /**
+   * Round trips to PostgreSQL so far, commands on streams of Valkey, pieces sent to the object store. What is done once
+   * in a while for many requests is not counted: entries of the audit log, and looks at the issuer's keys.
+   */
+  readonly seen: { trips: number; streams: number; objects: number }
+  /** Lines of its log, at the finest level. */
+  readonly lines: readonly string[]
+  close(): Promise<void>
+}
+
+/**
+ * @param env settings other than those of the running platform
+ * @param now the clock by which keys of issuers elsewhere grow old, in milliseconds
+ */
+export async function countedNode(
+  env: Record<string, string | undefined> = {},
+  now?: () => number,
+): Promise<CountedNode> {
+  const given = { ...inject('tenon').env, ...env }
+  const seen = { trips: 0, streams: 0, objects: 0 }
+  const wires: Server[] = []
+  const through = async (name: string, counter: () => (chunk: Buffer) => void) => {
+    const url = new URL(given[name] ?? '')
+    const wire = await countingWire(url, counter)
+    wires.push(wire)
+    url.port = String((wire.address() as AddressInfo).port)
+    return { [name]: url.href.replace(/\/$/, '') }
+  }
+  const config = parseConfig({
+    ...given,
+    ...(await through('DATABASE_APP_URL', () => roundTrips(() => seen.trips++))),
+    ...(await through('REDIS_URL', () => (chunk) => {
+      seen.streams += String(chunk).match(/\r\nx(add|read|range|revrange)\r\n/gi)?.length ?? 0
+    })),
+    ...(await through('S3_ENDPOINT', () => () => {
+      seen.objects += 1
+    })),
+  })
+  const lines: string[] = []
+  const log = openLog('trace', 'test', { write: (line) => void lines.push(line) })
+  const { platform, parts } = openPlatform(config, log)
+  const authServices = openAuthServices(config, parts, now)
+  const app = await buildApp(platform, authServices)
+  mountMcp(app, platform, authServices)
+  const close = async () => {
+    await app.close()
+    await platform.close()
+    await Promise.all(wires.map((wire) => new Promise((done) => wire.close(done))))
+  }
+  return { app, platform, seen, lines, close }
+}
+
+/** Between the application and a server, passing on what it counts. */
+async function countingWire(
+  { hostname, port }: URL,
+  counter: () => (chunk: Buffer) => void,
+): Promise<Server> {
+  const server = createServer((client) => {
+    const upstream = connect({ host: hostname, port: Number(port) })
+    client.on('data', counter())
+    client.pipe(upstream).pipe(client)
+    for (const end of [client, upstream]) end.on('error', () => client.destroy())
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return server
+}
+
+const [SYNC, QUERY, PARSE, BIND] = ['S', 'Q', 'P', 'B'].map((letter) => letter.charCodeAt(0))
+
+/**
+ * The messages of one connection (PostgreSQL manual, "Message Formats"), of which a Sync and a simple query are round
+ * trips; the first message has no letter before its length.
+ */
+function roundTrips(count: () => void): (chunk: Buffer) => void {
+  let rest = Buffer.alloc(0)
+  let letter = 0
+  const shared = new Set<string>()
+  let isShared = false
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk])
+    while (rest.length >= letter + 4) {
+      const size = letter + rest.readUInt32BE(letter)
+      if (rest.length < size) return
+      const kind = letter === 1 ? rest[0] : undefined
+      const [first = '', second = ''] = rest.subarray(5, size).toString('latin1').split('\0', 2)
+      if (kind === PARSE && /append_audit|from signing_keys/.test(second)) shared.add(first)
+      if (kind === BIND && shared.has(second)) isShared = true
+      if ((kind === SYNC && !isShared) || kind === QUERY) count()
+      if (kind === SYNC) isShared = false
+      letter = 1
+      rest = rest.subarray(size)
+    }
+  }
+}

@@ -1,0 +1,22 @@
+/** The platform inside a test's own process, for what no request does by itself. */
+
+import { inject } from 'vitest'
+import type { WorkspaceScope } from '../../../src/access/scope.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import { randomIds } from '../../../src/core/ids.ts'
+import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import type { Room } from '../fixtures/tenants.ts'
+
+export function openInside(): Platform {
+  return openPlatform(parseConfig({ ...inject('tenon').env }), openLog('silent', 'test')).platform
+}
+
+export function scopeOf(platform: Platform, { tenantId, workspaceId }: Room): WorkspaceScope {
+  return platform.access.continueWorkspace(
+    { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId },
+    { subject: 'test', role: 'workspace_admin' },
+    randomIds,
+  )
+}

@@ -1,0 +1,67 @@
+/** A platform beside the common one: test files kill its processes, or give its servers other settings. */
+
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { inject } from 'vitest'
+import { aRoom, type Room } from '../fixtures/tenants.ts'
+import { type Running, type Started, startPlatform } from './start.ts'
+
+export interface OwnPlatform {
+  /** Its folder. */
+  readonly dir: string
+  readonly started: Started
+  readonly room: Room
+  /** Ends its processes and removes its files; those of a {@link sharedPlatform} stay for the next file. */
+  end(): Promise<void>
+}
+
+type Make = (at: Running) => Promise<Room>
+
+/**
+ * Starts a platform for one test file.
+ * @param options as of {@link startPlatform}
+ * @param make its room: one that stores objects takes longer
+ */
+export async function ownPlatform(
+  options: Parameters<typeof startPlatform>[1],
+  make: Make = aRoom,
+): Promise<OwnPlatform> {
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-own-'))
+  const leave = () => rm(dir, { recursive: true, force: true })
+  try {
+    const started = await startPlatform(dir, options)
+    const end = async () => {
+      await started.stop()
+      await leave()
+    }
+    const room = await make(started.running).catch(async (error: unknown) => {
+      await end()
+      throw error
+    })
+    return { dir, started, room, end }
+  } catch (error) {
+    await leave()
+    throw error
+  }
+}
+
+/** The platform of this process's test files, which run one after the other. It ends with the process. */
+let shared: { readonly dir: string; readonly started: Started } | undefined
+
+/**
+ * A platform with a room of its own that test files share, to kill its processes: its servers keep their data when they
+ * crash. The worker begins anew for each file, so that the crashes of the last one do not count.
+ * @param make as of {@link ownPlatform}
+ */
+export async function sharedPlatform(make: Make = aRoom): Promise<OwnPlatform> {
+  if (shared === undefined) {
+    // The common platform's folder is removed after all tests.
+    const dir = join(dirname(inject('tenon').logs), `own-${process.pid}`)
+    await mkdir(dir, { recursive: true })
+    shared = { dir, started: await startPlatform(dir, { lasting: true }) }
+  } else {
+    await shared.started.stack.supervisor.restart('worker')
+  }
+  return { ...shared, room: await make(shared.started.running), end: async () => {} }
+}

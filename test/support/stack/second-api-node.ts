@@ -1,0 +1,38 @@
+/** Another API process of the same platform: what one of them does, the other has to know. */
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { inject } from 'vitest'
+import { currentBuild } from '../../../src/cli/stack/build.ts'
+import { Ports } from '../../../stack/ports.ts'
+import { eventually } from '../fixtures/tenants.ts'
+import type { Running } from './start.ts'
+
+export interface Joined {
+  readonly at: Running
+  stop(): Promise<void>
+}
+
+/** @param env settings of its own; as clients see it, it is the one that it joins */
+export async function joinPlatform(env: Readonly<Record<string, string>> = {}): Promise<Joined> {
+  const running = inject('tenon')
+  const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
+  const at = { ...running, url: `http://127.0.0.1:${port}` }
+  const settings = { TENON_PUBLIC_URL: running.url, ...env, TENON_PORT: String(port) }
+  const api = spawn(process.execPath, [(await currentBuild()).api], {
+    env: { ...process.env, ...running.env, ...settings },
+    stdio: 'ignore',
+  })
+  const ended = once(api, 'exit')
+  await eventually(async () => {
+    const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
+    return ready?.status === 200 ? true : undefined
+  }, 60_000)
+  return {
+    at,
+    stop: async () => {
+      api.kill('SIGTERM')
+      await ended
+    },
+  }
+}

@@ -1,0 +1,117 @@
+/** Starts real servers and a platform over them, as `npm start` does, for tests and benchmarks. */
+
+import { randomBytes } from 'node:crypto'
+import { chmod } from 'node:fs/promises'
+import { join } from 'node:path'
+import { launch } from '../../../src/cli/stack/launch.ts'
+import { Ports } from '../../../stack/ports.ts'
+import { type Stack, startStack } from '../../../stack/start.ts'
+
+/** What tests are told of the running platform: plain data, so that it travels to worker processes. */
+export interface Running {
+  readonly url: string
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly masterKey: string
+  /** Superuser URL: only for tests that look behind the walls. */
+  readonly databaseUrl: string
+  /** Folder of the log files of all servers and processes. */
+  readonly logs: string
+  /** Environment of the platform's own processes. */
+  readonly env: Readonly<Record<string, string>>
+  /** Loopback ports that flows may call; nobody listens there until a test does. */
+  readonly echoPorts: readonly number[]
+}
+
+export interface Started {
+  readonly running: Running
+  readonly stack: Stack
+  stop(): Promise<void>
+}
+
+/** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
+const UNLIMITED = {
+  ...Object.fromEntries(
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'REFUSED'].map(
+      (who) => [`TENON_RATE_${who}`, '9000000/min'],
+    ),
+  ),
+  TENON_STREAMS_PER_TENANT: '10000',
+  TENON_STREAMS_PER_ADDRESS: '10000',
+}
+
+/**
+ * @param options `lasting`: servers that keep their data when they crash, as `npm start` has them; `checkReplies`: each
+ *   reply is held against its schema, unless this says no
+ */
+export async function startPlatform(
+  dir: string,
+  options: {
+    lasting?: boolean
+    masterKey?: string
+    checkReplies?: boolean
+    /** Settings of the servers, and of the platform. */
+    servers?: Readonly<Record<string, string>>
+    env?: Readonly<Record<string, string>>
+  } = {},
+): Promise<Started> {
+  // As root, PostgreSQL is another user, who has to pass through.
+  await chmod(dir, 0o711)
+  const stack = await onFreePorts(() =>
+    startStack({
+      dir,
+      ephemeral: !options.lasting,
+      anyPorts: true,
+      env: { ...process.env, ...options.servers },
+      onProgress: () => {},
+    }),
+  )
+  try {
+    const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
+    const ports = new Ports({ remembered: {}, any: true })
+    const echoPorts = await Promise.all([1, 2, 3, 4].map((n) => ports.take(`echo-${n}`, 0)))
+    const launched = await launch({
+      stack,
+      dir,
+      port: await ports.take('api', 0),
+      masterKey,
+      env: {
+        GATEWAY_SECRET: randomBytes(32).toString('hex'),
+        TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
+        ...UNLIMITED,
+        // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
+        MONGODB_URL: '',
+        TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
+        ...options.env,
+      },
+    })
+    const { url, clientId, clientSecret } = launched
+    const databaseUrl = stack.env['DATABASE_URL'] ?? ''
+    const logs = join(dir, 'logs')
+    const running = {
+      url,
+      clientId,
+      clientSecret,
+      masterKey,
+      databaseUrl,
+      logs,
+      env: launched.env,
+      echoPorts,
+    }
+    return { running, stack, stop: () => stack.stop() }
+  } catch (error) {
+    await stack.stop()
+    throw error
+  }
+}
+
+/** Ports that were free may be taken before their servers have them: several stacks start at the same time. */
+async function onFreePorts(start: () => Promise<Stack>): Promise<Stack> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start()
+    } catch (error) {
+      if (attempt === 3 || !/address already in use/i.test(String(error))) throw error
+    }
+  }
+}

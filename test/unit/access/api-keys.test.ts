@@ -1,0 +1,96 @@
+/** Texts of API keys: what has not the form of one never reaches the database; and what is remembered of those that have. */
+
+import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, expect, inject, test } from 'vitest'
+import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
+import { keyKind, makeKey } from '../../../src/access/authentication/credentials.ts'
+import { openPlatform } from '../../../src/app/platform.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import { TtlCache } from '../../../src/infra/ttl-cache.ts'
+
+/** Nobody listens there: whatever is asked of the database is answered with `dependency_unavailable`. */
+const nowhere = { DATABASE_APP_URL: 'postgres://tenon_app@127.0.0.1:1/tenon' }
+const config = parseConfig({ ...inject('tenon').env, ...nowhere })
+const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
+const { auth } = openAuthServices(config, parts)
+afterAll(() => platform.close())
+
+const codeOf = (text: string) =>
+  auth.authenticate({ kind: 'api_key', text }).then(
+    () => 'admitted',
+    (error: { code: string }) => error.code,
+  )
+
+const kind = fc.constantFrom('anon' as const, 'service' as const)
+/** The last one stands for letters that no key has. */
+const letter = fc.constantFrom(...'abcXYZ019_-', '\u0000', 'é')
+
+test('a key of the right form is looked up', async () => {
+  expect(await codeOf(makeKey('anon'))).toBe('dependency_unavailable')
+})
+
+test('a key with one letter changed, lost or doubled is refused before', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      kind,
+      fc.nat(200),
+      letter,
+      fc.constantFrom('change', 'lose', 'double'),
+      async (of, at, by, how) => {
+        const key = makeKey(of)
+        const place = at % key.length
+        const put = { change: by, lose: '', double: `${key[place]}${key[place]}` }[how]
+        const broken = key.slice(0, place) + put + key.slice(place + 1)
+        fc.pre(broken !== key)
+        expect(await codeOf(broken)).toBe('api_key_invalid')
+      },
+    ),
+    { numRuns: 500 },
+  )
+})
+
+test('two letters that have changed places, a cut, another kind: likewise', async () => {
+  await fc.assert(
+    fc.asyncProperty(kind, fc.nat(200), async (of, at) => {
+      const key = makeKey(of)
+      const place = at % (key.length - 1)
+      const swapped = key.slice(0, place) + key[place + 1] + key[place] + key.slice(place + 2)
+      const other = key.replace(of, of === 'anon' ? 'service' : 'anon')
+      for (const broken of [swapped, key.slice(0, place), other, key.toUpperCase(), ` ${key}`, `${key}\n`])
+        if (broken !== key) expect(await codeOf(broken)).toBe('api_key_invalid')
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('texts of any kind are no keys', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 120 }), kind, (text, of) => {
+      for (const tried of [text, `svc_${of}_${text}`]) expect(keyKind(tried)).toBeUndefined()
+    }),
+  )
+  // A checksum that does not hold, of a form that does.
+  const secret = randomBytes(32).toString('base64url')
+  expect(keyKind(`svc_anon_${secret}00000000`)).toBeUndefined()
+  expect(keyKind(`svc_anon_${'x'.repeat(100_000)}`)).toBeUndefined()
+})
+
+test('what was read before a change is not remembered after it', async () => {
+  const cache = new TtlCache<string>()
+  let answer = (_value: string) => {}
+  const read = () =>
+    new Promise<string>((done) => {
+      answer = done
+    })
+  const reading = cache.load('key', read)
+  cache.forget((value) => value === 'old')
+  answer('old')
+  expect(await reading).toBe('old')
+  expect(cache.get('key')).toBeUndefined()
+  expect(await cache.load('key', async () => 'new')).toBe('new')
+  expect(await cache.load('key', () => Promise.reject(new Error('read again')))).toBe('new')
+  cache.forget((value) => value === 'new')
+  expect(cache.get('key')).toBeUndefined()
+})

@@ -1,0 +1,107 @@
+/** OpenAPI documents from strangers: read, kept for one workspace, and no burden to anybody else. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Line } from '../../../src/activities/http/call-http-client.ts'
+import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
+import { Documents } from '../../../src/activities/http/openapi-document.ts'
+import { Egress } from '../../../src/infra/http-client/egress.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+
+/** How long the thread was not free at a time, while something was done. */
+function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => number } {
+  let longestMs = 0
+  let lastMs = performance.now()
+  const watch = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - lastMs)
+    lastMs = performance.now()
+  }, 20)
+  return { work: work.finally(() => clearInterval(watch)), longestMs: () => longestMs }
+}
+
+describe('documents', () => {
+  let outside: Outside
+  let text = ''
+  beforeAll(async () => {
+    outside = await Outside.open({ '/doc': () => ({ text }), '/gone': () => ({ status: 410 }) })
+  })
+  afterAll(() => outside.close())
+
+  let nowMs = 1
+  const documents = new Documents(() => nowMs)
+  const read = (
+    source: string,
+    workspace = 'w',
+    path = `/doc?${Math.random()}`,
+    authentication?: unknown,
+  ) => {
+    text = source
+    const way = {
+      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      tokens: new Tokens(),
+      run: 'r',
+    }
+    return documents.at({ endpoint: `${outside.origin}${path}`, authentication }, workspace, way)
+  }
+  const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
+
+  test('JSON and YAML', async () => {
+    expect((await read(JSON_TEXT)).document).toEqual({ openapi: '3.0.3', paths: {} })
+    expect((await read(`\ufeff${JSON_TEXT}`)).document).toMatchObject({ openapi: '3.0.3' })
+    expect((await read("swagger: '2.0'\npaths: &a {}\nmore: *a")).document).toMatchObject({ more: {} })
+  })
+
+  test.each([
+    ['no JSON', '{"openapi":'],
+    ['no YAML', 'a: [b'],
+    ['another version', '{"openapi":"4.0.0"}'],
+    ['no document', '[1]'],
+    ['a text', 'hello'],
+    ['nothing', ''],
+    [
+      'a bomb',
+      `openapi: 3.0.0\na0: &a0 [x]\n${Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}]`).join('\n')}`,
+    ],
+    ['YAML without measure', `openapi: 3.0.0\nx: ${'y'.repeat(2_100_000)}`],
+    ['100,000 levels of YAML', '['.repeat(100_000)],
+    ['questions without end', '? '.repeat(500_000)],
+    ['100,000 levels of JSON', `{"a":${'['.repeat(100_000)}`],
+  ])('%s is refused, and the thread is free meanwhile', async (_name, source) => {
+    const started = performance.now()
+    const held = heldWhile(read(source))
+    await expect(held.work).rejects.toMatchObject({ nonRetryable: true, type: 'configuration' })
+    expect(performance.now() - started).toBeLessThan(8_000)
+    expect(held.longestMs()).toBeLessThan(1_000)
+  })
+
+  test('50 MB are not read to their end', async () => {
+    await expect(read(JSON_TEXT.padEnd(52_428_800))).rejects.toMatchObject({ code: 'upstream_invalid' })
+  })
+
+  test('a document that is not there', async () => {
+    await expect(read('', 'w', '/gone')).rejects.toMatchObject({ type: 'communication' })
+  })
+
+  test('it is kept for a while, for one workspace, and never where it was asked for with credentials', async () => {
+    const count = () => outside.askedFor('/doc-kept').length
+    outside.asked.length = 0
+    await read(JSON_TEXT, 'w', '/doc-kept')
+    await read(JSON_TEXT, 'w', '/doc-kept')
+    expect(count()).toBe(1)
+    await read(JSON_TEXT, 'other', '/doc-kept')
+    expect(count()).toBe(2)
+    const bearer = { scheme: 'bearer', properties: { token: 'x' } }
+    await read(JSON_TEXT, 'w', '/doc-kept', bearer)
+    await read(JSON_TEXT, 'w', '/doc-kept', bearer)
+    expect(count()).toBe(4)
+    nowMs += 300_001
+    await read(JSON_TEXT, 'w', '/doc-kept')
+    expect(count()).toBe(5)
+  })
+
+  test('large ones make room for each other', async () => {
+    const large = JSON_TEXT.padEnd(7_000_000)
+    outside.asked.length = 0
+    for (const name of ['a', 'b', 'c', 'c', 'a']) await read(large, 'w', `/doc-${name}`)
+    expect(outside.asked.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
+  })
+})

@@ -1,0 +1,175 @@
+/** What goes in and what comes out of a call with secrets, however somebody writes them down. */
+
+import { ApplicationFailure } from '@temporalio/common'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Suspended } from '../../../src/access/tenant-states.ts'
+import { callFailure } from '../../../src/activities/call-failure.ts'
+import { inForm, inJson } from '../../../src/activities/flow/secret-encodings.ts'
+import { Secrecy } from '../../../src/activities/flow/secret-redactor.ts'
+import { Line } from '../../../src/activities/http/call-http-client.ts'
+import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
+import { sendHttp } from '../../../src/activities/http/request-secrets.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Problem } from '../../../src/core/problem.ts'
+import { handleOf, isHandle, withoutHandles } from '../../../src/core/secret-handle.ts'
+import type { Json } from '../../../src/core/work.ts'
+import { Egress } from '../../../src/infra/http-client/egress.ts'
+import { Outside } from '../../support/servers/fake-servers.ts'
+
+const handle = (name: string) => handleOf(name, name.replaceAll('.', '_').padEnd(43, '-'))
+
+/** Texts by the names of secrets. */
+function secrecyOf(texts: Readonly<Record<string, string>>): Secrecy {
+  const byHandle = Object.entries(texts).map(([name, text]) => [handle(name), text] as const)
+  return new Secrecy(new Map(Object.entries(texts)), new Map(byHandle))
+}
+
+const secret = fc
+  .string({ unit: 'grapheme', minLength: 8, maxLength: 40 })
+  .filter((text) => !/\p{Surrogate}/u.test(text) && text.length >= 8)
+const around = fc.string({ unit: 'grapheme', maxLength: 12 })
+
+describe('what comes out', () => {
+  test('has no secret in it, at any place, in any of the usual spellings', () => {
+    const spellings: readonly ((text: string) => string)[] = [
+      (text) => text,
+      inJson,
+      encodeURIComponent,
+      inForm,
+      (text) => encodeURIComponent(text).replaceAll(/%../g, (code) => code.toLowerCase()),
+      (text) => new URL(`http://x/?${encodeURIComponent(text)}`).search,
+    ]
+    fc.assert(
+      fc.property(secret, around, around, fc.nat(spellings.length - 1), (text, before, after, which) => {
+        const spelled = spellings[which]?.(text) ?? ''
+        const said = { [before + spelled]: [before + spelled + after, { a: spelled }] }
+        const shown = secrecyOf({ key: text }).shown(said)
+        expect(JSON.stringify(shown)).not.toContain(JSON.stringify(spelled).slice(1, -1))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('has none in base64, wherever it begins in the bytes', () => {
+    fc.assert(
+      fc.property(secret, around, around, fc.boolean(), (text, before, after, isUrl) => {
+        const whole = Buffer.from(before + text + after).toString(isUrl ? 'base64url' : 'base64')
+        expect(secrecyOf({ key: text }).shown(whole)).toContain('***')
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('has the handle again where the value itself is, and may go in again', () => {
+    const secrecy = secrecyOf({ key: 'abcdefgh', longer: 'abcdefgh-ijkl', digits: '12345678' })
+    const said = { a: 'Bearer abcdefgh!', b: 'abcdefgh-ijkl', n: 12_345_678, m: 123 }
+    const shown = secrecy.shown(said) as Json
+    expect(shown).toEqual({ a: `Bearer ${handle('key')}!`, b: handle('longer'), n: handle('digits'), m: 123 })
+    expect(secrecy.resolved(shown)).toEqual({ ...said, n: '12345678' })
+  })
+
+  test('has no handle that the call was not given', () => {
+    const secrecy = secrecyOf({ key: 'abcdefgh', other: 'ijklmnop' })
+    secrecy.resolved(handle('key'))
+    expect(secrecy.shown([handle('key'), handle('other'), `x${handle('foreign')}`])).toEqual([
+      handle('key'),
+      '***',
+      'x***',
+    ])
+  })
+
+  test('what is short and no secret stays', () => {
+    expect(secrecyOf({ name: 'ada' }).shown('adapted')).toBe('adapted')
+  })
+
+  test('of a failure too: its text, details, members and cause', () => {
+    const secrecy = secrecyOf({ key: 'abcdefgh' })
+    const text = 'said abcdefgh'
+    const failure = secrecy.failure(callFailure('communication', text)) as ApplicationFailure
+    expect(failure).toBeInstanceOf(ApplicationFailure)
+    expect(failure).toMatchObject({ type: 'communication', nonRetryable: true })
+    const cause = new Error(text, { cause: Object.assign(new TypeError(text), { detail: text }) })
+    const problem = secrecy.failure(
+      new Problem('function_error', { detail: text, hint: text, members: { logs: [text] }, cause }),
+    ) as Problem
+    expect(problem).toMatchObject({ code: 'function_error', members: { logs: [`said ${handle('key')}`] } })
+    const plain = secrecy.failure(new TypeError(text)) as Error
+    expect(plain.name).toBe('TypeError')
+    for (const error of [failure, problem, plain]) {
+      const { cause: why } = error as { cause?: Error }
+      const all = [error.message, error.stack, JSON.stringify(error), why?.message, why?.stack, why?.cause]
+      expect(all.map(String).join()).not.toContain('abcdefgh')
+      expect(error.message).toBe(`said ${handle('key')}`)
+    }
+    const suspended = new Suspended('tenant_suspended', 1)
+    expect(secrecy.failure(suspended)).toBe(suspended)
+  })
+})
+
+describe('what goes in', () => {
+  test('a handle of nobody is a fault, wherever it is', () => {
+    const secrecy = secrecyOf({ key: 'abcdefgh' })
+    expect(secrecy.resolved({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
+    const attempt = () => secrecy.resolved({ a: [`x ${handle('gone')}`] })
+    expect(attempt).toThrow('The secret `gone` is not there any more')
+    expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
+  })
+
+  test('a call does not grow without bounds by its secrets', () => {
+    const text = 'x'.repeat(LIMITS.flowSecretBytesMax)
+    const many = Array.from({ length: LIMITS.stepInputBytesMax / text.length + 1 }, () => handle('key'))
+    expect(() => secrecyOf({ key: text }).resolved(many)).toThrow('too large')
+  })
+
+  test('handles are known by their form alone', () => {
+    expect([handle('a.b-c'), `${handle('a')} `, '', 'tenonsecret~a~b'].map(isHandle)).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ])
+    const data = { [handle('a')]: [`x${handle('a')}y`, 'tenonsecret~'] }
+    expect(withoutHandles(data)).toEqual({ '***': ['x***y', 'tenonsecret~'] })
+    const plain = { a: 1 }
+    expect(withoutHandles(plain)).toBe(plain)
+  })
+})
+
+describe('in a request', () => {
+  let outside: Outside
+  beforeAll(async () => {
+    outside = await Outside.open()
+  })
+  afterAll(() => outside.close())
+  const key = 'a "b" & c=d\n/é'
+
+  async function sent(call: { [name: string]: Json }) {
+    const way = {
+      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      tokens: new Tokens(),
+      run: 'run-1',
+    }
+    await sendHttp({ method: 'POST', ...call }, way, secrecyOf({ key, base: `${outside.origin}/echo/based` }))
+    return outside.asked.at(-1)
+  }
+
+  test('a secret takes the form of its place', async () => {
+    const endpoint = `${outside.origin}/echo`
+    const json = { 'Content-Type': 'application/json; charset=utf-8' }
+    const form = { 'content-type': 'application/x-www-form-urlencoded' }
+    const inText = await sent({ endpoint, headers: json, body: `{"a":"${handle('key')}"}` })
+    expect(JSON.parse(inText?.body ?? '')).toEqual({ a: key })
+    const inForms = await sent({ endpoint, headers: form, body: `a=${handle('key')}&b=1` })
+    expect([...new URLSearchParams(inForms?.body)]).toEqual([
+      ['a', key],
+      ['b', '1'],
+    ])
+    expect((await sent({ endpoint, headers: json, body: handle('key') }))?.body).toBe(key)
+    expect((await sent({ endpoint, body: `${handle('key')}!` }))?.body).toBe(`${key}!`)
+    const inAddress = await sent({ endpoint: `${handle('base')}/${handle('key')}?k=${handle('key')}` })
+    const url = new URL(inAddress?.url ?? '', 'http://x')
+    expect(decodeURIComponent(url.pathname)).toBe(`/echo/based/${key}`)
+    expect([...url.searchParams]).toEqual([['k', key]])
+  })
+})

@@ -1,0 +1,109 @@
+/** What an execution looks like in a terminal: golden texts of trees that no clock and no width changes. */
+
+import { expect, test } from 'vitest'
+import { drawRun, RunTree, type StepNews, timeText } from '../../../src/cli/flows/drawing.ts'
+import { viewOf } from '../../../src/cli/flows/view.ts'
+
+const T0 = Date.parse('2026-01-01T00:00:00Z')
+const HEAD = { flow: 'order', version: 2, id: 'run_1', status: 'running', startedMs: T0 }
+const ERROR = { type: 'https://e.test/x', title: 'Refused', status: 402, detail: 'The card\nis empty.' }
+
+/** `at` in milliseconds since the beginning. */
+const news = (
+  at: number,
+  seq: number,
+  task: string,
+  status: string,
+  more: Partial<StepNews> = {},
+): StepNews => {
+  const name = task.split('/').at(-1) ?? ''
+  const at_ = new Date(T0 + at).toISOString()
+  return { seq, task, name, kind: 'set', summary: `${name}: does ${name}`, status, at: at_, ...more }
+}
+
+const EVENTS = [
+  news(0, 0, '/do/0/check', 'running'),
+  news(3, 0, '/do/0/check', 'completed', { took: 'good' }),
+  news(3, 1, '/do/1/never', 'skipped'),
+  news(3, 2, '/do/2/all', 'running'),
+  ...[0, 1, 2].flatMap((n) => [
+    news(10 + n, 3 + n, '/do/2/all/do/0/put', 'running'),
+    n === 1
+      ? news(500 + n, 3 + n, '/do/2/all/do/0/put', 'faulted', { error: ERROR })
+      : news(600 + n, 3 + n, '/do/2/all/do/0/put', 'completed'),
+  ]),
+  news(700, 2, '/do/2/all', 'completed'),
+  news(700, 6, '/do/3/pay', 'running'),
+  news(800, 7, '/do/3/pay/try/0/ask', 'running'),
+  news(900, 7, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
+  news(900, 6, '/do/3/pay', 'waiting'),
+  news(1_900, 6, '/do/3/pay', 'running', { attempt: 2 }),
+  news(1_900, 8, '/do/3/pay/try/0/ask', 'running'),
+  news(61_900, 8, '/do/3/pay/try/0/ask', 'held', { error: ERROR }),
+]
+
+function drawn(events: readonly StepNews[], columns = 100): string {
+  const tree = new RunTree()
+  for (const event of events) tree.take(event)
+  return drawRun(HEAD, tree, { nowMs: T0 + 100_000, columns, output: { write() {} } }).join('\n')
+}
+
+test('a tree of tasks: marks, ways, entries, attempts, times, and the error where it came from', () => {
+  expect(drawn(EVENTS)).toBe(`● order v2  run_1  running  1m 40s
+├─ ✓ check  does check  → good  3ms
+├─ – never  does never
+├─ ✓ all  does all  697ms
+│  └─ ✓ put  does put  ×3  1 faulted  592ms
+└─ ● pay  does pay  attempt 2  1m 39s
+   └─ ‖ ask  does ask  ×2  1 faulted  held  1m 39s
+        Refused: The card is empty.`)
+})
+
+test('an error is told once, where it began; all that goes on with it is only marked', () => {
+  const failed = [
+    news(62_000, 8, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
+    news(62_000, 6, '/do/3/pay', 'faulted', { error: ERROR, attempt: 2 }),
+  ]
+  expect(
+    drawn([...EVENTS, ...failed])
+      .split('\n')
+      .slice(-3)
+      .join('\n'),
+  ).toBe(`└─ ✗ pay  does pay  attempt 2  1m 1s
+   └─ ✗ ask  does ask  ×2  2 faulted  1m 1s
+        Refused: The card is empty.`)
+})
+
+test('no line is wider than the terminal', () => {
+  for (const line of drawn(EVENTS, 30).split('\n')) expect(line.length).toBeLessThanOrEqual(30)
+  expect(drawn(EVENTS, 30)).toContain('└─ ‖ ask  does ask  ×2  1 …')
+})
+
+test('times as people say them', () => {
+  const times = [0, 12, 1_500, 59_940, 60_000, 200_000, 7_500_000, 270_000_000]
+  expect(times.map(timeText)).toEqual(['0ms', '12ms', '1.5s', '59.9s', '1m', '3m 20s', '2h 5m', '3d 3h'])
+})
+
+test('elsewhere than on a terminal, a line for each event and nothing is drawn twice', () => {
+  const texts: string[] = []
+  const view = viewOf(HEAD, { write: (text) => texts.push(text) })
+  for (const event of EVENTS) view.step(event)
+  view.end()
+  expect(texts).toHaveLength(EVENTS.length)
+  expect(texts[1]).toBe('✓      +0.003s  completed  check  does check  → good\n')
+  expect(texts.at(-1)).toBe('‖     +61.900s  held       ask  does ask  Refused: The card is empty.\n')
+})
+
+test('on a terminal the tree is drawn in its own place, and no higher than the screen', () => {
+  const texts: string[] = []
+  const output = { write: (text: string) => texts.push(text), isTTY: true, columns: 60, rows: 6 }
+  const view = viewOf(HEAD, output)
+  for (const event of EVENTS) view.step(event)
+  view.status('faulted')
+  view.end()
+  const [last = ''] = texts.slice(-1)
+  expect(last.split('\n').slice(0, -1)).toHaveLength(4)
+  expect(last).toContain('✗ order v2  run_1  faulted')
+  expect(last).toContain('\n…\n')
+  expect(last).toContain('Refused')
+})

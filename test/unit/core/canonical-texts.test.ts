@@ -1,0 +1,104 @@
+/** Canonical texts against what JavaScript makes of points in time, and against the formats of the validator. */
+
+import fc from 'fast-check'
+import Format from 'typebox/format'
+import { describe, expect, test } from 'vitest'
+import {
+  canonicalLiteral,
+  canonicalOf,
+  FORMATS,
+} from '../../../src/features/collections/schemas/canonical-text.ts'
+import { instants, points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
+import { repeated } from '../../support/stack/soak.ts'
+
+/** A point in time as a whole number of a fraction of a second that is small enough; by JavaScript's own reading. */
+function oracle(text: string): bigint {
+  const [, head = '', fraction = '', offset = ''] = /^(.{19})(?:\.(\d+))?(.*)$/.exec(text) ?? []
+  const seconds = BigInt(Date.parse(`${head}${offset}`.toUpperCase())) / 1000n
+  return seconds * 10n ** 20n + BigInt(fraction.padEnd(20, '0'))
+}
+const order = <T extends string | bigint>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
+
+describe('date-time', () => {
+  const right = instants.filter((text) => Format.Test('date-time', text))
+
+  test('texts stand as the points in time do, and are one where those are', () => {
+    const seen = { less: 0, same: 0 }
+    fc.assert(
+      fc.property(right, right, fc.boolean(), (a, other, shifted) => {
+        const b = shifted ? elsewhere(a) : other
+        const [x, y] = [canonicalOf('date-time', a), canonicalOf('date-time', b)]
+        const expected = order(oracle(a), oracle(b))
+        seen[expected === 0 ? 'same' : 'less'] += 1
+        expect(order(x ?? '', y ?? ''), `${a} ${b}`).toBe(expected)
+      }),
+      { numRuns: repeated(5_000, 20_000), seed: 20_261_121 },
+    )
+    expect(Math.min(seen.less, seen.same)).toBeGreaterThan(repeated(1_200, 5_000))
+  })
+
+  test.each([
+    ['1990-12-31T23:59:59.999999Z', '1990-12-31T23:59:60Z', -1],
+    ['1990-12-31T15:59:60-08:00', '1990-12-31T23:59:60Z', 0],
+    ['1990-12-31T23:59:60.9Z', '1991-01-01T00:00:00Z', -1],
+    ['0000-01-01T00:00:00+23:59', '0000-01-01T00:00:00Z', -1],
+    ['9999-12-31T23:59:59-23:59', '9999-12-31T23:59:59Z', 1],
+    ['2026-01-01T00:00:00.1Z', '2026-01-01T00:00:00.10000000000000000000Z', 0],
+    ['2026-01-01T00:00:00.1Z', '2026-01-01T00:00:00.10000000000000000000001Z', -1],
+    ['2026-01-01T00:00:00+01:00[Europe/Paris]', '2025-12-31T23:00:00Z', 0],
+  ])('%s and %s', (a, b, expected) => {
+    expect(order(canonicalOf('date-time', a) ?? '', canonicalOf('date-time', b) ?? '')).toBe(expected)
+  })
+
+  test.each([
+    ['2026-01-01', '2026-01-01T00:00:00Z'],
+    ['2026-01-01T10:30', '2026-01-01T10:30:00Z'],
+    ['2026-01-01 10:30:01.5', '2026-01-01T10:30:01.5Z'],
+    ['2026-01-01 10:30+02:00', '2026-01-01T08:30:00Z'],
+  ])('a query may say %s for %s, a document may not', (short, full) => {
+    expect(canonicalLiteral('date-time', short)).toBe(canonicalOf('date-time', full))
+    expect(canonicalOf('date-time', short)).toBeUndefined()
+  })
+
+  test.each([
+    'yesterday',
+    '2026',
+    '',
+    '2026-01-01T00:00:00 02:00',
+    '2026-02-29',
+    '2026-01-01T24:00',
+    '2026-01-01Z',
+  ])('a query may not say %s', (text) => expect(canonicalLiteral('date-time', text)).toBeUndefined())
+})
+
+/** The same point in time in the clock of another zone, where the year has four digits there. */
+function elsewhere(text: string): string {
+  const [, fraction = ''] = /(\.\d+)/.exec(text) ?? []
+  const time = Date.parse(text.toUpperCase().replace(fraction, ''))
+  const there = new Date(time + 90 * 60_000)
+  const year = there.getUTCFullYear()
+  if (year < 0 || year > 9999) return text
+  return `${there.toISOString().slice(0, 19)}${fraction === '' ? '.000' : `${fraction}0`}+01:30`
+}
+
+test('a uuid is the same in letters of either case, and nothing else is', () => {
+  expect(canonicalOf('uuid', '01890A5D-AC96-774B-bcce-b302099a8057')).toBe(
+    '01890a5d-ac96-774b-bcce-b302099a8057',
+  )
+})
+
+test.each(FORMATS)(
+  '%s: what the validator takes has a canonical text, and nothing else but odd suffixes',
+  (format) => {
+    const seen = { right: 0, wrong: 0 }
+    fc.assert(
+      fc.property(fc.oneof(points, uuids), (text) => {
+        const right = Format.Test(format, text)
+        seen[right ? 'right' : 'wrong'] += 1
+        if (right || !text.includes('[')) expect(canonicalOf(format, text) !== undefined, text).toBe(right)
+      }),
+      { numRuns: repeated(5_000, 20_000), seed: 20_261_121 },
+    )
+    expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(repeated(120, 500))
+  },
+)

@@ -1,0 +1,134 @@
+/** Secrets are found by their names and by their looks, wherever they stand; what is none stays as it is. */
+
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { AuditThrottle } from '../../../src/access/audit/audit.ts'
+import { type AuditEvent, digestOf, lineOf } from '../../../src/access/audit/entry.ts'
+import { makeKey } from '../../../src/access/authentication/credentials.ts'
+import { canonical } from '../../../src/core/json.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { holdsSecret, REDACTED, redact, redactText } from '../../../src/core/redact.ts'
+
+const part = fc.stringMatching(/^[A-Za-z0-9_-]{10,40}$/)
+const secret = fc.oneof(
+  fc.constantFrom('anon' as const, 'service' as const).map((kind) => makeKey(kind)),
+  fc.tuple(part, part, part).map(([a, b, c]) => `eyJ${a}.eyJ${b}.${c}`),
+  part.map((text) => `Bearer ${text}`),
+  part.map((text) => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----`),
+)
+
+test('what looks like a secret is taken out of any text around it', () => {
+  fc.assert(
+    fc.property(fc.string(), secret, fc.string(), (before, inside, after) => {
+      const text = redactText(`${before} ${inside} ${after}`)
+      expect(text).not.toContain(inside)
+      expect(text).toContain(REDACTED)
+      expect(holdsSecret(inside)).toBe(true)
+    }),
+  )
+})
+
+test('in a value it is found at any place, in names as well', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), secret, part, (value, inside, name) => {
+      const held = { [name]: [value, { deep: inside }], [`x ${inside}`]: 1 }
+      expect(JSON.stringify(redact(held))).not.toContain(JSON.stringify(inside).slice(1, -1))
+    }),
+  )
+})
+
+test.each([
+  'password',
+  'Client-Secret',
+  'client_secret',
+  'accessToken',
+  'X-Api-Key',
+  'authorization',
+  'private key',
+])('what is called %s is a secret whatever it looks like', (name) => {
+  expect(redact({ a: { [name]: 'hunter2' }, b: [{ [name]: { c: 1 } }] })).toEqual({
+    a: { [name]: REDACTED },
+    b: [{ [name]: REDACTED }],
+  })
+})
+
+test('what is none stays', () => {
+  const value = {
+    id: 'key_01k5',
+    key: 'a/b.txt',
+    tokens: 3,
+    secretary: 'Eve',
+    last4: '9f2c',
+    prefix: 'svc_anon_',
+  }
+  expect(redact(value)).toEqual(value)
+  expect(redact({ password: null })).toEqual({ password: null })
+})
+
+const deed: AuditEvent = {
+  place: { tenantId: 'ten_a', workspaceId: 'ws_a' },
+  requestId: 'r',
+  actor: { subject: 's', role: 'service', kind: 'api_key' },
+  operation: 'collection.create',
+  target: '/v1/x',
+  outcome: 'done',
+  status: 201,
+  code: null,
+  before: null,
+  after: digestOf({ a: 1 }),
+}
+
+test('an entry is canonical JSON as it is written, whatever its texts are', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (target, subject) => {
+      const { text } = lineOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
+      expect(text).toBe(canonical(JSON.parse(text)))
+      expect(text).not.toContain('\\u0000')
+    }),
+  )
+})
+
+test('a digest says nothing of secrets', () => {
+  const key = (text: string) => digestOf({ id: 'key_a', key: text, client_secret: text })
+  expect(key(makeKey('anon'))).toBe(key(makeKey('anon')))
+  expect(digestOf({ id: 'key_a' })).not.toBe(digestOf({ id: 'key_b' }))
+})
+
+test('a digest is that of the redacted state, whether or not there was anything to redact', () => {
+  const name = fc.constantFrom('a', 'pass-word', 'Token', 'private key', 'x\n')
+  const text = fc.oneof(
+    fc.string(),
+    fc.tuple(fc.string(), secret).map(([before, inside]) => `${before}\n${inside}`),
+  )
+  const state = fc.dictionary(name, fc.oneof(text, fc.dictionary(name, text)))
+  fc.assert(
+    fc.property(state, (value) => {
+      const sha256 = createHash('sha256').update(canonical(redact(value)))
+      expect(digestOf(value)).toBe(sha256.digest('hex'))
+    }),
+  )
+})
+
+test("a minute's first refusals are entries, the rest are one with a count", () => {
+  const floods = new AuditThrottle()
+  const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
+  const admitted = (address: string) =>
+    Array.from({ length: 100 }, () => floods.admit(refusal(address))).filter(Boolean).length
+  expect([admitted('a'), admitted('b')]).toEqual([LIMITS.auditAlikePerMinute, LIMITS.auditAlikePerMinute])
+  const rest = 100 - LIMITS.auditAlikePerMinute
+  const [a, b] = floods.settle()
+  expect([a?.count, a?.address, b?.count, b?.address]).toEqual([rest, 'a', rest, 'b'])
+  expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', place: { tenantId: 'ten_a' } })
+  expect(floods.settle()).toEqual([])
+  expect(floods.admit(refusal('a'))).toBe(true)
+})
+
+test('of very many addresses the number of entries is bounded as well', () => {
+  const floods = new AuditThrottle()
+  const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
+  const entries = addresses.filter((address) => floods.admit({ ...deed, outcome: 'denied', address }))
+  expect(entries.length).toBeLessThanOrEqual(LIMITS.auditFloodsMax + LIMITS.auditAlikePerMinute)
+  const counted = floods.settle().reduce((sum, { count = 1 }) => sum + count, 0)
+  expect(counted + entries.length).toBe(addresses.length)
+})

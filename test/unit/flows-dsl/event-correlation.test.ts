@@ -1,0 +1,109 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Which events start a run, and which of them belong together. */
+
+import { expect, test } from 'vitest'
+import { type Gathering, gather, inputOf, typesIn } from '../../../flows-dsl/event-correlation.ts'
+import type { EventStrategy, JsonObject } from '../../../flows-dsl/ir.ts'
+import { compiled } from '../../conformance/flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
+
+function strategy(on: string): EventStrategy {
+  const found = compiled(`${HEAD}schedule: { on: ${on} }\ndo: [{ a: { set: {} } }]`).schedule?.on
+  if (found === undefined) throw new Error('no strategy')
+  return found
+}
+
+let last = 0
+const event = (type: string, data: JsonObject = {}, more: JsonObject = {}): JsonObject => {
+  last += 1
+  return { specversion: '1.0', id: `evt_${last}`, source: '/workspaces/ws', type, data, ...more }
+}
+
+/** Shows events one after the other. @returns the types of what came together, each time */
+function shown(on: EventStrategy, events: readonly JsonObject[]) {
+  let open: readonly Gathering[] = []
+  const complete = events.flatMap((one) => {
+    const gathered = gather(on, open, one, 0)
+    open = JSON.parse(JSON.stringify(gathered.open))
+    return gathered.complete === undefined ? [] : [gathered.complete]
+  })
+  return { complete, open }
+}
+
+test.each([
+  ['{ one: { with: { type: a.b } } }', 1],
+  ['{ one: { with: { type: "${ startswith(\\"a.\\") }" } } }', 2],
+  ['{ one: { with: { type: a.b, data: "${ .n > 5 }" } } }', 0],
+  ['{ any: [{ with: { type: a.b } }, { with: { data: { n: 2 } } }] }', 2],
+  ['{ any: [] }', 3],
+  ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 1 } } } }', 1],
+  ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 7 } } } }', 0],
+  ['{ one: { with: { source: /workspaces/other } } }', 0],
+])('%s takes %i of three', (on, taken) => {
+  const events = [event('a.b', { n: 1 }), event('a.c', { n: 2 }), event('b', { n: 3 })]
+  expect(shown(strategy(on), events).complete).toHaveLength(taken)
+})
+
+const PAID_AND_PACKED =
+  '{ all: [{ with: { type: paid }, correlate: { order: { from: .data.order } } },' +
+  ' { with: { type: packed }, correlate: { order: { from: .data.order } } }] }'
+
+test('of `all`, those come together that belong together, in whichever order', () => {
+  const on = strategy(PAID_AND_PACKED)
+  const events = [
+    event('paid', { order: 1 }),
+    event('packed', { order: 2 }),
+    event('paid', { order: 1 }),
+    event('paid', { order: 2 }),
+    event('packed', { order: 1 }),
+  ]
+  const { complete, open } = shown(on, events)
+  expect(complete).toEqual([
+    [events[1], events[3]],
+    [events[0], events[4]],
+  ])
+  expect(open).toEqual([{ filled: [0], bound: { order: 1 }, events: [events[2]] }])
+})
+
+test('an event that comes twice is there once', () => {
+  const on = strategy('{ all: [{ with: { type: a } }, { with: { type: a } }] }')
+  const first = event('a')
+  expect(shown(on, [first, first]).complete).toEqual([])
+  expect(shown(on, [first, first, event('a')]).complete).toHaveLength(1)
+})
+
+test('of what waits too long for the others, the oldest is given up', () => {
+  const on = strategy(PAID_AND_PACKED)
+  const many = Array.from({ length: 150 }, (_, n) => event('paid', { order: n }))
+  expect(shown(on, many).open.map(({ bound }) => bound['order'])).toEqual(
+    Array.from({ length: 100 }, (_, n) => n + 50),
+  )
+  const large = Array.from({ length: 5 }, (_, n) => event('paid', { order: n, text: 'x'.repeat(300_000) }))
+  expect(shown(on, large).open.map(({ bound }) => bound['order'])).toEqual([2, 3, 4])
+})
+
+test('an event on which an expression fails is none that is meant; one that costs too much is an error', () => {
+  const on = strategy('{ one: { with: { data: "${ .n + 1 > 1 }" } } }')
+  expect(
+    shown(on, [event('a', { n: 'text' }), event('a', { n: {} }), event('a', { n: 1 })]).complete,
+  ).toHaveLength(1)
+  const bomb = strategy('{ one: { with: { data: "${ [range(.n)] | length > 1 }" } } }')
+  expect(shown(bomb, [event('a', { n: 100 })]).complete).toHaveLength(1)
+  const startedMs = performance.now()
+  expect(() => shown(bomb, [event('a', { n: 1e9 })])).toThrow(/too many steps|larger/)
+  expect(performance.now() - startedMs).toBeLessThan(500)
+})
+
+test('a run is given the events as `read` says', () => {
+  const one = event('a', { n: 1 })
+  expect(inputOf([one])).toEqual([{ n: 1 }])
+  expect(inputOf([one], 'envelope')).toEqual([one])
+  expect(inputOf([one], 'raw')).toEqual(['{"n":1}'])
+})
+
+test('which types may come is known where they are written out', () => {
+  expect(typesIn(strategy(PAID_AND_PACKED))).toEqual(['paid', 'packed'])
+  expect(typesIn(strategy('{ any: [{ with: { type: a } }, { with: { data: 1 } }] }'))).toBeUndefined()
+  expect(typesIn(strategy('{ any: [] }'))).toBeUndefined()
+})

@@ -1,0 +1,270 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Branches: what is given up is cancelled and leaves no trace, order follows from the effects, bounds hold. */
+
+import { expect, test } from 'vitest'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import { type CallRequest, runFlow } from '../../../flows-dsl/machine/driver.ts'
+import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import { Cancelled, type Case, compiled, INFO, trace, World } from '../../conformance/flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
+
+const lines = (world: Pick<World, 'events'>) => world.events.map(({ step, phase }) => `${step.name} ${phase}`)
+
+async function ticks(): Promise<void> {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+}
+
+const RACE = `${HEAD}do:
+  - race:
+      fork:
+        compete: true
+        branches:
+          - quick: { wait: PT1S }
+          - tie: { wait: PT1S, export: { as: { from: tie } } }
+          - slow:
+              try:
+                - nap: { wait: PT2S }
+                - inner: { fork: { branches: [{ x: { wait: PT1S } }] } }
+              catch: { retry: { delay: PT1S }, do: [{ never: { set: {} } }] }
+  - after: { wait: PT9S }
+output: { as: '\${ $context }' }`
+
+test('the losers are cancelled, catch nothing, export nothing, and nothing is recorded of them afterwards', async () => {
+  const world = new World()
+  const result = await world.until(runFlow(compiled(RACE), null, world, INFO))
+  await ticks()
+  expect(result).toEqual({ status: 'completed', output: {} })
+  expect(world.cancelled).toEqual(['nap'])
+  expect(world.pending.size).toBe(0)
+  expect(world.waits).toEqual([1000, 1000, 2000, 9000])
+  expect(lines(world)).toEqual([
+    'race started',
+    'quick started',
+    'tie started',
+    'slow started',
+    'nap started',
+    'quick completed',
+    'race completed',
+    'after started',
+    'after completed',
+  ])
+})
+
+test('what is cancelled from outside passes through fork and try, and nothing is recorded of it', async () => {
+  const world = new World()
+  const thrown: unknown[] = []
+  const { cancel } = world.scope(async () => {
+    await runFlow(compiled(RACE), null, world, INFO).catch((error: unknown) => thrown.push(error))
+  })
+  await ticks()
+  cancel()
+  await ticks()
+  expect(thrown).toEqual([new Cancelled()])
+  expect(world.cancelled).toEqual(['quick', 'tie', 'nap'])
+  expect(world.pending.size).toBe(0)
+  expect(lines(world).filter((line) => !line.endsWith('started'))).toEqual([])
+})
+
+test('an error that is not of the flow passes through, and the other branches are cancelled', async () => {
+  class Broken extends World {
+    override call(): Promise<Json> {
+      return Promise.reject(new TypeError('ours'))
+    }
+  }
+  const world = new Broken()
+  const flow = compiled(`${HEAD}do:
+  - a:
+      try: [{ f: { fork: { branches: [{ b: { wait: PT1S } }, { c: { call: event.publish, with: { topic: t } } }] } } }]
+      catch: {}`)
+  await expect(world.until(runFlow(flow, null, world, INFO))).rejects.toThrow(new TypeError('ours'))
+  expect(world.cancelled).toEqual(['b'])
+  expect(world.pending.size).toBe(0)
+})
+
+test('`end` within a fork within a loop ends all of it', async () => {
+  const flow = `${HEAD}do:
+  - a:
+      for: { in: '\${ [1, 2, 3] }' }
+      do:
+        - b:
+            fork:
+              branches:
+                - c: { wait: PT5S }
+                - d: { do: [{ e: { wait: PT1S } }, { f: { if: $item == 2, set: { ended: '\${ $item }' }, then: end } }] }
+        - g: { set: { after: '\${ $item }' } }
+  - h: { set: { never: true } }`
+  const { result, cancelled } = await trace(flow, { input: {} })
+  expect(result).toEqual({ status: 'completed', output: { ended: 2 } })
+  expect(cancelled).toEqual(['c'])
+})
+
+/** Each effect takes some more promises than it needs. */
+class Slow extends World {
+  readonly #extra: number
+
+  constructor(given: Pick<Case, 'answers'>, extra: number) {
+    super(given)
+    this.#extra = extra
+  }
+
+  override async sleep(durationMs: number, step: StepRef): Promise<void> {
+    await super.sleep(durationMs, step)
+    for (let i = 0; i < this.#extra; i++) await Promise.resolve()
+  }
+
+  override async call(request: CallRequest): Promise<Json> {
+    const answer = await super.call(request)
+    for (let i = 0; i < this.#extra; i++) await Promise.resolve()
+    return answer
+  }
+}
+
+test('which command comes first does not depend on how many promises there are', async () => {
+  const task = (name: string, id: string) => `${name}: { call: collection.get, with: { name: n, id: ${id} } }`
+  const pure = (count: number) => Array.from({ length: count }, (_, i) => `{ p${i}: { set: { v: 1 } } }`)
+  const branch = (name: string, count: number) => {
+    const tasks = [
+      ...pure(count),
+      `{ ${task('one', `${name}1`)} }`,
+      `{ q: { do: [${pure(count)}] } }`,
+      `{ ${task('two', `${name}2`)} }`,
+    ]
+    return `{ ${name}: { do: [${tasks.join(', ')}] } }`
+  }
+  const flow = `${HEAD}do: [{ f: { fork: { branches: [${branch('a', 9)}, ${branch('b', 1)}, ${branch('c', 4)}] } } }]`
+  const runs = [0, 1, 2, 5].map(async (extra) => {
+    const world = new Slow({ answers: { 'collection.get': { after: 10, gives: 1 } } }, extra)
+    await world.until(runFlow(compiled(flow), null, world, INFO))
+    return { ids: world.calls.map((call) => (call['arguments'] as { id: string }).id), lines: lines(world) }
+  })
+  const [first, ...others] = await Promise.all(runs)
+  expect(first?.ids).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'c2'])
+  for (const other of others) expect(other).toEqual(first)
+})
+
+test('a fork within a branch goes on in the turn of the branch', async () => {
+  const put = (name: string) => `{ ${name}: { set: { by: ${name} } } }`
+  const inner = `{ inner: { do: [{ deep: { fork: { branches: [${put('a')}, ${put('b')}] } } }, ${put('c')}] } }`
+  const flow = (compete: boolean) =>
+    `${HEAD}do: [{ f: { fork: { compete: ${compete}, branches: [${inner}, ${put('d')}] } } }]`
+  const all = await trace(flow(false), { input: {} })
+  expect(all.steps).toEqual(['f', 'inner', 'deep', 'a', 'b', 'c', 'd'])
+  const race = await trace(flow(true), { input: {} })
+  expect(race.result).toEqual({ status: 'completed', output: { by: 'c' } })
+})
+
+test('the bound on tasks holds within `try`, which neither retries nor handles it', async () => {
+  const flow = `${HEAD}do:
+  - a:
+      try: [{ b: { set: {}, then: b } }]
+      catch: { retry: { limit: { attempt: { count: 3 } } }, do: [{ c: { set: {} } }] }`
+  const { result, steps } = await trace(flow, { input: null, stepsMax: 50 })
+  expect(result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/a/try/0/b' } })
+  expect(steps).toHaveLength(50)
+})
+
+test('a retry without delay is bounded by the tasks it enters', async () => {
+  const raise = '{ raise: { error: { type: t, status: 400 } } }'
+  const flow = `${HEAD}do: [{ a: { try: [{ b: ${raise} }], catch: { retry: { limit: { attempt: { count: 999 } } } } } }]`
+  const { result, steps, waits } = await trace(flow, { input: null, stepsMax: 50 })
+  expect(result).toMatchObject({ error: { detail: expect.stringContaining('more than 50 tasks') } })
+  expect(steps).toHaveLength(50)
+  expect(waits).toEqual([])
+})
+
+test('branches share the bound on tasks, and the outputs of all are one value', async () => {
+  const loop = (name: string) => `{ ${name}: { do: [{ x: { set: {}, then: x } }] } }`
+  const endless = `${HEAD}do: [{ f: { fork: { branches: [${loop('a')}, ${loop('b')}] } } }]`
+  const bounded = await trace(endless, { input: null, stepsMax: 50 })
+  expect(bounded.steps).toHaveLength(50)
+  const names = Array.from({ length: 12 }, (_, i) => `{ b${i}: { set: { v: '\${ .v }' } } }`)
+  const large = `${HEAD}do: [{ f: { fork: { branches: [${names.join(', ')}] } } }]`
+  const { result } = await trace(large, { input: { v: 'x'.repeat(400_000) } })
+  expect(result).toMatchObject({
+    error: { detail: expect.stringMatching(/larger than/), instance: '/do/0/f' },
+  })
+})
+
+test('chance is asked only for jitter', async () => {
+  class Fixed extends World {
+    override random(): number {
+      throw new Error('asked')
+    }
+  }
+  const flow = (retry: string) => `${HEAD}do:
+  - a: { try: [{ b: { raise: { error: { type: t, status: 400 } } } }], catch: { retry: ${retry}, do: [{ c: { set: {} } }] } }`
+  const limit = 'limit: { attempt: { count: 1 } }'
+  for (const [jitter, wanted] of [
+    ['', 'completed'],
+    ['jitter: { from: PT1S, to: PT2S }, ', 'asked'],
+  ] as const) {
+    const world = new Fixed()
+    const run = world.until(runFlow(compiled(flow(`{ ${jitter}${limit} }`)), null, world, INFO))
+    expect(
+      await run.then(
+        ({ status }) => status,
+        (error: Error) => error.message,
+      ),
+    ).toBe(wanted)
+  }
+})
+
+test('summaries say what is done, and what the time is for', async () => {
+  const flow = `${HEAD}do:
+  - a:
+      for: { each: order, in: '\${ [1] }' }
+      do:
+        - b: { fork: { branches: [{ c: { wait: PT1S } }, { d: { wait: PT2S } }] } }
+        - e: { fork: { compete: true, branches: [{ f: { emit: { event: { with: { type: t } } } } }] } }
+        - g:
+            try: [{ h: { raise: { error: { type: 'https://x.example/e', status: 400 } } } }]
+            catch:
+              retry: { delay: PT3S, backoff: { linear: {} }, limit: { attempt: { count: 2, duration: PT1M } } }
+              do: [{ i: { emit: { event: { with: { type: '\${ "x" }' } } } } }]
+        - j: { try: [{ k: { raise: { error: { type: '\${ "t" }', status: 500, title: Late } } } }], catch: {} }`
+  const { events, sleeps } = await trace(flow, { input: null })
+  const started = events.filter(({ phase, step }) => phase === 'started' && step.iteration === 0)
+  expect(started.map(({ step }) => step.summary)).toEqual([
+    'a: for each order b, e, g, j',
+    'b: fork c, d',
+    'c: wait 1 second',
+    'd: wait 2 seconds',
+    'e: race f',
+    'f: emit t',
+    'g: try h, retry 2×, catch i',
+    'h: raise 400 https://x.example/e',
+    'i: emit an event',
+    'j: try k',
+    'k: raise 500 Late',
+  ])
+  expect(sleeps).toEqual([
+    'c: wait 1 second',
+    'd: wait 2 seconds',
+    'g: retry 1 of 2 in 3 seconds',
+    'g: retry 2 of 2 in 6 seconds',
+  ])
+})
+
+test('an attempt that is cut off keeps what it exported; its own error goes before the limit', async () => {
+  const flow = `${HEAD}do:
+  - a:
+      try:
+        - b: { set: { v: 1 }, export: { as: { tried: true } } }
+        - c: { wait: PT9S }
+      catch: { errors: { with: { status: 408 } }, retry: { limit: { attempt: { duration: PT1S, count: 1 } } }, do: [{ d: { set: { c: '\${ $context }', e: '\${ $error }' } } }] }`
+  const { result, sleeps, cancelled } = await trace(flow, { input: null })
+  expect(result).toMatchObject({
+    output: {
+      c: { tried: true },
+      e: { status: 408, detail: 'It took longer than 1 second.', instance: '/do/0/a' },
+    },
+  })
+  expect(sleeps).toEqual([
+    'c: wait 9 seconds',
+    'a: at most 1 second',
+    'c: wait 9 seconds',
+    'a: at most 1 second',
+  ])
+  expect(cancelled).toEqual(['c', 'c'])
+})

@@ -1,0 +1,90 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Runs whose expressions cost much pause, so that others have the thread; what happens meanwhile is not lost, and comes in its order. */
+
+import { expect, test } from 'vitest'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import { Drive, type Effects } from '../../../flows-dsl/machine/driver.ts'
+import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
+
+const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
+const COSTLY = "{ costly: { set: '${ reduce range(200000) as $i ($n; .) }' } }"
+const settled = () => new Promise((done) => setImmediate(done))
+
+/** A world whose pauses and waits end when the test says so. */
+class Pausing extends World {
+  readonly asleep: (() => void)[] = []
+  readonly pauses: (() => void)[] = []
+
+  override sleep(): Promise<void> {
+    return new Promise((done) => this.asleep.push(done))
+  }
+
+  pause(): Promise<void> {
+    return new Promise((done) => this.pauses.push(done))
+  }
+
+  /** All that sleeps wakes at the same time. */
+  wake(): void {
+    for (const done of this.asleep.splice(0)) done()
+  }
+}
+
+const wide = (tasks = COSTLY) =>
+  compiled(`${HEAD}  - all:
+      for: { each: n, in: '\${ [range(6)] }', concurrency: 6 }
+      do: [ { rest: { wait: { seconds: 1 } } }, ${tasks} ]
+`)
+
+test('many turns at once that cost much: the run pauses between them, and ends as it would have', async () => {
+  const world = new Pausing()
+  const result = Drive.of(wide(), {}, world, INFO).toEnd()
+  await settled()
+  world.wake()
+  let pauses = 0
+  for (let end: Json | undefined; end === undefined; ) {
+    await settled()
+    const completed = world.events.filter(
+      ({ step, phase }) => step.name === 'costly' && phase === 'completed',
+    )
+    if (completed.length === 6) end = completed.length
+    else {
+      expect(completed.length).toBeGreaterThan(pauses)
+      expect(world.pauses).toHaveLength(1)
+      pauses += 1
+      world.pauses.shift()?.()
+    }
+  }
+  expect(pauses).toBeGreaterThan(1)
+  expect(await result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
+})
+
+test('cheap turns: the run never pauses', async () => {
+  const world = new Pausing()
+  const result = Drive.of(wide('{ say: { set: "${ $n }" } }'), {}, world, INFO).toEnd()
+  await settled()
+  world.wake()
+  expect(await result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
+  expect(world.pauses).toEqual([])
+})
+
+test('a world without pauses: the run goes on at once', async () => {
+  const world: Effects = Object.assign(new Pausing(), { pause: undefined, sleep: async () => {} })
+  const result = await Drive.of(wide(), {}, world, INFO).toEnd()
+  expect(result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
+})
+
+test('cancelled while it pauses: the run ends, and what had happened meanwhile changes nothing', async () => {
+  const world = new Pausing()
+  const drive = Drive.of(wide(), {}, world, INFO)
+  const result = drive.toEnd()
+  await settled()
+  world.wake()
+  await settled()
+  expect(world.pauses).toHaveLength(1)
+  drive.cancel()
+  expect(await result).toEqual({ status: 'cancelled' })
+  const { length } = world.events
+  world.pauses.shift()?.()
+  await settled()
+  expect(world.events).toHaveLength(length)
+})

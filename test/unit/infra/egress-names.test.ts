@@ -1,0 +1,124 @@
+/** Names that lead inside: whatever a name server says, and however it changes its mind, nothing of ours is reached. */
+
+import { createSocket, type Socket } from 'node:dgram'
+import type { LookupAddress } from 'node:dns'
+import { Resolver } from 'node:dns/promises'
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, isIPv6 } from 'node:net'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { Egress, type Sender } from '../../../src/infra/http-client/egress.ts'
+
+/** Public by its number, and nobody's: IANA has given out nothing of 3000::/4 but nets for documents. */
+const NOBODYS = '3000::7'
+const A = 1
+const AAAA = 28
+
+let names: Socket
+let inside: Server
+let port: number
+let reached: number
+/** What the name means, the first time it is asked for and each time after that; the last stays. */
+let meanings: string[][]
+let asked: Record<number, number>
+
+beforeAll(async () => {
+  names = createSocket('udp4').on('message', (query, { port: from }) => names.send(answerTo(query), from))
+  await new Promise<void>((done) => names.bind(0, '127.0.0.1', done))
+  inside = createServer((_request, response) => {
+    reached += 1
+    response.end('inside')
+  })
+  await new Promise<void>((done) => inside.listen(0, '127.0.0.1', done))
+  port = (inside.address() as AddressInfo).port
+})
+afterAll(() => {
+  names?.close()
+  inside?.close()
+})
+beforeEach(() => {
+  reached = 0
+  asked = { [A]: 0, [AAAA]: 0 }
+})
+
+/** One question, whatever its name; answers may be kept for no time at all (RFC 1035 §4.1). */
+function answerTo(query: Buffer): Buffer {
+  const end = query.indexOf(0, 12) + 5
+  const type = query.readUInt16BE(end - 4)
+  const turn = asked[type] ?? 0
+  asked[type] = turn + 1
+  const meant = meanings[Math.min(turn, meanings.length - 1)] ?? []
+  const answers = meant.filter((address) => isIPv6(address) === (type === AAAA))
+  const head = Buffer.from([...query.subarray(0, 2), 0x81, 0x80, 0, 1, 0, answers.length, 0, 0, 0, 0])
+  const records = answers.map((address) => {
+    const bytes = bytesOf(address)
+    return Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 0, 0, bytes.length, ...bytes])
+  })
+  return Buffer.concat([head, query.subarray(12, end), ...records])
+}
+
+function bytesOf(address: string): number[] {
+  if (!isIPv6(address)) return address.split('.').map(Number)
+  const [left = [], right = []] = address
+    .split('::')
+    .map((half) => half.split(':').filter((group) => group !== ''))
+  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right]
+  return groups.map((group) => Number.parseInt(group, 16)).flatMap((group) => [group >> 8, group & 255])
+}
+
+/** As the system would find them, from our name server. */
+async function find(hostname: string): Promise<LookupAddress[]> {
+  const resolver = new Resolver({ timeout: 2_000, tries: 1 })
+  resolver.setServers([`127.0.0.1:${(names.address() as AddressInfo).port}`])
+  const none = () => [] as string[]
+  const [v4, v6] = await Promise.all([
+    resolver.resolve4(hostname).catch(none),
+    resolver.resolve6(hostname).catch(none),
+  ])
+  return [...v4.map((address) => ({ address, family: 4 })), ...v6.map((address) => ({ address, family: 6 }))]
+}
+
+/** @returns the body, or the code of the problem */
+async function send(egress: Egress, method = 'GET', sender: Sender = { allowed: [] }): Promise<string> {
+  const outbound = { method, url: new URL(`http://name.example:${port}/`), headers: {} }
+  try {
+    return (await egress.send(outbound, sender, { timeoutMs: 400, bytesMax: 1_000 })).body.toString()
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+test.each([
+  [['127.0.0.1']],
+  [['10.1.2.3']],
+  [['169.254.169.254']],
+  [['::1']],
+  [['fd00::1']],
+  [['::ffff:7f00:1']],
+  [[NOBODYS, '127.0.0.1']],
+  [['2001:db9::1', '::1']],
+])('a name that means %j is refused', async (addresses) => {
+  meanings = [addresses]
+  const egress = new Egress([], find)
+  expect([
+    await send(egress),
+    await send(egress, 'POST'),
+    await send(egress, 'GET', { allowed: [], owner: 'a' }),
+  ]).toEqual(Array(3).fill('egress_refused'))
+  expect(reached).toBe(0)
+})
+
+test.each([
+  ['a request that keeps nothing', 'POST', { allowed: [] }],
+  ['one whose connection would be kept', 'GET', { allowed: [], owner: 'a' }],
+])(
+  'a name that is public when it is judged is asked for once, and connected to as it was then: %s',
+  async (_, method, sender) => {
+    meanings = [[NOBODYS], ['127.0.0.1']]
+    const egress = new Egress([], find)
+    expect(await send(egress, method, sender)).toBe('upstream_unavailable')
+    expect([asked, reached]).toEqual([{ [A]: 1, [AAAA]: 1 }, 0])
+    // Asked once more, it is judged by what it means now.
+    expect(await send(egress, method, sender)).toBe('egress_refused')
+    expect(reached).toBe(0)
+  },
+)

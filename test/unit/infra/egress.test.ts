@@ -1,0 +1,147 @@
+/** Connections that are kept: for one owner, one server and one guard, and never in the way of an answer. */
+
+import { createServer, type Server } from 'node:http'
+import {
+  type AddressInfo,
+  createServer as createRawServer,
+  type Server as RawServer,
+  type Socket,
+} from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { Egress, type Sender } from '../../../src/infra/http-client/egress.ts'
+
+const servers: (Server | RawServer)[] = []
+const sockets: Socket[] = []
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+  for (const server of servers.splice(0)) server.close()
+})
+
+async function listening(server: Server | RawServer): Promise<number> {
+  servers.push(server)
+  server.on('connection', (socket: Socket) => sockets.push(socket))
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  return (server.address() as AddressInfo).port
+}
+
+/** Answers with the port that it was asked from: one for each connection. */
+const tellingPorts = () =>
+  listening(createServer(({ socket }, response) => response.end(String(socket.remotePort))))
+
+/** Answers each connection by what it is told, the nth time. */
+const raw = (answer: (socket: Socket, nth: number, connection: number) => void) => {
+  let connections = 0
+  return listening(
+    createRawServer((socket) => {
+      const connection = ++connections
+      let nth = 0
+      socket.on('data', () => answer(socket, ++nth, connection)).on('error', () => {})
+    }),
+  )
+}
+
+const OK = (body: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+
+/** Sends to `127.0.0.1:port` unless something else is said, and tells the body, or the code of the problem. */
+const sender =
+  (egress: Egress, port: number) =>
+  async (who: Partial<Sender>, method = 'GET', timeoutMs = 5_000) => {
+    const place = `localhost:${port}`
+    const outbound = { method, url: new URL(`http://${place}/`), headers: {} }
+    try {
+      const bounds = { timeoutMs, bytesMax: 1_000 }
+      const { body } = await egress.send(outbound, { allowed: [place], ...who }, bounds)
+      return body.toString()
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+
+test('one owner has the same again, another does not, nor does what changes something', async () => {
+  const send = sender(new Egress([]), await tellingPorts())
+  const first = await send({ owner: 'a' })
+  expect(await send({ owner: 'a' })).toBe(first)
+  const others = [
+    await send({ owner: 'b' }),
+    await send({}),
+    await send({}),
+    await send({ owner: 'a' }, 'POST'),
+    await send({ owner: 'a' }, 'POST'),
+  ]
+  expect(new Set([first, ...others]).size).toBe(6)
+  expect(await send({ owner: 'a' })).toBe(first)
+})
+
+test('who may no longer go there is refused, whatever was kept', async () => {
+  const send = sender(new Egress([]), await tellingPorts())
+  await send({ owner: 'a' })
+  expect(await send({ owner: 'a', allowed: [] })).toBe('egress_refused')
+})
+
+test('a server that has given a kept connection up is asked on another one', async () => {
+  const port = await raw((socket, nth, connection) => {
+    if (nth === 1) socket.write(OK(`connection ${connection}`))
+    else socket.resetAndDestroy()
+  })
+  const send = sender(new Egress([]), port)
+  expect(await send({ owner: 'a' })).toBe('connection 1')
+  expect(await send({ owner: 'a' })).toBe('connection 2')
+})
+
+test('a server that gives up each connection without an answer is not asked for ever', async () => {
+  const port = await raw((socket, nth, connection) => {
+    if (nth === 1 && connection === 1) socket.write(OK('once'))
+    else socket.resetAndDestroy()
+  })
+  const send = sender(new Egress([]), port)
+  expect(await send({ owner: 'a' })).toBe('once')
+  expect(await send({ owner: 'a' })).toBe('upstream_unavailable')
+})
+
+test('an answer that nobody asked for is not taken for the next one', async () => {
+  const port = await raw((socket, _nth, connection) =>
+    socket.write(OK(`connection ${connection}`) + OK('unasked')),
+  )
+  const send = sender(new Egress([]), port)
+  for (let n = 0; n < 3; n++) expect(await send({ owner: 'a' })).toMatch(/^connection/)
+})
+
+test('time runs out in the midst of an answer, and the connection is kept by nobody', async () => {
+  const port = await raw((socket, _nth, connection) =>
+    socket.write(connection === 1 ? OK('half').slice(0, -2) : OK('whole')),
+  )
+  const send = sender(new Egress([]), port)
+  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_unavailable')
+  expect(await send({ owner: 'a' })).toBe('whole')
+})
+
+test('many at the same time each have their own answer', async () => {
+  const port = await listening(
+    createServer((request, response) =>
+      setTimeout(() => response.end(request.headers['x-n']), Math.random() * 20),
+    ),
+  )
+  const egress = new Egress([`127.0.0.1:${port}`])
+  const url = new URL(`http://127.0.0.1:${port}/`)
+  const ask = async (n: string) =>
+    (
+      await egress.send({ method: 'GET', url, headers: { 'x-n': n } }, { allowed: [], owner: 'a' })
+    ).body.toString()
+  const numbers = Array.from({ length: 200 }, (_, n) => String(n))
+  expect(await Promise.all(numbers.map(ask))).toEqual(numbers)
+})
+
+test('whoever is about to be refused is asked about once more, and nobody else', async () => {
+  const port = await tellingPorts()
+  const send = sender(new Egress([]), port)
+  let asked = 0
+  const now = (allowed: readonly string[]) => async () => {
+    asked += 1
+    return allowed
+  }
+  await send({ allowedNow: now([]) })
+  expect(asked).toBe(0)
+  expect(await send({ allowed: [], allowedNow: now([`localhost:${port}`]) })).toMatch(/^\d+$/)
+  expect(await send({ allowed: [], allowedNow: now(['localhost:1']) })).toBe('egress_refused')
+  expect(asked).toBe(2)
+})

@@ -1,0 +1,163 @@
+/** Transactions that share: whose they are, what each is given back, and what becomes of the others where one fails. */
+
+import fc from 'fast-check'
+import { DatabaseError } from 'pg'
+import { expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Problem } from '../../../src/core/problem.ts'
+import { type Sql, type StatementKind, sql } from '../../../src/infra/postgres/sql.ts'
+import type { BatchGroup, SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
+import { coalesce, TransactionBatcher } from '../../../src/infra/postgres/transaction-batcher.ts'
+
+const contextOf = (tenant: string, more: Partial<SessionContext> = {}): SessionContext => ({
+  ...{ role: 'tenon_service', tenant, workspace: `${tenant}-w`, statementTimeoutMs: 1_000 },
+  ...more,
+})
+
+/** A statement that says what it is: its only value. */
+const says = (text: string): Sql => sql`select ${text}`
+const textOf = ({ values }: Sql): string => String(values[0])
+
+interface Transaction {
+  readonly context: SessionContext
+  readonly texts: readonly string[]
+  readonly lockMs: number | undefined
+}
+
+/** A server of one tick that answers each statement with its own text, and refuses those that it is told to. */
+function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
+  const seen: Transaction[] = []
+  const groups = new TransactionBatcher(async (context, statements, lockMs) => {
+    const texts = statements.map(textOf)
+    seen.push({ context, texts, lockMs })
+    await new Promise((soon) => setImmediate(soon))
+    const error = refuses(texts)
+    if (error !== undefined) throw error
+    return texts.map((text) => [{ text }])
+  })
+  return { groups, seen }
+}
+
+const refusedAt = (statement: number) =>
+  Object.assign(new DatabaseError('refused', 1, 'error'), { code: '23505', statement })
+
+test('each is given what it has asked for, and shares with its own mandate and company alone', async () => {
+  const asked = fc.record({
+    tenant: fc.constantFrom('a', 'b'),
+    role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
+    hops: fc.constantFrom(undefined, 1, 2),
+    company: fc.constantFrom<BatchGroup>('reading', 'writing'),
+    statements: fc.integer({ min: 1, max: 3 }),
+    turns: fc.integer({ min: 0, max: 3 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 60 }), async (all) => {
+      const { groups, seen } = server()
+      await Promise.all(
+        all.map(async ({ tenant, role, hops, company, statements, turns }, n) => {
+          for (let turn = 0; turn < turns; turn++) await new Promise((soon) => setImmediate(soon))
+          const context = contextOf(tenant, { role, ...(hops !== undefined && { hops }) })
+          const whose = `${company} ${tenant} ${role} ${hops}`
+          const texts = Array.from({ length: statements }, (_, part) => `${whose} ${n} ${part}`)
+          const rows = await groups.join(context, texts.map(says), company)
+          expect(rows).toEqual(texts.map((text) => [{ text }]))
+        }),
+      )
+      for (const { context, texts } of seen) {
+        const { tenant, role, hops } = context
+        for (const text of texts) expect(text).toMatch(new RegExp(`^\\w+ ${tenant} ${role} ${hops} `))
+        expect(new Set(texts.map((text) => text.split(' ')[0])).size).toBe(1)
+      }
+      expect(seen.flatMap(({ texts }) => texts)).toHaveLength(
+        all.reduce((sum, one) => sum + one.statements, 0),
+      )
+    }),
+    { seed: 49 },
+  )
+})
+
+test('what comes while one is under way goes as one, up to so many', async () => {
+  const { groups, seen } = server()
+  const count = 2 * LIMITS.groups.membersMax + 1
+  const names = Array.from({ length: count }, (_, n) => `${n}`)
+  await Promise.all(names.map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
+  expect(seen.map(({ texts }) => texts.length)).toEqual([
+    1,
+    LIMITS.groups.membersMax,
+    LIMITS.groups.membersMax,
+  ])
+  // Alone it waits for a lock as long as it may; a group does not.
+  expect(seen.map(({ lockMs }) => lockMs)).toEqual([undefined, LIMITS.groups.lockMs, LIMITS.groups.lockMs])
+})
+
+test('where one fails, each is done by itself, and only that one fails; then they keep apart for a while', async () => {
+  const bad = (texts: readonly string[]) =>
+    texts.includes('bad') ? refusedAt(texts.indexOf('bad')) : undefined
+  const { groups, seen } = server(bad)
+  const ask = (name: string) =>
+    groups.join(contextOf('a'), [says(name)], 'writing').then(
+      (rows) => rows[0]?.[0]?.['text'],
+      (error: unknown) => Object(error).statement,
+    )
+  expect(await Promise.all(['first', 'x', 'bad', 'y'].map(ask))).toEqual(['first', 'x', 0, 'y'])
+  expect(seen.map(({ texts }) => texts.join())).toEqual(['first', 'x,bad,y', 'x', 'bad', 'y'])
+  seen.length = 0
+  await Promise.all(['p', 'q', 'r'].map(ask))
+  expect(seen.map(({ texts }) => texts.join())).toEqual(['p', 'q', 'r'])
+  seen.length = 0
+  await Promise.all(['p', 'q', 'r'].map((name) => groups.join(contextOf('b'), [says(name)], 'writing')))
+  expect(seen).toHaveLength(2)
+})
+
+test('where the server is gone, nothing is done a second time: nobody knows what became of the first', async () => {
+  const { groups, seen } = server((texts) =>
+    texts.length > 1 ? new Problem('dependency_unavailable', { cause: refusedAt(0) }) : undefined,
+  )
+  const outcomes = await Promise.allSettled(
+    ['first', 'x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')),
+  )
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+  expect(seen).toHaveLength(2)
+})
+
+const toldOf = (texts: readonly string[]) => says(`all of ${texts.join('+')}`)
+const KIND: StatementKind = { merge: (items) => toldOf(items as string[]) }
+const one = (key: string, kind = KIND) => says(key).as({ kind, key, item: key })
+
+test('statements of one kind are said at once, unless two are about the same; each is given its own rows', () => {
+  const other: StatementKind = { merge: (items) => says(`others ${(items as string[]).join('+')}`) }
+  const all = [
+    one('a'),
+    says('alone'),
+    one('b'),
+    one('x', other),
+    one('a'),
+    one('c'),
+    one('b'),
+    one('y', other),
+  ]
+  const { statements, split } = coalesce(all)
+  expect(statements.map(textOf)).toEqual(['all of a+b+c', 'alone', 'others x+y', 'all of a+b'])
+  const rows = (...keys: string[]) => keys.map((given_id) => ({ given_id }))
+  // Of the second `a` there is no row: it was there already.
+  const dealt = split([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
+  expect(dealt).toEqual([rows('a'), [{ n: 1 }], rows('b'), rows('x'), [], rows('c'), rows('b'), rows('y')])
+  expect(coalesce([one('a')]).statements.map(textOf)).toEqual(['a'])
+})
+
+test('one that takes long holds nobody up', async () => {
+  let release = () => {}
+  const held = new Promise<void>((done) => {
+    release = done
+  })
+  const groups = new TransactionBatcher(async (_mandate, statements) => {
+    if (statements.some((statement) => textOf(statement) === 'slow')) await held
+    return statements.map(() => [])
+  })
+  const slow = groups.join(contextOf('a'), [says('slow')], 'writing')
+  const begun = performance.now()
+  await Promise.all(['x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
+  expect(performance.now() - begun).toBeLessThan(20 * LIMITS.groups.waitMs)
+  release()
+  await slow
+})

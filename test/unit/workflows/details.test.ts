@@ -1,0 +1,18 @@
+/** What operators read of a step in the Temporal UI. */
+
+import { expect, test } from 'vitest'
+import { utf8Length } from '../../../flows-dsl/json.ts'
+import { lineOf } from '../../../src/workflows/flow/current-details.ts'
+
+const step = { pointer: '', name: '', kind: 'call', iteration: 0, place: '' }
+
+test('a line has the way to a step; of a long one the tasks nearest to it, and never more than 200 bytes', () => {
+  expect(lineOf({ ...step, around: '', summary: 'put: call x' })).toBe('put: call x')
+  expect(lineOf({ ...step, around: 'all[2] / both', summary: 'put: x' })).toBe('all[2] / both / put: x')
+  const deep = Array.from({ length: 30 }, (_, n) => `level-${n}`).join(' / ')
+  const line = lineOf({ ...step, around: deep, summary: 'put: x' })
+  expect(line).toMatch(/^… \/ level-\d+ .* \/ level-29 \/ put: x$/)
+  expect(line).not.toContain('level-10 ')
+  const wide = lineOf({ ...step, around: 'ä'.repeat(300), summary: 'put: x' })
+  expect(utf8Length(wide)).toBe(200)
+})

@@ -1,0 +1,90 @@
+/** Which requests are made beside runs: of whom, how many at once, and how long one that was slow is not. */
+
+import { ApplicationFailure } from '@temporalio/common'
+import { expect, test } from 'vitest'
+import { BriefCalls } from '../../../src/activities/http/inline-calls.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Problem } from '../../../src/core/problem.ts'
+
+const { atOnce, slowMinMs, slowMaxMs } = LIMITS.briefCalls
+const A = { tenantId: 'ten_a', workspaceId: 'ws_a' } as const
+const B = { tenantId: 'ten_b', workspaceId: 'ws_b' } as const
+const to = (endpoint: string) => ({ function: 'http', arguments: { endpoint } })
+const DONE = { output: 'answer', took_ms: 0 }
+const answered = async () => 'answer'
+const late = async () => {
+  throw new Problem('upstream_unavailable')
+}
+
+test('a tenant has its share, whatever another takes; the next waits a moment for a place', async () => {
+  const calls = new BriefCalls(() => 0)
+  const ends: (() => void)[] = []
+  const lasting = () => new Promise<string>((done) => ends.push(() => done('answer')))
+  const many = Array.from({ length: atOnce }, () => calls.attempt(A, to('http://a/x'), lasting))
+  const inVain = calls.attempt(A, to('http://b/x'), answered)
+  expect(await calls.attempt(B, to('http://a/x'), answered)).toEqual(DONE)
+  expect(await inVain).toBeNull()
+  const next = calls.attempt(A, to('http://b/x'), answered)
+  ends[0]?.()
+  expect(await next).toEqual(DONE)
+  for (const end of ends) end()
+  expect(await Promise.all(many)).toEqual(Array(atOnce).fill(DONE))
+})
+
+test('who was slow is not asked for a while, by this tenant, at this server', async () => {
+  let now = 0
+  const calls = new BriefCalls(() => now)
+  expect(await calls.attempt(A, to('http://a/x'), late)).toBeNull()
+  expect(await calls.attempt(A, to('http://a/y?z'), answered)).toBeNull()
+  expect(await calls.attempt(A, to('http://a:81/y'), answered)).toEqual(DONE)
+  expect(await calls.attempt(B, to('http://a/x'), answered)).toEqual(DONE)
+  now += slowMinMs
+  expect(await calls.attempt(A, to('http://a/x'), answered)).toEqual(DONE)
+})
+
+test('who is slow again and again is asked ever less often; one that is brief again is as any other', async () => {
+  let now = 0
+  const calls = new BriefCalls(() => now)
+  const asked = async (answer: () => Promise<string>) => {
+    let tries = 0
+    const counted = () => {
+      tries += 1
+      return answer()
+    }
+    // Many at once are one attempt: a moment in which all of them took long says it once.
+    await Promise.all([1, 2, 3].map(() => calls.attempt(A, to('http://a/'), counted)))
+    return tries > 0
+  }
+  const rests: number[] = []
+  for (let began = now; rests.length < 10; now += slowMinMs / 4) {
+    if (!(await asked(late))) continue
+    rests.push(now - began)
+    began = now
+  }
+  const doubled = Array.from({ length: 9 }, (_, nth) => Math.min(slowMinMs * 2 ** nth, slowMaxMs))
+  expect(rests).toEqual([0, ...doubled])
+  now += slowMaxMs
+  expect(await asked(answered)).toBe(true)
+  expect(await asked(late)).toBe(true)
+  now += slowMinMs
+  expect(await asked(answered)).toBe(true)
+})
+
+test('what is final is thrown, and its place given back; what failed on our side blames nobody', async () => {
+  const calls = new BriefCalls(() => 0)
+  const refused = async () => {
+    throw new Problem('egress_refused')
+  }
+  const faulted = async () => {
+    throw ApplicationFailure.nonRetryable('answered 503')
+  }
+  const away = async () => {
+    throw new Problem('dependency_unavailable')
+  }
+  for (let nth = 0; nth < 2 * atOnce; nth++) {
+    await expect(calls.attempt(A, to('http://a/'), refused)).rejects.toThrow()
+    await expect(calls.attempt(A, to('http://a/'), faulted)).rejects.toThrow('answered 503')
+    expect(await calls.attempt(A, to('http://a/'), away)).toBeNull()
+  }
+  expect(await calls.attempt(A, to('http://a/'), answered)).toEqual(DONE)
+})

@@ -1,0 +1,84 @@
+/** How long the end of a run's record may hold up the worker, and what becomes of it then. */
+
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Access } from '../../../src/access/access.ts'
+import { attachInternals, type ScopeInternals } from '../../../src/access/internals.ts'
+import { recording } from '../../../src/activities/flow/record-sink.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { Problem } from '../../../src/core/problem.ts'
+import type { Log } from '../../../src/infra/log.ts'
+
+const UUID = '01890a5d-ac96-774b-bcce-b302099a8057'
+const ID = 'exec_01h455vb4pex5vsknk084sn02q'
+const WORKFLOW = `ten_01h455vb4pex5vsknk084sn02q:ws_01h455vb4pex5vsknk084sn02q:flow_1:${UUID}`
+
+beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => vi.useRealTimers())
+
+/** A sink whose writes fail with what is told, one by one, and then succeed. */
+function sinkOf(...failures: readonly unknown[]) {
+  const seen = { writes: 0, errors: [] as unknown[] }
+  const scope = {
+    batchShared: async () => {
+      const failure = failures[seen.writes++]
+      if (failure !== undefined) throw failure
+      return [[{ id: ID }]]
+    },
+  }
+  const executionWatcher = { tell: () => {} }
+  attachInternals(scope, { services: { executionWatcher } } as unknown as ScopeInternals)
+  const access = { continueWorkspace: () => scope } as unknown as Access
+  const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
+  const { write } = recording(access, log).records
+  const run = (workflowId = WORKFLOW) => {
+    const ended = { is: false }
+    const update = { execution_id: ID, status: 'completed', steps: [] } as const
+    void Promise.resolve(write.fn({ workflowId } as never, update)).then(() => {
+      ended.is = true
+    })
+    return ended
+  }
+  return { seen, run }
+}
+
+const away = () => new Problem('dependency_unavailable')
+
+test('where the database is away, the task waits; where it comes back, it is written once', async () => {
+  const { seen, run } = sinkOf(away(), away(), away())
+  const ended = run()
+  await vi.advanceTimersByTimeAsync(100)
+  expect(ended.is).toBe(false)
+  await vi.advanceTimersByTimeAsync(2_000)
+  expect([ended.is, seen.writes, seen.errors]).toEqual([true, 4, []])
+})
+
+test('a task that has run out by then waits no longer, and the record is written beside it', async () => {
+  const { seen, run } = sinkOf(...Array.from({ length: 100 }, away))
+  const ended = run()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(ended.is).toBe(false)
+  await vi.advanceTimersByTimeAsync(LIMITS.records.holdMs)
+  expect(ended.is).toBe(true)
+  await vi.advanceTimersByTimeAsync(100_000)
+  expect([seen.writes, seen.errors]).toEqual([101, []])
+})
+
+test('a fault of ours holds nobody up: it is tried again beside the task, once for a run', async () => {
+  const { seen, run } = sinkOf(...Array.from({ length: 10 }, () => new Error('a fault')))
+  const ended = [run(), run()]
+  await vi.advanceTimersByTimeAsync(10)
+  expect(ended.map(({ is }) => is)).toEqual([true, true])
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect([seen.writes, seen.errors]).toEqual([11, []])
+})
+
+test('what is refused for good, or is the record of another run, is said in the log alone', async () => {
+  const gone = new Problem('not_found')
+  const first = sinkOf(gone)
+  first.run()
+  const second = sinkOf()
+  second.run(WORKFLOW.replace(UUID, UUID.replace('8057', '8058')))
+  await vi.advanceTimersByTimeAsync(10)
+  expect([first.seen, second.seen.writes]).toEqual([{ writes: 1, errors: [gone] }, 0])
+  expect(second.seen.errors).toMatchObject([{ code: 'forbidden' }])
+})

@@ -1,0 +1,101 @@
+/** Threads of the SDK as our worker makes them: what never ends is ended, and the thread goes on with the runs of others. */
+
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import threads from 'node:worker_threads'
+import type { coresdk } from '@temporalio/proto'
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { prepareWorkflowThreads } from '../../../src/activities/sdk-patches/install.ts'
+
+type Completion = coresdk.workflow_completion.IWorkflowActivationCompletion
+interface Workflow {
+  activate(activation: unknown): Promise<Completion>
+  getAndResetSinkCalls(): Promise<unknown>
+  dispose(): Promise<void>
+}
+interface Creator {
+  createWorkflow(options: unknown): Promise<Workflow>
+  destroy(): Promise<void>
+}
+
+/** More than an activation that ends takes on a busy machine. */
+const TIMEOUT_MS = 1_000
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const ofSdk = createRequire(createRequire(import.meta.url).resolve('@temporalio/worker'))
+
+let creator: Creator
+beforeAll(async () => {
+  const logger = new DefaultLogger('ERROR')
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: at('../../support/fixtures/runaway-workflows.ts'),
+    logger,
+  })
+  const { parseWorkflowCode } = ofSdk('./worker.js')
+  const { ThreadedVMWorkflowCreator } = ofSdk('./workflow/threaded-vm.js')
+  const { Worker } = threads
+  prepareWorkflowThreads()
+  try {
+    creator = await ThreadedVMWorkflowCreator.create({
+      threadPoolSize: 1,
+      workflowBundle: parseWorkflowCode(code),
+      isolateExecutionTimeoutMs: TIMEOUT_MS,
+      reuseV8Context: true,
+      registeredActivityNames: new Set(),
+      logger,
+    })
+  } finally {
+    threads.Worker = Worker
+  }
+})
+afterAll(() => creator.destroy())
+
+let runs = 0
+
+/** The first activation of a run. @returns the SDK's completion @throws what the thread says */
+async function first(workflowType: string) {
+  const runId = `run-${runs++}`
+  const now = new Date()
+  const info = {
+    ...{ workflowId: runId, runId, workflowType, taskQueue: 'queue', namespace: 'default', attempt: 1 },
+    ...{ searchAttributes: {}, firstExecutionRunId: runId, startTime: now, runStartTime: now },
+    unsafe: { isReplaying: false },
+  }
+  const workflow = await creator.createWorkflow({
+    info,
+    randomnessSeed: [1, 2, 3, 4, 5, 6, 7, 8],
+    now: now.getTime(),
+    showStackTraceSources: false,
+    failureExceptionTypeNames: [],
+  })
+  const timestamp = { seconds: Math.floor(now.getTime() / 1_000), nanos: 0 }
+  const initializeWorkflow = { workflowType, workflowId: runId, arguments: [], startTime: timestamp }
+  try {
+    return await workflow.activate({ runId, timestamp, historyLength: 3, jobs: [{ initializeWorkflow }] })
+  } finally {
+    // As the SDK does, whatever came of it.
+    await workflow.getAndResetSinkCalls()
+    await workflow.dispose()
+  }
+}
+
+/** What the worker tells Temporal of it, whichever way the thread has told the worker. */
+const failureOf = (workflowType: string) =>
+  first(workflowType).then(
+    ({ failed }) => failed?.failure?.message,
+    (error: Error) => error.message,
+  )
+
+test.each(['atOnce', 'inPromises', 'inConditions', 'turnByTurn'])(
+  '%s: its time ends, and others go on',
+  async (type) => {
+    const others = [first('ends')]
+    const failure = failureOf(type)
+    others.push(first('ends'))
+    expect(await failure).toBe(`Script execution timed out after ${TIMEOUT_MS}ms`)
+    for (const { successful, failed } of await Promise.all([...others, first('ends')])) {
+      expect(failed).toBeFalsy()
+      expect(JSON.stringify(successful)).toContain('completeWorkflowExecution')
+    }
+  },
+)
