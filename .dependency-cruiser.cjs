@@ -40,7 +40,8 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
+        pathNot:
+          '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',

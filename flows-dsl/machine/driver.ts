@@ -270,7 +270,7 @@ export class Drive {
   #begin(id: number, effect: Effect, step: StepRef): void {
     const work = async (): Promise<void> => {
       try {
-        const output = await this.#do(id, effect, step)
+        const output = await this.#do(effect, step)
         this.#tell({ id, output })
       } catch (error) {
         if (error instanceof FlowError) this.#tell({ id, error })
@@ -286,7 +286,7 @@ export class Drive {
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 
-  async #do(id: number, effect: Effect, step: StepRef): Promise<Json> {
+  async #do(effect: Effect, step: StepRef): Promise<Json> {
     if (effect.do === 'call') return this.#effects.call({ ...effect, step })
     if (effect.do === 'await') return this.#effects.wait(effect.what, effect.details, step)
     const durationMs = Math.max(0, effect.untilMs - this.#effects.nowMs())

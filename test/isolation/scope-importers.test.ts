@@ -25,17 +25,17 @@ test('identity headers are read in one place, which takes them away', async () =
 test('an admin scope goes inside a workspace to judge its documents, and to count the bytes of its objects', async () => {
   expect(await filesThat(/\benterWorkspace\(/)).toEqual([
     'access/access.ts',
-    'features/quotas/quotas-api.ts',
     'features/collections/schemas/change-schema.ts',
+    'features/quotas/quotas-api.ts',
   ])
 })
 
 test('the doors alone ask for scopes', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
+    'activities/activity-scopes.ts',
     'activities/flow/event-trigger-handler.ts',
     'activities/flow/reconciler.ts',
     'activities/flow/record-sink.ts',
-    'activities/activity-scopes.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
     'mcp/hosted-servers.ts',
@@ -56,15 +56,15 @@ test('the system acts for few reasons', async () => {
     'access/audit/audit.ts',
     'access/authentication/authenticator.ts',
     'access/authentication/mcp-server-registry.ts',
-    'features/identity/issuer/issuer-state.ts',
-    'features/identity/issuer/oauth-clients-store.ts',
-    'features/identity/issuer/accounts-store.ts',
-    'features/identity/issuer/signing-keys.ts',
+    'access/issuer/accounts-store.ts',
+    'access/issuer/issuer-state.ts',
+    'access/issuer/oauth-clients-store.ts',
+    'access/issuer/signing-keys.ts',
+    'access/tenant-states.ts',
     'features/analytics/meters.ts',
     'features/flows/executions/watcher.ts',
-    'access/tenant-states.ts',
-    'infra/postgres/leader-task.ts',
     'features/flows/triggers/webhook-signatures.ts',
+    'infra/postgres/leader-task.ts',
   ])
 })
 

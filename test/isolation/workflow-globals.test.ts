@@ -34,11 +34,10 @@ test('no module holds what a run could change, but what was compiled', async () 
     'flows-dsl/jq/evaluate.ts COMPILED',
     'flows-dsl/jq/stack-depth.ts HEIGHTS',
     'flows-dsl/jq/stack-depth.ts OF_PARTS',
-    'flows-dsl/regex/program.ts LOOKS',
-    'flows-dsl/regex/code-point-sets.ts NAMED',
     'flows-dsl/json-schema/pattern.ts PROGRAMS',
-    // Constants.
     'flows-dsl/json-schema/validate.ts RULES',
+    'flows-dsl/regex/code-point-sets.ts NAMED',
+    'flows-dsl/regex/program.ts LOOKS',
     'src/workflows/flow/calls.ts SLOW',
     'src/workflows/flow/calls.ts IDEMPOTENT',
   ])

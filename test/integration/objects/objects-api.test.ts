@@ -8,13 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import {
-  aStoringRoom as aRoom,
-  type Caller,
-  call,
-  type Room,
-  tokenOf,
-} from '../../support/fixtures/tenants.ts'
+import { aStoringRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
 import { opened } from '../../support/stack/workspace-settings.ts'
 
 interface Shelf extends Room {
@@ -28,7 +22,7 @@ beforeAll(async () => {
 })
 
 async function aShelf(): Promise<Shelf> {
-  const made = await aRoom()
+  const made = await aStoringRoom()
   const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as: made.operator })
   await opened(made, 'notes/')
   return { ...made, bucket: body.bucket }
