@@ -13,7 +13,7 @@ beforeAll(async () => {
   world = await furnish(await aRoom())
 })
 
-/** What has no id of ours, and is done twice where the process died between effect and reply (decision 13). */
+/** What has no id of ours, and is done twice where the process died between effect and reply (decision 4). */
 const DOUBLED = ['flow_version.create', 'function.create', 'mcp_version.create']
 
 /**

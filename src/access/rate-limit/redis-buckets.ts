@@ -199,7 +199,7 @@ const prepaidMax = (charges: readonly BucketCharge[]): number =>
 
 /**
  * Tokens that busy callers prepaid, which later requests spend without a round trip. Without it there are 0.81 times as
- * many reads by id (docs/performance.md, decision 51).
+ * many reads by id (docs/performance.md, decision 13).
  */
 class TokenLease {
   readonly charges: readonly BucketCharge[]

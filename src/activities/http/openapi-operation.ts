@@ -1,7 +1,7 @@
 /**
  * One operation of an OpenAPI document: its method, server, parameters and body, in one form for all versions.
  * Libraries that build requests dereference a document without bounds; of a stranger's document this follows only what
- * the operation needs (decision 75).
+ * the operation needs (decision 29).
  */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'

@@ -6,7 +6,7 @@
  * |---|---|---|
  * | `activation-watch.ts` | one watchdog for an activation, instead of one for each call into the sandbox | a tenth of the latency of three calls; the CPU time that `thread-queue.ts` needs |
  * | `promise-stacks.ts` | no stack is noted for each promise | 30 % of a workflow thread's time |
- * | `thread-queue.ts` | tenants share the thread by the CPU time that they use | isolation: decision 67 |
+ * | `thread-queue.ts` | tenants share the thread by the CPU time that they use | isolation: decision 26 |
  *
  * They fit one version of the SDK. With another one, or with `TENON_SDK_PATCHES=off`, the worker runs unpatched: slower, with
  * tenants served in the order in which they ask. `npm run test:soak` runs the whole suite that way.

@@ -3,7 +3,7 @@
  *
  * The pipeline mode of `pg` 8.23 does the same with one Sync for each of begin, settings, statement and commit. It has half
  * the rate (16 connections, read of one row: 3,190 a second instead of 6,547), and takes twice the processor's time of the
- * client and half again that of the server; so this stays by hand (decision 74).
+ * client and half again that of the server; so this stays by hand (decision 29).
  */
 
 import { createHash } from 'node:crypto'

@@ -1,7 +1,7 @@
 /**
  * The payload codec of Temporal: compresses, encrypts with the tenant’s key, binds to one workflow, stores large payloads as
  * objects. A worker accepts nothing else: a client without a key can neither make a payload nor move one to another workflow
- * (decision 62).
+ * (decision 21).
  */
 
 import { createHash, createHmac } from 'node:crypto'
