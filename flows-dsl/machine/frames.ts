@@ -124,7 +124,7 @@ function count(parent: Frame, name: string | undefined): number {
 }
 
 /** Of what can be begun several times, which effects are not; `/` before it. */
-export function nameOf(frame: {
+function nameOf(frame: {
   readonly is: Frame['is']
   readonly list?: string
   readonly pointer?: string
@@ -139,14 +139,14 @@ export function nameOf(frame: {
  * @returns such as `/do/each/do~x2/book`: the third time that `each` has run its list. No name has `~x` in it, since
  *   names stand here as in JSON pointers.
  */
-export function placeOf(around: readonly Frame[]): string {
+function placeOf(around: readonly Frame[]): string {
   return around
     .map((frame) => `${nameOf(frame) ?? ''}${frame.nth === undefined ? '' : `~x${frame.nth}`}`)
     .join('')
 }
 
 /** @param around as of {@link placeOf}, without the task itself @returns such as `each[2] / both` */
-export function pathOf(around: readonly Frame[]): string {
+function pathOf(around: readonly Frame[]): string {
   const names: string[] = []
   for (const frame of around) {
     const time = frame.nth === undefined ? '' : `[${frame.nth}]`

@@ -194,7 +194,7 @@ export const inJson = (text: string): string => JSON.stringify(text).slice(1, -1
 export const inForm = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1)
 
 /** All spellings but the text itself, each once. */
-export function spellingsOf(text: string): ReadonlySet<string> {
+function spellingsOf(text: string): ReadonlySet<string> {
   const percent = encodeURIComponent(text)
   // What a URL adds to that of itself: RFC 3986 reserves more than is encoded above.
   const strict = percent.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -73,7 +73,7 @@ function statusFailure({ method, url }: Outbound, { status }: Inbound) {
  * `content` (the default) is the content, read by its type; `response` also has status, headers and the request,
  * without what identifies its sender; `raw` is the content in base64.
  */
-export function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: Inbound): unknown {
+function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: Inbound): unknown {
   if (form === 'raw') return inbound.body.toString('base64')
   const content = contentOf(inbound)
   if (form !== 'response') return content

@@ -95,7 +95,7 @@ const BUSY = 'Other OpenAPI documents are being read.'
  * @returns its value; undefined where it is not valid, or takes too much time or memory
  * @throws Problem `overloaded` where it had no turn in time
  */
-export async function readYaml(text: string, holder: string): Promise<unknown> {
+async function readYaml(text: string, holder: string): Promise<unknown> {
   if (Buffer.byteLength(text) > yamlBytesMax) return undefined
   const leaveOwn = await OWN.acquire(holder, BUSY)
   try {

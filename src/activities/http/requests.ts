@@ -1,6 +1,5 @@
 /** Sends HTTP requests of executions: within the egress rules of their workspace, with the secrets of the execution. */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'

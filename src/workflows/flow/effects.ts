@@ -190,6 +190,6 @@ async function stillness({ hold, recorder }: Books): Promise<void> {
 }
 
 /** SHA-256 (FIPS 180-4) of a value as canonical JSON (RFC 8785), 64 hexadecimal digits. */
-export function digestOf(value: Json): string {
+function digestOf(value: Json): string {
   return bytesToHex(sha256(utf8ToBytes(canonical(value))))
 }

@@ -100,7 +100,7 @@ function tooLarge(): ErrorObject {
 const OWN = 'https://tenon.dev/errors/raised'
 
 /** @param ir the compiled flow: a place is shown where it is one of its tasks */
-export function failureOf(error: ErrorObject, ir: unknown): OpenFailure {
+function failureOf(error: ErrorObject, ir: unknown): OpenFailure {
   const { type, status, title, detail, instance } = error
   const standard = standardError(type)
   const shown = standard?.type ?? (type === REJECTED.type ? type : OWN)
