@@ -1,4 +1,4 @@
-/** Knows how a compiled flow becomes a graph. */
+/** Builds the graph of a compiled flow. */
 
 import { nodeAt, type SourceNode } from '../compile/source-nodes.ts'
 import type { FlowIR, TaskNode } from '../ir.ts'

@@ -1,4 +1,4 @@
-/** Knows how each kind of task leads on: into the lists within it, and out of it. */
+/** Defines, for each task type, the edges into its lists and out of it. */
 
 import type { JsonObject, TaskNode } from '../ir.ts'
 import { taskType } from '../tasks/index.ts'

@@ -1,4 +1,4 @@
-/** Knows how a graph is written for Mermaid, such that no name or expression in it means anything there. */
+/** Writes a graph as Mermaid, escaping names and expressions so that none of them has a meaning there. */
 
 import type { EdgeKind, Graph, GraphEdge, GraphNode } from './types.ts'
 

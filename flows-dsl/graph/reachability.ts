@@ -1,4 +1,4 @@
-/** Knows which tasks of a compiled flow no way leads to, whatever its conditions and those who decide may say. */
+/** Finds the tasks of a compiled flow that no edge reaches, whatever its conditions and decisions say. */
 
 import type { FlowIR, TaskNode } from '../ir.ts'
 import { type InnerList, wholeShapeOf } from './control-flow.ts'

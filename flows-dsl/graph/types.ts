@@ -1,4 +1,4 @@
-/** Knows what the graph of a flow is: a node for each task, an edge for each way from one to another. */
+/** Types of a graph: a node for each task, an edge for each way from one to another. */
 
 /** Tasks have a place in the source; `parent` and `list` say in which list of which task one stands. */
 export interface GraphNode {

@@ -1,4 +1,4 @@
-/** Asks for approvals again when data of a run are changed by hand: what was approved is not what goes on. */
+/** Asks for approvals again when data of an execution are changed by hand, since they were given for other data. */
 
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'

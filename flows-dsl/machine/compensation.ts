@@ -1,13 +1,13 @@
 /**
- * Knows how a run that has come to nothing undoes what it had completed: `compensate` of each task, the last
- * completed first, each tried again by itself; one that cannot be done does not keep the others from it.
+ * Compensates completed tasks of an execution that faulted or was cancelled: last completed first, each retried by
+ * itself.
  */
 
 import { durationText } from '../compile/duration.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
+import type { Lists } from './children.ts'
 import type { Desk } from './machine-context.ts'
 import type { RunResult, RunState, Undo } from './state.ts'
-import type { Lists } from './task-lists.ts'
 
 const ATTEMPTS = 4
 const FIRST_DELAY_MS = 1_000

@@ -1,15 +1,13 @@
-/** Knows how a run is carried out where effects are promises: the machine decides, this waits. */
+/** Drives the machine where effects are promises: the machine decides, the driver waits. */
 
 import { STEPS_MAX } from '../budget.ts'
 import { FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
-import type { Patch } from './data-patch.ts'
-import type { Command, Happening } from './environment.ts'
-import type { Release } from './held-tasks.ts'
+import type { Patch, Release } from './data-patch.ts'
 import { Machine, newState } from './machine.ts'
 import { pack, type Snapshot, unpack } from './snapshot.ts'
-import type { Effect, RunResult, RunState } from './state.ts'
+import type { Command, Effect, Happening, RunResult, RunState } from './state.ts'
 
 export type { Snapshot } from './snapshot.ts'
 export type { RunResult } from './state.ts'

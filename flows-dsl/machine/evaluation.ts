@@ -1,4 +1,4 @@
-/** Knows what expressions see, and what evaluating them may cost between two effects. */
+/** Evaluates expressions with the variables of a task, within the budget between two effects. */
 
 import { type Budget, measure, newBudget, STEPS_MAX } from '../budget.ts'
 import { ERRORS, FlowError } from '../errors.ts'
@@ -15,9 +15,8 @@ import {
 import { evaluate, isTrue } from '../jq/evaluate.ts'
 import type { Expression } from '../jq/expression.ts'
 import { schemaErrors } from '../json-schema/validate.ts'
-import type { Surroundings } from './environment.ts'
 import type { Frames } from './frames.ts'
-import type { Frame, RunState, TaskFrame } from './state.ts'
+import type { Frame, RunState, Surroundings, TaskFrame } from './state.ts'
 
 const ERRORS_SAID_MAX = 5
 /** A second of evaluation in a turn, at most. */

@@ -1,7 +1,4 @@
-/**
- * Knows the events that a run has heard, and who may still take which. An event is taken once by tasks that follow
- * each other, and by each of those that go on at the same time, also where one of them begins to wait later.
- */
+/** Keeps the events of an execution: tasks in sequence take an event once, concurrent ones each take it. */
 
 import type { JsonObject } from '../ir.ts'
 import type { Frames } from './frames.ts'

@@ -1,9 +1,8 @@
-/** Knows what of a run is open: a tree of lists, tasks and effects, kept as a table so that it is plain JSON. */
+/** The open lists, tasks and effects of an execution, as a table of plain JSON, and the stable path of each step. */
 
 import type { Json, JsonObject } from '../ir.ts'
-import { objectOf } from '../json.ts'
+import { objectOf, unescaped } from '../json.ts'
 import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
-import { nameOf, pathOf, placeOf } from './step-path.ts'
 
 /** A frame that is to be added: the table gives it its number, its place, and no children. */
 type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>
@@ -122,4 +121,42 @@ function count(parent: Frame, name: string | undefined): number {
   const nth = parent.begun[name] ?? 0
   parent.begun[name] = nth + 1
   return nth
+}
+
+/** Of what can be begun several times, which effects are not; `/` before it. */
+function nameOf(frame: {
+  readonly is: Frame['is']
+  readonly list?: string
+  readonly pointer?: string
+}): string | undefined {
+  const { is, list, pointer = '' } = frame
+  if (is === 'list') return `/${list}`
+  return is === 'task' ? pointer.slice(pointer.lastIndexOf('/')) : undefined
+}
+
+/**
+ * @param around the task, and before it all frames around it, the outermost first
+ * @returns such as `/do/each/do~x2/book`: the third time that `each` has run its list. No name has `~x` in it, since
+ *   names stand here as in JSON pointers.
+ */
+function placeOf(around: readonly Frame[]): string {
+  return around
+    .map((frame) => `${nameOf(frame) ?? ''}${frame.nth === undefined ? '' : `~x${frame.nth}`}`)
+    .join('')
+}
+
+/** @param around as of {@link placeOf}, without the task itself @returns such as `each[2] / both` */
+function pathOf(around: readonly Frame[]): string {
+  const names: string[] = []
+  for (const frame of around) {
+    const time = frame.nth === undefined ? '' : `[${frame.nth}]`
+    if (frame.is === 'task') names.push(unescaped(nameOf(frame)?.slice(1) ?? ''))
+    if (names.length > 0) names.push(`${names.pop()}${time}`)
+  }
+  return names.join(' / ')
+}
+
+/** Where tasks stand that a task begins again: all but the first time that it runs its list. */
+export function againBelow(place: string, list: string): string {
+  return `${place}/${list}~x`
 }

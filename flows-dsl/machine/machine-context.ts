@@ -1,14 +1,13 @@
-/** Knows what all parts of the machine work on: what is open, what is to be done next, what the outside is asked. */
+/** The state that all parts of the machine share: frames, agenda, commands to the outside. */
 
 import type { FlowIR } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
-import type { Command, Surroundings } from './environment.ts'
 import { Evaluation } from './evaluation.ts'
 import { Inbox } from './event-inbox.ts'
 import { Frames } from './frames.ts'
-import type { Effect, EffectFrame, Frame, RunState, TaskFrame } from './state.ts'
+import type { Command, Effect, EffectFrame, Frame, RunState, Surroundings, TaskFrame } from './state.ts'
 import { Nodes } from './task-index.ts'
 
 const SUMMARY_BYTES_MAX = 200

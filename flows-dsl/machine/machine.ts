@@ -1,6 +1,6 @@
 /**
- * Knows how a compiled flow runs: what happens in a state leads to another state and to commands. Nothing is awaited,
- * so a run can stop between any two happenings, be kept as JSON, and go on elsewhere.
+ * Runs a compiled flow as a state machine: an event in a state leads to another state and to commands. Nothing is
+ * awaited.
  */
 
 import { durationText } from '../compile/duration.ts'
@@ -9,11 +9,10 @@ import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { Ended } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
 import { Undoing } from './compensation.ts'
+import type { Release } from './data-patch.ts'
 import { type Patch, patch } from './data-patch.ts'
-import type { Command, Happening, Surroundings } from './environment.ts'
-import type { Release } from './held-tasks.ts'
 import { Desk } from './machine-context.ts'
-import type { RunResult, RunState } from './state.ts'
+import type { Command, Happening, RunResult, RunState, Surroundings } from './state.ts'
 import { Tasks } from './task-lifecycle.ts'
 
 /** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */

@@ -1,7 +1,4 @@
-/**
- * Knows how the state of a run travels: as rows, one for each object and array, which name each other. What several
- * frames share is one row, and is shared again where the run goes on.
- */
+/** Serialises the state of an execution as rows that refer to each other, so that shared values stay shared. */
 
 import { isObject, type Json, type JsonObject, objectOf } from '../json.ts'
 import type { RunState } from './state.ts'

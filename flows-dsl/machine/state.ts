@@ -1,9 +1,9 @@
-/** Knows the whole state of a run: plain JSON, to be kept, moved and gone on with by any later interpreter. */
+/** The state of an execution as plain JSON, which any later build can continue. */
 
-import type { ErrorObject } from '../errors.ts'
+import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Json, JsonObject, RunInfo } from '../ir.ts'
 import type { Decision } from '../tasks/approve.ts'
-import type { Done, InlineOption, StepRef } from '../tasks/task.ts'
+import type { Done, InlineOption, StepEvent, StepRef } from '../tasks/task.ts'
 
 /** What a line of tasks sees as `$context`. */
 export interface Memory {
@@ -156,4 +156,24 @@ export interface RunState {
     attempt: number
   }
   result?: RunResult
+}
+
+/** To be carried out in the order given. `id` names the effect in what happens later. */
+export type Command =
+  | { readonly begin: Effect; readonly id: number; readonly step: StepRef }
+  | { readonly cancel: Effect['do']; readonly id: number }
+
+/** How an effect has ended. */
+export type Happening =
+  | { readonly id: number; readonly output: Json }
+  | { readonly id: number; readonly error: FlowError }
+
+/** The same at each replay. */
+export interface Surroundings {
+  nowMs(): number
+  /** From 0 to below 1. */
+  random(): number
+  record(event: StepEvent): void
+  /** A collision-resistant digest of a value, the same for equal values; absent where none is wanted. */
+  digest?(value: Json): string
 }

@@ -1,4 +1,4 @@
-/** Knows what a kind of task is given to run with. */
+/** The interface that the machine offers to task types. */
 
 import type { JsonObject, TaskNode } from '../ir.ts'
 import type { TaskContext } from '../tasks/task.ts'

@@ -1,4 +1,4 @@
-/** Knows where each task of a compiled flow is, and which lists of tasks stand within it. */
+/** Finds tasks of a compiled flow and the lists within them by pointer. */
 
 import { ERRORS, FlowError } from '../errors.ts'
 import type { FlowIR, TaskNode } from '../ir.ts'

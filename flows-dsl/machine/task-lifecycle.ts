@@ -1,17 +1,15 @@
-/** Knows the life of one task: `if`, the pipeline of its data, its kind's moves, its end (OWS 1.0 "Data Flow"). */
+/** Runs one task: `if`, its data pipeline, the moves of its type, its end (OWS 1.0 "Data Flow"). */
 
 import { durationText, millisecondsOf } from '../compile/duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
 import type { Done, Ended, Message, Move } from '../tasks/task.ts'
-import { Children } from './children.ts'
-import { Extensions } from './extensions.ts'
-import { hold, isHeld, type Release } from './held-tasks.ts'
+import { type At, Children, Extensions, Lists } from './children.ts'
+import { hold, isHeld, type Release } from './data-patch.ts'
 import type { Desk } from './machine-context.ts'
 import type { Frame, TaskFrame, Undo } from './state.ts'
 import { runningOf } from './task-context.ts'
 import { typeOf } from './task-index.ts'
-import { type At, Lists } from './task-lists.ts'
 
 const RUN_STEPS_MAX = 10_000
 /** The one child that belongs to the machine and not to the kind of task. */

@@ -1,4 +1,4 @@
-/** Knows which tasks of a flow, and which of their ways, a trace has seen. */
+/** Computes which tasks and branches of a flow a trace has covered. */
 
 import type { FlowIR, TaskNode } from '../ir.ts'
 import { Nodes, typeOf } from '../machine/task-index.ts'

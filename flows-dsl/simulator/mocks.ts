@@ -1,10 +1,12 @@
-/** Knows what the world of a simulation answers, and refuses to guess. */
+/** Answers the effects of a simulation from the given mocks, on a virtual clock; a missing answer is an error. */
 
 import { millisecondsOf } from '../compile/duration.ts'
 import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject } from '../json.ts'
+import type { Effect } from '../machine/state.ts'
 import type { StepRef } from '../tasks/task.ts'
+import type { Wanted } from './types.ts'
 import { type Answer, type Mocks, SimulationInvalid } from './types.ts'
 
 /** An answer, and when it comes. */
@@ -63,4 +65,69 @@ function errorOf(given: JsonObject, at: string): FlowError {
     title: typeof title === 'string' ? title : known.title,
   }
   return new FlowError(kind, String(detail))
+}
+
+export function asked(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {
+  if (effect.do === 'call') return { function: effect.function, arguments: effect.arguments }
+  return { await: effect.what, details: effect.details }
+}
+
+export function wantedBy(
+  effect: Exclude<Effect, { do: 'sleep' }>,
+  { pointer, iteration, name }: StepRef,
+): Wanted {
+  const step = `${pointer}#${iteration}`
+  if (effect.do === 'call') {
+    const hint = `Give an answer: mocks: { ${name}: { output: … } }, or for all calls of \`${effect.function}\`.`
+    return { step, what: `the answer of ${effect.function}`, hint }
+  }
+  if (effect.what === 'events')
+    return { step, what: 'events', hint: 'Plan them: events: [{ after: PT1S, event: { … } }].' }
+  if (effect.what === 'approval') {
+    const hint = `Plan one: decisions: [{ task: ${name}, decision: { by: …, approved: true } }].`
+    return { step, what: 'a decision', hint }
+  }
+  return {
+    step,
+    what: `the end of a ${effect.what}`,
+    hint: `Give an answer: mocks: { ${name}: { output: … } }.`,
+  }
+}
+
+interface Due<T> {
+  readonly atMs: number
+  readonly seq: number
+  readonly what: T
+}
+
+export class Clock<T> {
+  nowMs: number
+  readonly #due: Due<T>[] = []
+  #seq = 0
+
+  constructor(startMs: number) {
+    this.nowMs = startMs
+  }
+
+  plan(atMs: number, what: T): void {
+    const due = { atMs: Math.max(atMs, this.nowMs), seq: this.#seq++, what }
+    let low = 0
+    for (let high = this.#due.length; low < high; ) {
+      const middle = (low + high) >>> 1
+      if ((this.#due[middle]?.atMs ?? 0) > due.atMs) low = middle + 1
+      else high = middle
+    }
+    // The last is the next: those of the same time that were planned before stand behind.
+    this.#due.splice(low, 0, due)
+  }
+
+  /** Lets time pass until the next is due that is still wanted; for others no time passes. */
+  next(isWanted: (what: T) => boolean): T | undefined {
+    for (let due = this.#due.pop(); due !== undefined; due = this.#due.pop()) {
+      if (!isWanted(due.what)) continue
+      this.nowMs = due.atMs
+      return due.what
+    }
+    return undefined
+  }
 }

@@ -1,14 +1,12 @@
-/** Knows how a flow would run: the interpreter of real runs, with answers that are given and time that is virtual. */
+/** Simulates a flow: the interpreter of real executions with given answers and virtual time. */
 
 import type { FlowIR, Json, JsonObject } from '../ir.ts'
 import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle-events.ts'
-import type { Command } from '../machine/environment.ts'
 import { Machine, newState } from '../machine/machine.ts'
-import type { Effect } from '../machine/state.ts'
+import type { Command, Effect } from '../machine/state.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { coverageOf } from './coverage.ts'
-import { type Answered, Answers, afterOf } from './mocks.ts'
-import { asked, wantedBy } from './requests.ts'
+import { type Answered, Answers, afterOf, asked, Clock, wantedBy } from './mocks.ts'
 import {
   type PlannedDecision,
   type Simulated,
@@ -17,7 +15,6 @@ import {
   type TraceEntry,
   type Wanted,
 } from './types.ts'
-import { Clock } from './virtual-clock.ts'
 
 const START = '2026-01-01T00:00:00.000Z'
 /** Before the year 10000: no time is left to pass at the end of those that can be written. */

@@ -1,4 +1,4 @@
-/** Knows what a simulation is given and what comes out of it: plain JSON, the same for HTTP, CLI and tests. */
+/** Input and output of a simulation: plain JSON, the same for HTTP, CLI and tests. */
 
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'

@@ -1,4 +1,4 @@
-/** The scopes that durable work opens: of the tenant that its id names, and of no other. */
+/** Opens scopes for activities: of the tenant that the workflow id names, and of no other. */
 
 import type { Access } from '../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'

@@ -1,4 +1,4 @@
-/** Knows how an activity fails so that the flow sees one of the standard errors, and nobody tries it again. */
+/** Fails activities with standard errors of the flow language that Temporal does not retry. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { ERRORS } from '../../flows-dsl/errors.ts'
@@ -14,4 +14,18 @@ export function callFailure(
   changes: { readonly status?: number; readonly title?: string } = {},
 ): ApplicationFailure {
   return ApplicationFailure.nonRetryable(detail, name, { ...ERRORS[name], ...changes, detail })
+}
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** An object as it is; whatever else, as one without fields. */
+export function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+}
+
+/** @throws ApplicationFailure (authentication) that names the property, never its value */
+export function textOf(given: Fields, name: string, whose: string): string {
+  const value = given[name]
+  if (typeof value === 'string') return value
+  throw callFailure('authentication', `\`${name}\` of \`${whose}\` must be a string.`)
 }

@@ -1,4 +1,4 @@
-/** What workflows may ask of activities: types only. Add, never change; recorded histories hold them. */
+/** The activities that workflows may call: types only. Add, never change; recorded histories contain them. */
 
 import type { FlowTriggerInput, PlaceTurn, RegistrationInput, RunUpdate, Triggered } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'

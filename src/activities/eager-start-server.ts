@@ -1,4 +1,4 @@
-/** Makes starts of workflows for the API of this machine, so that their first tasks come to this worker at once. */
+/** Starts workflows for the API on the same machine, so that this worker gets their first tasks at once. */
 
 import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'

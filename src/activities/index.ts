@@ -1,4 +1,4 @@
-/** Every activity: the contract, implemented by operations of the product in a scope of the calling run. */
+/** All activities: the contract, implemented by operations in a scope of the calling workflow. */
 
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
@@ -20,14 +20,13 @@ import { changeState } from '../features/tenants/suspension.ts'
 import type { Scopes } from './activity-scopes.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
-import { type Lent, lentTo, refuseSecrets, secretly, withValues } from './flow/secret-injection.ts'
+import { type Lent, lentTo, refuseSecrets, secretly, withValues } from './flow/secret-redactor.ts'
 import { runFunction } from './function/run-function.ts'
-import { beating } from './heartbeat.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { hidingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { ownerOf, type Requests } from './http/requests.ts'
-import { bounded } from './limit-output.ts'
+import { beating, bounded } from './limit-output.ts'
 import { type Reach, tellRuns, turnStorage } from './tenant/suspension.ts'
 import type { Call } from './tenant-interceptor.ts'
 

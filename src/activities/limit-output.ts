@@ -1,5 +1,6 @@
-/** Knows how much an activity may answer. */
+/** Limits the output of activities, and sends heartbeats while they last. */
 
+import { heartbeat } from '@temporalio/activity'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
@@ -13,4 +14,13 @@ export function bounded(output: unknown): Json {
     })
   }
   return output as Json
+}
+
+export async function beating<T>(work: Promise<T>): Promise<T> {
+  const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
+  try {
+    return await work
+  } finally {
+    clearInterval(beat)
+  }
 }

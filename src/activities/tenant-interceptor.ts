@@ -1,4 +1,7 @@
-/** Interceptor of activities: the platform must have made their arguments for them; then they get a call to act with. */
+/**
+ * Interceptor of activities: rejects arguments that the platform has not sealed for them, and passes on a call to act
+ * with.
+ */
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'

@@ -1,4 +1,4 @@
-/** What goes into the workflow bundle; built once per change of its sources and kept by content hash. */
+/** Builds the workflow bundle and its list of interceptors; cached by the content of its sources. */
 
 import { fileURLToPath } from 'node:url'
 import { type BundleOptions, bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'

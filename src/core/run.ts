@@ -26,7 +26,7 @@ export interface StepUpdate {
   readonly answer?: Json
   /** It was too large to be kept, or a secret is in it. */
   readonly cut?: true
-  /** The same in every run that takes the same way (flows-dsl/machine/step-path.ts). */
+  /** The same in every run that takes the same way (flows-dsl/machine/frames.ts). */
   readonly place: string
   /** Answered by the run that this one repeats. */
   readonly reused?: true

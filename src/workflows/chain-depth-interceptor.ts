@@ -1,4 +1,4 @@
-/** Knows how many runs began one by the event of another before this one: that travels on to all that the run does. */
+/** Carries the chain depth, the number of executions that led to this one by events, to everything that it starts. */
 
 import { defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'

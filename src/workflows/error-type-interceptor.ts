@@ -1,4 +1,4 @@
-/** Says by which kind of error a run has failed, for operators who look for such runs: never what it says. */
+/** Records the type of the error of a failed execution as a search attribute, without its text. */
 
 import {
   ActivityFailure,

@@ -1,4 +1,4 @@
-/** How errors travel, of workflows and of activities: operators see of what kind they are, the codec hides the rest. */
+/** Converts failures of workflows and activities: operators see the type of an error, the codec encrypts the rest. */
 
 import {
   ApplicationFailure,

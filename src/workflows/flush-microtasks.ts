@@ -1,4 +1,4 @@
-/** Waits until everything is done that the last event of an activation has brought about. */
+/** Waits until everything is done that the last event of an activation has caused. */
 
 import { CancellationScope, condition } from '@temporalio/workflow'
 

@@ -1,9 +1,7 @@
-/** Every workflow type there is; the entry of the bundle. */
+/** All workflow types; the entry of the bundle. */
 
 export { indexBuild } from './collection/index-build.ts'
 export { flowRun } from './flow/flow-run.ts'
-export { flowTrigger } from './flow/flow-trigger.ts'
-export { registration } from './flow/sync-triggers.ts'
+export { flowTrigger, registration } from './flow/flow-trigger.ts'
 export { functionRun } from './function/function-run.ts'
-export { provision } from './tenant/provision.ts'
-export { suspension } from './tenant/suspension.ts'
+export { provision, suspension } from './tenant/provision.ts'

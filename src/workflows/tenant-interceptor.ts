@@ -1,6 +1,6 @@
 /**
- * Interceptors of workflows: what starts, signals or updates one must have been made by the platform for exactly that, and what
- * it starts itself carries the same evidence.
+ * Interceptors of workflows: reject starts, signals and updates that the platform has not sealed for them, and seal what
+ * workflows start.
  */
 
 import { ApplicationFailure } from '@temporalio/common'
@@ -36,12 +36,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
   ],
   outbound: [
     {
-      scheduleActivity: ({ options, ...input }, next) =>
-        next({
-          ...input,
-          options: { ...options, ...summaryOf(options) },
-          args: workArguments(`activity:${input.activityType}`, input.args),
-        }),
+      scheduleActivity: (input, next) => next(sealed(input)),
       continueAsNew: (input, next) =>
         next({ ...input, args: workArguments(`start:${input.options.workflowType}`, input.args) }),
       startChildWorkflowExecution: ({ options, ...input }, next) => {
@@ -50,17 +45,20 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
       },
       signalWorkflow: (input, next) =>
         next({ ...input, args: workArguments(`signal:${input.signalName}`, input.args) }),
-      scheduleLocalActivity: ({ options, ...input }, next) =>
-        next({
-          ...input,
-          options: { ...options, ...summaryOf(options) },
-          args: workArguments(`activity:${input.activityType}`, input.args),
-        }),
+      scheduleLocalActivity: (input, next) => next(sealed(input)),
       startTimer: ({ options, ...input }, next) =>
         next({ ...input, options: { ...options, ...summaryOf(options ?? {}) } }),
     },
   ],
 })
+
+/** Seals the arguments of an activity for its type, and marks its summary as readable. */
+function sealed<
+  I extends { activityType: string; args: unknown[]; options: { summary?: string | undefined } },
+>(input: I): I {
+  const options = { ...input.options, ...summaryOf(input.options) }
+  return { ...input, options, args: workArguments(`activity:${input.activityType}`, input.args) }
+}
 
 /** @throws ApplicationFailure if the platform has not made them for this purpose */
 function authenticated(purpose: Purpose, args: readonly unknown[]): unknown[] {

@@ -1,4 +1,4 @@
-/** A function of the catalogue, called for a run: the operation that the API runs, with the same schema. */
+/** Calls a function of the catalogue for an execution: the same operation as the API, with the same schema. */
 
 import { runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -9,7 +9,7 @@ import { findCallable, storesArguments } from '../../features/data-operations.ts
 import { publishEvent } from '../../features/events/events-api.ts'
 import { invokeFunction, invokeLending } from '../../features/functions/functions.ts'
 import type { FunctionCall } from '../contract.ts'
-import { type Lent, refuseStored } from './secret-injection.ts'
+import { type Lent, refuseStored } from './secret-redactor.ts'
 
 /**
  * A flow can do no more than a service key.

@@ -1,4 +1,4 @@
-/** What the worker does with what a trigger hears: the door by which an event begins a run. */
+/** Evaluates event triggers in the worker and starts executions for events that match. */
 
 import { setImmediate } from 'node:timers/promises'
 import { type Gathering, gather, typesIn } from '../../../flows-dsl/event-correlation.ts'

@@ -1,4 +1,4 @@
-/** The door of what nobody has asked for: an execution that a crash has left behind is mended in its own workspace. */
+/** Opens a workspace scope for the reconciler and repairs one execution that a crash has left behind. */
 
 import type { Access } from '../../access/access.ts'
 import { randomIds } from '../../core/ids.ts'

@@ -1,4 +1,4 @@
-/** The last that a run says of itself, on its way to its record: written before Temporal is told that it has ended. */
+/** Writes the last record of an execution before Temporal learns that it has ended. */
 
 import type { InjectedSinks } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'

@@ -1,15 +1,17 @@
-/** Knows the secrets of one call: their values go in just before use, and never come out again. */
+/** Injects the secrets of one call just before use, and redacts their values from everything that comes back. */
 
 import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
+import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
-import type { Json, LentSecrets } from '../../core/work.ts'
+import { handlesIn, holdsHandle, MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
+import type { FunctionRunInput, Json, LentSecrets } from '../../core/work.ts'
 import { type SecretValue, textsByHandle, valuesOf } from '../../features/flows/secrets.ts'
 import { callFailure } from '../call-failure.ts'
-import { spellingsOf } from './secret-encodings.ts'
+import type { FunctionCall } from '../contract.ts'
+import type { Call } from '../tenant-interceptor.ts'
 
 /** How a value is written in place of its handle. */
 export type Spelling = (text: string) => string
@@ -183,4 +185,85 @@ const literal = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 function gone(name: string): ApplicationFailure {
   const detail = `The secret \`${name}\` is not there any more, or not in that form.`
   return callFailure('configuration', detail)
+}
+
+/** The text within a JSON string, without the quotes around it. */
+export const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
+
+/** The text as a value of a form (application/x-www-form-urlencoded). */
+export const inForm = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1)
+
+/** All spellings but the text itself, each once. */
+function spellingsOf(text: string): ReadonlySet<string> {
+  const percent = encodeURIComponent(text)
+  // What a URL adds to that of itself: RFC 3986 reserves more than is encoded above.
+  const strict = percent.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
+  const quoted = percent.replaceAll("'", '%27')
+  const encoded = [percent, strict, quoted, inForm(text)]
+  const all = [...encoded, ...encoded.map(lowerHex), inJson(text), inJson(inJson(text)), ...inBase64(text)]
+  return new Set(all.filter((one) => one !== text))
+}
+
+const lowerHex = (text: string) => text.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
+
+/** The middle of it, for each of the three places that it may begin at within a group of bytes. */
+function inBase64(text: string): readonly string[] {
+  const bytes = Buffer.from(text)
+  return [0, 1, 2].flatMap((before) => {
+    const whole = Buffer.concat([Buffer.alloc(before), bytes])
+      .toString('base64')
+      .replaceAll('=', '')
+    const first = Math.ceil((before * 8) / 6)
+    const last = Math.floor(((before + bytes.length) * 8) / 6)
+    const middle = whole.slice(first, last)
+    return [middle, middle.replaceAll('+', '-').replaceAll('/', '_')]
+  })
+}
+
+export interface Lent {
+  readonly secrets: LentSecrets
+  readonly secrecy: Secrecy
+}
+
+/** What a call of the run may use; undefined where its flow declares no secrets. */
+export function lentTo({ workflowId }: Call, { secrets }: FunctionCall): LentSecrets | undefined {
+  return secrets && { run: workflowId, names: secrets }
+}
+
+/**
+ * Does the work with the values as they are now.
+ * @param scope of the run's own workspace, with the rights of an admin
+ */
+export async function secretly(
+  scope: WorkspaceScope,
+  secrets: LentSecrets | undefined,
+  work: (lent?: Lent) => Promise<unknown>,
+): Promise<unknown> {
+  if (secrets === undefined) return work()
+  const secrecy = await Secrecy.open(scope, secrets)
+  try {
+    return secrecy.shown(await work({ secrets, secrecy }))
+  } catch (error) {
+    throw secrecy.failure(error)
+  }
+}
+
+/** The run of a function with the values in its input. */
+export function withValues(run: FunctionRunInput, lent: Lent | undefined): FunctionRunInput {
+  return lent === undefined ? run : { ...run, input: lent.secrecy.resolved(run.input) }
+}
+
+/** @throws ApplicationFailure (configuration) where a flow would be begun with a secret: in its run it stands for nothing */
+export function refuseSecrets(given: FunctionCall['arguments']): void {
+  if (!holdsHandle(given)) return
+  const detail = 'A secret cannot be given to another flow; that flow declares it in its own `use.secrets`.'
+  throw callFailure('configuration', detail)
+}
+
+/** @throws ApplicationFailure (configuration) if there is a secret in what the operation would store */
+export function refuseStored({ name }: AnyOperation, given: FunctionCall['arguments']): void {
+  const [secret] = handlesIn(given)
+  if (secret === undefined) return
+  const detail = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`
+  throw callFailure('configuration', detail)
 }

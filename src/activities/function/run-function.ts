@@ -1,4 +1,4 @@
-/** Runs one function for a run of it: its code is read in the run's own scope, and ended where that is suspended. */
+/** Runs one function call: reads its code in the scope of the run, and ends it if the workspace is suspended. */
 
 import { cancellationSignal } from '@temporalio/activity'
 import type { WorkspaceScope } from '../../access/scope.ts'

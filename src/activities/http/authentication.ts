@@ -1,10 +1,9 @@
-/** Knows how a request says who sends it: basic, bearer, digest, or a token that an issuer gives (OWS 1.0 "Authentication"). */
+/** Authenticates HTTP requests of flows: basic, bearer, digest, OAuth 2.0, OpenID Connect (OWS 1.0 "Authentication"). */
 
 import type { Inbound, Outbound } from '../../infra/http-client/egress.ts'
-import { callFailure } from '../call-failure.ts'
+import { callFailure, type Fields, fieldsOf, textOf } from '../call-failure.ts'
 import type { Line } from './call-http-client.ts'
 import { sendDigest } from './digest.ts'
-import { type Fields, fieldsOf, textOf } from './fields.ts'
 import type { Tokens } from './oauth-tokens.ts'
 
 /** What stands between a call and the other side: the line, and the tokens of its run. */

@@ -1,4 +1,4 @@
-/** Knows the way out of one call: the egress guard, what the workspace may reach, and the time that is left. */
+/** The HTTP client of one call: bounds its time and bytes, and sends through the egress guard. */
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'

@@ -1,4 +1,4 @@
-/** Knows which requests are made beside a run: of servers that answer in a moment, and not too many of one tenant at once. */
+/** Limits inline HTTP calls: only servers that answer quickly, and not too many of one tenant at once. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { LRUCache } from 'lru-cache'

@@ -5,9 +5,8 @@ import { decodeJwt } from 'jose'
 import { LRUCache } from 'lru-cache'
 import * as oauth from 'oauth4webapi'
 import { LIMITS } from '../../core/limits.ts'
-import { callFailure } from '../call-failure.ts'
+import { callFailure, type Fields, fieldsOf, textOf } from '../call-failure.ts'
 import type { Line } from './call-http-client.ts'
-import { type Fields, fieldsOf, textOf } from './fields.ts'
 
 type Scheme = 'oauth2' | 'oidc'
 

@@ -7,8 +7,7 @@
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { callFailure } from '../call-failure.ts'
-import { type Fields, fieldsOf } from './fields.ts'
+import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 
 type Place = 'path' | 'query' | 'header' | 'cookie'
 

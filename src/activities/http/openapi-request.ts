@@ -1,9 +1,8 @@
-/** How the arguments of `call: openapi` become an HTTP request (OWS 1.0 "OpenAPI Call", OpenAPI 3.1 "Style Values"). */
+/** Builds an HTTP request from the arguments of `call: openapi` (OWS 1.0 "OpenAPI Call", OpenAPI 3.1 "Style Values"). */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { callFailure } from '../call-failure.ts'
+import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import type { Way } from './authentication.ts'
-import { type Fields, fieldsOf } from './fields.ts'
 import type { Documents } from './openapi-document.ts'
 import {
   type Body,

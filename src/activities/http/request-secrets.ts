@@ -1,11 +1,11 @@
-/** Knows where secrets may stand in the arguments of `call: http` and `call: openapi`, and how each place writes them. */
+/** Finds the handles of secrets in the arguments of `call: http` and `call: openapi`, and encodes values for each place. */
 
 import { isHandle } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
-import { inForm, inJson } from '../flow/secret-encodings.ts'
+import { type Fields, fieldsOf } from '../call-failure.ts'
 import type { Secrecy, Spelling } from '../flow/secret-redactor.ts'
+import { inForm, inJson } from '../flow/secret-redactor.ts'
 import type { Way } from './authentication.ts'
-import { type Fields, fieldsOf } from './fields.ts'
 import { callHttp } from './http-call.ts'
 
 type Arguments = { [name: string]: Json }

@@ -1,11 +1,11 @@
-/** Sends requests of runs to servers elsewhere: as far as their workspace may reach, with the secrets of the run. */
+/** Sends HTTP requests of executions: within the egress rules of their workspace, with the secrets of the execution. */
 
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
 import type { Scopes } from '../activity-scopes.ts'
 import type { FunctionCall, Tried } from '../contract.ts'
-import { type Lent, lentTo, secretly } from '../flow/secret-injection.ts'
+import { type Lent, lentTo, secretly } from '../flow/secret-redactor.ts'
 import { bounded } from '../limit-output.ts'
 import { type Call, workspaceOf } from '../tenant-interceptor.ts'
 import type { Way } from './authentication.ts'

@@ -1,4 +1,4 @@
-/** Makes the threads in which the SDK runs workflows ready for it: what Node offers them is changed before the SDK is there. */
+/** Prepares the threads in which the SDK runs workflows: changes what Node offers before the SDK is loaded. */
 
 import threads, { type WorkerOptions } from 'node:worker_threads'
 import { forgetPromiseStacks } from './promise-hooks.ts'

@@ -1,4 +1,4 @@
-/** Switches off what the SDK notes of each promise of a workflow, and keeps what tells whose a promise is. */
+/** Switches off the stack traces that the SDK takes of each promise, and keeps cancellation scopes across `await`. */
 
 /**
  * Where each promise was made is told by the query `__stack_trace`, and costs three tenths of a workflow thread's time. Of an

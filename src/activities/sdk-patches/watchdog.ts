@@ -1,4 +1,4 @@
-/** One watchdog for each activation of a workflow, where the SDK sets one on each of its calls into the sandbox; and what it took is told. */
+/** Sets one watchdog per activation instead of one per call into the sandbox, and reports the CPU time it took. */
 
 import type { Context, RunningScriptOptions, Script } from 'node:vm'
 

@@ -1,4 +1,4 @@
-/** What a suspension or a resumption has to reach: the open runs, and the object store. */
+/** Applies a suspension or resumption: signals open executions, opens or closes the object store. */
 
 import { storageOf, workflowsOf } from '../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'

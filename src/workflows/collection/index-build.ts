@@ -1,4 +1,4 @@
-/** Building indexes as a durable workflow: one after the other; one that cannot be built does not stop the others. */
+/** Builds indexes as a durable workflow: one after the other; one that fails does not stop the others. */
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'

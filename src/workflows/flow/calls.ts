@@ -1,4 +1,4 @@
-/** Knows how a call of a flow goes out as an activity: on which queue, how long, how often, and what it failed with. */
+/** Sends calls of a flow as activities or local activities: queue, time limits, attempts, errors. */
 
 import { type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import {
@@ -8,16 +8,15 @@ import {
   proxyLocalActivities,
 } from '@temporalio/workflow'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import type { Activities, CallFailure, FunctionCall, Tried } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type Begun, QUEUES } from '../../core/work.ts'
-import { causeOf } from '../failure-cause.ts'
 import { lineOf } from './current-details.ts'
 import type { Hold } from './execution-gate.ts'
+import { causeOf } from './execution-gate.ts'
 import type { Moments } from './logical-clock.ts'
-import { documented, requested } from './openapi-arguments.ts'
 
 /** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
 export const SUBFLOW = '$subflow'
@@ -194,4 +193,42 @@ function fault(error: unknown, instance: string): unknown {
 
 function errorOf({ type, status, title, detail }: CallFailure, instance: string): FlowError {
   return new FlowError({ type, status, title }, detail, instance)
+}
+
+/** What the document is read with: whoever reads it has no need of the credentials for the operation. */
+export function documented(given: JsonObject): JsonObject {
+  const { authentication: _, ...rest } = given
+  return rest
+}
+
+/** The arguments of `call: http`: the request that the document says, and what the flow says besides. */
+export function requested(planned: Json, given: JsonObject): JsonObject {
+  const { authentication, output = 'content', redirect = false } = given
+  const request = isObject(planned) ? planned : {}
+  return { ...request, output, redirect, ...(authentication !== undefined && { authentication }) }
+}
+
+export class UnderWay {
+  #bytes = 0
+  #sent = 0
+
+  /** @returns how to give it back; undefined where it is too much */
+  take(bytes: number): (() => void) | undefined {
+    const { stepInputBytesMax, callsUnderWayBytesMax, callsSentBytesMax } = LIMITS
+    // More than this is in the object store by then.
+    const sent = Math.min(bytes, LIMITS.payloads.inlineBytesMax)
+    if (bytes > stepInputBytesMax || this.#bytes + bytes > callsUnderWayBytesMax) return undefined
+    if (this.#sent + sent > callsSentBytesMax) return undefined
+    this.#bytes += bytes
+    this.#sent += sent
+    return () => {
+      this.#bytes -= bytes
+      this.#sent -= sent
+    }
+  }
+}
+
+/** Bytes of a value as it travels: JSON in UTF-8. */
+export function sizeOf(value: Json): number {
+  return new TextEncoder().encode(JSON.stringify(value)).length
 }

@@ -1,7 +1,4 @@
-/**
- * Whether a run has its place among those of its flow, where it gives that back while it waits (`holdWhileWaiting:
- * false`): it leaves when nothing is under way any more, and stands still until it has a place when there is again.
- */
+/** Yields the concurrency slot of an execution while it waits (`holdWhileWaiting: false`) and reacquires it afterwards. */
 
 import { CancellationScope, defineSignal, proxyActivities, setHandler, sleep } from '@temporalio/workflow'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'

@@ -1,4 +1,4 @@
-/** What an operator reads of a run in the Temporal UI: which it is, and where it is at; names of a definition, never data. */
+/** Writes the current details of an execution for the Temporal UI: names of the definition, never data. */
 
 import { setCurrentDetails } from '@temporalio/workflow'
 import { clip, utf8Length } from '../../../flows-dsl/json.ts'

@@ -1,5 +1,7 @@
-/** What a flow asks of the world, as timers, activities and children of a durable workflow. */
+/** Carries out the effects of a flow as timers, activities and child workflows. */
 
+import { sha256 } from '@noble/hashes/sha2.js'
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import {
   allHandlersFinished,
   CancellationScope,
@@ -9,16 +11,16 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../../flows-dsl/errors.ts'
+import type { Json } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput } from '../../core/run.ts'
-import { callOf, isSlow, localCall } from './calls.ts'
+import { callOf, isSlow, localCall, sizeOf, UnderWay } from './calls.ts'
 import type { Place } from './concurrency-slot.ts'
 import { type Details, lineOf } from './current-details.ts'
-import { digestOf } from './digest.ts'
 import type { Hold } from './execution-gate.ts'
-import { sizeOf, UnderWay } from './in-flight-budget.ts'
 import { type Moments, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 import type { Reuse } from './result-cache.ts'
@@ -185,4 +187,9 @@ function refuseEndless({ pointer }: StepRef): void {
 async function stillness({ hold, recorder }: Books): Promise<void> {
   if (hold.isPaused) await recorder.flush()
   await hold.lifted()
+}
+
+/** SHA-256 (FIPS 180-4) of a value as canonical JSON (RFC 8785), 64 hexadecimal digits. */
+function digestOf(value: Json): string {
+  return bytesToHex(sha256(utf8ToBytes(canonical(value))))
 }

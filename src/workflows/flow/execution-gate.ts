@@ -1,13 +1,9 @@
-/**
- * Holds a run while its workspace is suspended, somebody has paused it, it waits for a place among the runs of its flow, or an
- * approval is asked for again: it begins nothing, and goes on where it stopped.
- */
+/** Holds an execution at its next effect while it is suspended, paused, without a slot, or asks again for an approval. */
 
-import { ApplicationFailure } from '@temporalio/common'
+import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
 import type { HoldState, RunStanding } from '../../core/run.ts'
 import type { Begun, Held } from '../../core/work.ts'
-import { causeOf } from '../failure-cause.ts'
 import { nowMs } from './logical-clock.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
@@ -145,4 +141,9 @@ export class Hold {
   heldMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
+}
+
+/** What an activity has thrown. That of a local one comes bare, without the failure that says which activity it was. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof ActivityFailure ? error.cause : error
 }

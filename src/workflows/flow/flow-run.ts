@@ -1,21 +1,20 @@
-/** Binds the language to Temporal: its effects become timers and activities, its events the run's projection. */
+/** The workflow of an execution: binds the flow language to Temporal. */
 
 import { CancelledFailure } from '@temporalio/common'
 import { continueAsNew, isCancellation } from '@temporalio/workflow'
-import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
+import { ERRORS, type ErrorObject, FlowError, REJECTED, standardError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Drive } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FlowRunInput, infoOf } from '../../core/run.ts'
+import { OpenFailure } from '../failure-converter.ts'
+import { sizeOf } from './calls.ts'
 import { Place } from './concurrency-slot.ts'
 import { code, Details } from './current-details.ts'
 import { effects } from './effects.ts'
 import { Hold } from './execution-gate.ts'
-import { failureOf } from './flow-failure.ts'
-import { sizeOf } from './in-flight-budget.ts'
 import { Moments, nowMs } from './logical-clock.ts'
-import { pen } from './record-writer.ts'
-import { Recorder } from './recorder.ts'
+import { pen, Recorder } from './recorder.ts'
 import { Reuse } from './result-cache.ts'
 import { listenTo } from './signals-and-updates.ts'
 
@@ -95,4 +94,21 @@ interface Ended {
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
+}
+
+/** In place of a type that the flow has given, and may have computed. */
+const OWN = 'https://tenon.dev/errors/raised'
+
+/** @param ir the compiled flow: a place is shown where it is one of its tasks */
+function failureOf(error: ErrorObject, ir: unknown): OpenFailure {
+  const { type, status, title, detail, instance } = error
+  const standard = standardError(type)
+  const shown = standard?.type ?? (type === REJECTED.type ? type : OWN)
+  const name = shown.slice(shown.lastIndexOf('/') + 1)
+  const place = isPlace(instance, ir) ? ` at ${instance}` : ''
+  return new OpenFailure(`${name} (${status})${place}`, `${title}: ${detail}`, shown, error)
+}
+
+function isPlace(instance: string, ir: unknown): boolean {
+  return instance.length > 1 && JSON.stringify(ir).includes(`"pointer":${JSON.stringify(instance)}`)
 }

@@ -1,4 +1,4 @@
-/** What a schedule starts: it begins one run and lasts as long, so that an overlap of its own is one of the runs. */
+/** The workflow that a schedule starts: it lasts as long as its execution, so that overlap policies apply to executions. */
 
 import {
   ActivityFailure,
@@ -18,9 +18,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import type { FlowTriggerInput, Triggered } from '../../core/run.ts'
-import { childOf } from './child-options.ts'
+import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/run.ts'
+import { QUEUES } from '../../core/work.ts'
 import type { flowRun } from './flow-run.ts'
+import { childOf } from './subflow.ts'
 
 const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETIME')
 
@@ -96,3 +97,13 @@ async function ended(run: Run): Promise<void> {
 }
 
 const cancelled = (run: Run): Promise<void> => getExternalWorkflowHandle(run.workflowId).cancel()
+
+const { registerTriggers } = proxyActivities<Activities>({
+  taskQueue: QUEUES.provisioning,
+  startToCloseTimeout: '2m',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})
+
+export async function registration(input: RegistrationInput): Promise<void> {
+  await registerTriggers(input)
+}

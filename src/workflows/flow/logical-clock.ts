@@ -1,4 +1,4 @@
-/** Knows times that stay the same when a workflow task is done again, as that of the task itself does not. */
+/** Assigns ids to local activities that are stable when Temporal re-executes a lost workflow task. */
 
 import { workflowInfo } from '@temporalio/workflow'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'

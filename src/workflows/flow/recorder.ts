@@ -1,11 +1,12 @@
-/** Gathers what happened in a run and writes it to its record before the run blocks and when it ends. */
+/** Collects steps and events of an execution and writes them to its record before it blocks and when it ends. */
 
+import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
+import type { Activities, Records } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
-import type { Pen } from './record-writer.ts'
 
 const STATUS = {
   started: 'running',
@@ -205,3 +206,46 @@ function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
+
+/** Both methods are given what gathers all that is to be written, and ask it when they can write. */
+export interface Pen {
+  /** @returns when it is written */
+  write(taken: () => RunUpdate): Promise<void>
+  /** For the last time. @returns when the run may end */
+  end(taken: () => RunUpdate): Promise<void>
+}
+
+/** One write follows the other, so the last state wins; all that wait for one are one. */
+export function pen(): Pen {
+  let last: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+  let isEnding = false
+  return {
+    write: (taken) => {
+      next ??= last.then(() => {
+        next = undefined
+        return isEnding ? undefined : recordRun(taken())
+      })
+      last = next
+      return next
+    },
+    end: (taken) => {
+      isEnding = true
+      return last.then(() => sinks.records.write(taken()))
+    },
+  }
+}
+
+/** Local: the projection is one short idempotent write, and it must come however long the database is away. */
+const activities = proxyLocalActivities<Activities>({
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})
+
+/** Whoever is given up takes timers and calls along, a run or a branch, never the record of what was done. */
+function recordRun(update: RunUpdate): Promise<void> {
+  return CancellationScope.nonCancellable(() => activities.recordRun(update))
+}
+
+/** Written before Temporal is told that the run has ended (activities/flow/record-sink.ts), so there is no answer to wait for. */
+const sinks = proxySinks<Records>()

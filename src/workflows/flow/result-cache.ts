@@ -1,8 +1,8 @@
-/** What a run takes over from the one that it repeats: the outside is not asked again for what it has answered then. */
+/** Reuses recorded results of an earlier execution in a rerun, so that nothing outside is asked again. */
 
 import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { againBelow } from '../../../flows-dsl/machine/step-path.ts'
+import { againBelow } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'
 

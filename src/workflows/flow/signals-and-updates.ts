@@ -1,4 +1,4 @@
-/** What people and the world tell a run that goes on: events, decisions, that it is to stand still, what is mended. */
+/** Handles signals and updates of an execution: events, decisions, pauses, patches. */
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Drive } from '../../../flows-dsl/machine/driver.ts'

@@ -1,11 +1,18 @@
-/** A flow that another flow runs (OWS 1.0 "Workflow Process"): a child workflow, its version chosen as it begins. */
+/** Runs a sub-flow as a child workflow (OWS 1.0 "Workflow Process"); its version is chosen when it starts. */
 
-import { ApplicationFailure, CancelledFailure, ChildWorkflowFailure } from '@temporalio/common'
+import {
+  ApplicationFailure,
+  CancelledFailure,
+  ChildWorkflowFailure,
+  defineSearchAttributeKey,
+  TypedSearchAttributes,
+} from '@temporalio/common'
 import {
   CancellationScope,
   ChildWorkflowCancellationType,
   ParentClosePolicy,
   startChild,
+  workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
@@ -13,8 +20,8 @@ import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
+import { refOf, type TenantRef } from '../../core/tenant.ts'
 import { call, SUBFLOW } from './calls.ts'
-import { childOf } from './child-options.ts'
 import type { Hold } from './execution-gate.ts'
 
 interface Asked {
@@ -80,4 +87,35 @@ function faultOf(error: unknown, instance: string): unknown {
     replaceHandles(fault.detail, () => MASK),
     instance,
   )
+}
+
+/** Of a run that has been admitted. @throws ApplicationFailure where it is of another workspace */
+export function childOf({ workflow_id, run }: Subflow) {
+  const { tenantId, workspaceId } = ownRef(workflow_id)
+  const attributes = {
+    TenantId: tenantId,
+    WorkspaceId: workspaceId,
+    FlowId: run.flow.id,
+    FlowVersion: String(run.flow.version),
+    ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
+  }
+  return {
+    workflowId: workflow_id,
+    staticSummary: `Flow ${run.flow.name} v${run.flow.version}`,
+    priority: { fairnessKey: tenantId },
+    typedSearchAttributes: new TypedSearchAttributes(
+      Object.entries(attributes).map(([name, value]) => ({
+        key: defineSearchAttributeKey(name, 'KEYWORD'),
+        value,
+      })),
+    ),
+  }
+}
+
+/** @throws ApplicationFailure where the id is not of the run's own workspace: it would be a fault of ours */
+function ownRef(workflowId: string): TenantRef {
+  const [theirs, ours] = [refOf(workflowId), refOf(workflowInfo().workflowId)]
+  if (theirs && ours && theirs.tenantId === ours.tenantId && theirs.workspaceId === ours.workspaceId)
+    return ours
+  throw ApplicationFailure.nonRetryable('The flow is of another workspace.', 'tenant_mismatch')
 }

@@ -1,4 +1,4 @@
-/** One run of a function: its code is run once, on a queue of its own, and never a second time. */
+/** Runs one function call as a workflow: once, on a task queue of its own. */
 
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'

@@ -1,8 +1,9 @@
-/** Provisioning as a durable workflow: named steps in order; if one cannot be done, the record says so. */
+/** Provisions tenants and workspaces in named steps, and spreads suspensions and resumptions. */
 
-import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
+import { ActivityFailure, ApplicationFailure, proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { type ProvisionInput, QUEUES } from '../../core/work.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type ProvisionInput, QUEUES, type SuspensionInput } from '../../core/work.ts'
 
 /** Starts one activity per step, with a line in the Temporal UI that says what it is about. */
 function activities(summary: string, attempts: number) {
@@ -38,4 +39,23 @@ export async function provision(input: ProvisionInput): Promise<void> {
       throw ApplicationFailure.nonRetryable(`Step ${step} could not be done`, 'provisioning_failed', step)
     }
   }
+}
+
+/** Without limit: who was suspended is held, and who was resumed goes on, however long a server is away. */
+const { changeStanding, tellRuns, turnStorage } = proxyActivities<Activities>({
+  taskQueue: QUEUES.provisioning,
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: LIMITS.functionHeartbeatMs,
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})
+
+/** Several at once do no harm: each tells what stands when it tells it, and runs know which is the later. */
+export async function suspension(input: SuspensionInput): Promise<void> {
+  const { target, to } = input
+  await changeStanding(input)
+  await Promise.all([tellRuns(target, 'all'), turnStorage(target)])
+  if (to === 'active') return
+  // Runs that were started meanwhile, by who had not heard of it yet.
+  await sleep(LIMITS.keyCacheMs)
+  await tellRuns(target, 'unheld')
 }

@@ -12,7 +12,7 @@ import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { planOpenApi } from '../../../src/activities/http/openapi-request.ts'
 import { Egress, type Inbound, type Outbound, type Sender } from '../../../src/infra/http-client/egress.ts'
-import { documented, requested } from '../../../src/workflows/flow/openapi-arguments.ts'
+import { documented, requested } from '../../../src/workflows/flow/calls.ts'
 
 /** `host:port` by the host that is named. */
 export type Hosts = Readonly<Record<string, string>>

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 /** All that the worker runs, as its entry names it. */
 export async function workflowTypes(): Promise<string[]> {
   const entry = await readFile('src/workflows/index.ts', 'utf8')
-  return [...entry.matchAll(/^export \{ (\w+) \} from/gm)].map(([, type = '']) => type)
+  return [...entry.matchAll(/^export \{ ([^}]+) \} from/gm)].flatMap(([, types = '']) => types.split(', '))
 }
 
 /** Every text in a message of Temporal's, whatever it is in: strings as they are, bytes as text. */

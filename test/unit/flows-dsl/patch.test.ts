@@ -4,8 +4,8 @@
 import { describe, expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import type { Command } from '../../../flows-dsl/machine/environment.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
+import type { Command } from '../../../flows-dsl/machine/state.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
 import { compiled, INFO } from '../../conformance/flows/scenario.ts'
 
