@@ -1,7 +1,7 @@
 /** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { Problem, type ProblemCode } from '../../core/problem.ts'
+import type { Problem, ProblemCode } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import {
   type Filter,
@@ -11,7 +11,9 @@ import {
   pathText,
   plusHint,
   type Test,
+  typeMismatch,
 } from './query/filter.ts'
+import { refusal } from './query/syntax.ts'
 import { canonicalLiteral, canonicalOf, type Format } from './schemas/canonical-text.ts'
 import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
@@ -62,10 +64,7 @@ function undeclared(code: ProblemCode, name: string, known: readonly string[]): 
   const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
   const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
   const place = code.split('_')[0] ?? ''
-  const errors = [
-    { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
-  ] as const
-  return new Problem(code, { detail, hint, errors })
+  return refusal({ code, in: 'query', name: code === 'filter_invalid' ? name : place }, detail, hint)
 }
 
 /** Below a scalar there is nothing to order by: what stands there was to be a direction. */
@@ -75,11 +74,7 @@ function checkOrder(order: Query['order'], scalars: Declaration['scalars']): voi
   const [name, ...below] = slip.path
   const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(slip.path)} to order by.`
   const hint = `After ${name} stand asc or desc, and nullsfirst or nullslast, not ${below.join('.').slice(0, 50)}.`
-  throw new Problem('order_invalid', {
-    detail,
-    hint,
-    errors: [{ in: 'query', name: 'order', pointer: '', detail }],
-  })
+  throw refusal({ code: 'order_invalid', in: 'query', name: 'order' }, detail, hint)
 }
 
 const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
@@ -165,11 +160,5 @@ const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   uuid: inFormat('uuid'),
 }
 
-function mismatch(field: string, type: Type, got: string, hint?: string): Problem {
-  const detail = `The field ${field} is declared as ${type}; ${got}.`
-  return new Problem('filter_type_mismatch', {
-    detail,
-    ...(hint !== undefined && { hint }),
-    errors: [{ in: 'query', name: field, pointer: '', detail }],
-  })
-}
+const mismatch = (field: string, type: Type, got: string, hint?: string) =>
+  typeMismatch(field, `The field ${field} is declared as ${type}; ${got}.`, hint)

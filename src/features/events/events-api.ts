@@ -8,7 +8,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { READERS, WRITERS } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
+import { bodyProblem } from '../body-problem.ts'
 import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { type Admits, cloudEvent, eventsIn, isOfChanges } from './events.ts'
@@ -37,13 +37,8 @@ export const publishEvent = inWorkspace({
   http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
   // A retried activity publishes again under the same id: subscribers tell by it (at least once).
   run: async (scope, { topic, data }) => {
-    if (RESERVED.test(topic)) {
-      const detail = `Topics below ${topic.split('.')[0]} are the platform's own.`
-      throw new Problem('validation_failed', {
-        detail,
-        errors: [{ in: 'body', name: 'topic', pointer: '/topic', detail }],
-      })
-    }
+    if (RESERVED.test(topic))
+      throw bodyProblem('/topic', `Topics below ${topic.split('.')[0]} are the platform's own.`)
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]

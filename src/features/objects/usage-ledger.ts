@@ -9,9 +9,6 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
 
-/** Measures an object at the store in bytes; 0 if there is none. */
-export type Measure = (object: Stored) => Promise<number>
-
 /**
  * Nothing but the store knows what is there, and two uploads of one key may end in any order: so what an object takes is
  * asked of the store, under a lock on that object, after each change. Until then an upload counts beside what it
@@ -20,14 +17,17 @@ export type Measure = (object: Stored) => Promise<number>
 export class ObjectLedger {
   readonly #database: Database
   readonly #context: SessionContext
-  readonly #measure: Measure
+  readonly #measure: (object: Stored) => Promise<number>
   readonly #limited: () => Promise<boolean>
 
-  /** @param limited whether the bytes are, as this node remembers */
+  /**
+   * @param measure gives the bytes of an object at the store; 0 if there is none
+   * @param limited true if the workspace's bytes are limited, as this node remembers
+   */
   constructor(
     database: Database,
     context: SessionContext,
-    measure: Measure,
+    measure: (object: Stored) => Promise<number>,
     limited: () => Promise<boolean>,
   ) {
     this.#database = database

@@ -17,12 +17,11 @@ import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
-import { type Measure, ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
+import { ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -39,22 +38,17 @@ export interface Listed {
 }
 
 export class WorkspaceObjects {
-  readonly #ref: WorkspaceRef
+  readonly #scope: WorkspaceScope
   readonly #clients: ObjectClients
-  readonly #find: () => Promise<Storage | undefined>
   readonly #ledger: ObjectLedger
 
-  /** @param ledgerOf makes the workspace's ledger from a way to measure objects */
-  constructor(
-    ref: WorkspaceRef,
-    clients: ObjectClients,
-    find: () => Promise<Storage | undefined>,
-    ledgerOf: (measure: Measure) => ObjectLedger,
-  ) {
-    this.#ref = ref
-    this.#clients = clients
-    this.#find = find
-    this.#ledger = ledgerOf((object) => this.#measure(object))
+  constructor(scope: WorkspaceScope) {
+    this.#scope = scope
+    const { services, context } = internalsOf(scope)
+    this.#clients = services.objectClients
+    // The ledger sees what the scope sees.
+    const isCounted = () => isLimited(scope, 'object_bytes')
+    this.#ledger = new ObjectLedger(services.database, context, (object) => this.#measure(object), isCounted)
   }
 
   /**
@@ -148,6 +142,13 @@ export class WorkspaceObjects {
     await this.#ledger.correct(bucket, await sizes())
   }
 
+  async #find(): Promise<Storage | undefined> {
+    const { workspaceId } = this.#scope.ref
+    return this.#scope.row<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+  }
+
   /** Size in bytes; 0 in a bucket of another workspace, which no upload can have reached. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
@@ -170,7 +171,7 @@ export class WorkspaceObjects {
     // A new policy reaches the gateways of the store one after the other.
     const isUnheard = async (error: unknown) => {
       if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
-      this.#clients.forget(this.#ref)
+      this.#clients.forget(this.#scope.ref)
       return (await this.#find())?.bucket === Bucket
     }
     return retryTransient(
@@ -183,15 +184,15 @@ export class WorkspaceObjects {
 
   /** @param work may go on holding its connection `until` something */
   async #once<T>(work: Work<T>): Promise<T> {
-    const s3 = await this.#clients.of(this.#ref, this.#find)
-    const giveBack = await this.#clients.take(this.#ref)
+    const s3 = await this.#clients.of(this.#scope.ref, () => this.#find())
+    const giveBack = await this.#clients.take(this.#scope.ref)
     let held: Promise<unknown> = Promise.resolve()
     try {
       return await work(s3, (end) => {
         held = end
       })
     } catch (error) {
-      if (keyRefused(error)) this.#clients.forget(this.#ref)
+      if (keyRefused(error)) this.#clients.forget(this.#scope.ref)
       throw toProblem(error)
     } finally {
       void held.then(giveBack)
@@ -274,17 +275,4 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
 }
 
 /** The workspace's objects, under its own identity at the store. */
-export function objectsOf(scope: WorkspaceScope): WorkspaceObjects {
-  const { services, context } = internalsOf(scope)
-  const { workspaceId } = scope.ref
-  const find = async () => {
-    const [storage] = await scope.rows<Storage>(
-      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
-    )
-    return storage
-  }
-  // The ledger sees what the scope sees.
-  const ledgerOf = (measure: Measure) =>
-    new ObjectLedger(services.database, context, measure, () => isLimited(scope, 'object_bytes'))
-  return new WorkspaceObjects(scope.ref, services.objectClients, find, ledgerOf)
-}
+export const objectsOf = (scope: WorkspaceScope): WorkspaceObjects => new WorkspaceObjects(scope)

@@ -14,6 +14,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { bodyProblem } from '../body-problem.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
 
 /** Of a workspace. */
@@ -132,10 +133,7 @@ function refuseMisplaced(scope: AdminScope, meant: Meant, entries: readonly [str
   }
 }
 
-function misplaced(name: string, detail: string): Problem {
-  const errors = [{ in: 'body', name: 'limits', pointer: `/limits/${name}`, detail }] as const
-  return new Problem('validation_failed', { detail, errors })
-}
+const misplaced = (name: string, detail: string) => bodyProblem(`/limits/${name}`, detail)
 
 /** @throws Problem `validation_failed` unless one of the two is named, 404 where it is not the caller's */
 async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): Promise<Owner> {

@@ -11,6 +11,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { bodyProblem } from '../body-problem.ts'
 
 const OperationStep = Type.Object({
   name: Type.String(),
@@ -33,7 +34,8 @@ export const Job = Type.Object({
 })
 export type Job = Static<typeof Job>
 
-const COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
+/** Of the table `operations`, as a {@link Job}. */
+export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
 
 export const getOperation = onStructure({
   name: 'operation.get',
@@ -43,7 +45,7 @@ export const getOperation = onStructure({
   output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },
   run: async (scope, { id }) => {
-    const found = await scope.row<Job>(sql`select ${COLUMNS} from operations where id = ${id}`)
+    const found = await scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)
     if (found === undefined) throw notFound('operation')
     return found
   },
@@ -61,7 +63,7 @@ export const listOperations = onStructure({
     return pageFrom(
       input,
       await scope.rows<Job>(
-        sql`select ${COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
+        sql`select ${JOB_COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
       ),
     )
   },
@@ -163,7 +165,7 @@ export async function provision(
     sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
       values (${input.operation_id}, ${ref.tenantId}, ${`${kind}.create`}, ${target}, ${workflow}, 'queued')
       on conflict (id) do update set id = excluded.id
-      returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
+      returning ${JOB_COLUMNS}`,
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
@@ -223,14 +225,8 @@ export function resolveTenant(scope: AdminScope, named: string | undefined): Ten
     if (named !== undefined && named !== scope.tenantId) throw notFound('tenant')
     return scope.tenantId
   }
-  if (named === undefined) {
-    throw new Problem('validation_failed', {
-      detail: 'tenant_id is required of an operator.',
-      errors: [
-        { in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' },
-      ],
-    })
-  }
+  if (named === undefined)
+    throw bodyProblem('/tenant_id', 'is required of an operator', 'tenant_id is required of an operator.')
   if (!isTenantId(named)) throw notFound('tenant')
   return named
 }

@@ -1,12 +1,12 @@
 /** Suspends and resumes tenants and workspaces, and starts the workflow that tells their executions and storage. */
 
-import Type from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { Input, onStructure, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
+import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
@@ -22,57 +22,41 @@ const Reason = Type.Optional(
   }),
 )
 
-export const suspendTenant = onStructure({
-  name: 'tenant.suspend',
-  summary: 'Suspend a tenant: within 5 s nothing of it goes on, and nothing of it is lost',
-  roles: OPERATORS,
-  input: Input({ id: Ref('tenant'), reason: Reason }),
-  output: Tenant,
-  http: { method: 'POST', path: '/v1/tenants/{id}/suspend', body: '*' },
-  run: async (scope, { id, reason }) => {
-    await change(scope, await findTarget(scope, 'tenant', id), 'suspended', reason)
-    return findTenant(scope, id)
-  },
-})
+type Noun = 'tenant' | 'workspace'
+type Find<O extends TSchema> = (scope: AdminScope, id: string) => Promise<Static<O>>
 
-export const resumeTenant = onStructure({
-  name: 'tenant.resume',
-  summary: 'Resume a suspended tenant: its runs go on where they stopped',
-  roles: OPERATORS,
-  input: Input({ id: Ref('tenant') }),
-  output: Tenant,
-  http: { method: 'POST', path: '/v1/tenants/{id}/resume', body: '*' },
-  run: async (scope, { id }) => {
-    await change(scope, await findTarget(scope, 'tenant', id), 'active')
-    return findTenant(scope, id)
-  },
-})
+const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
+  onStructure({
+    name: `${noun}.suspend`,
+    summary: `Suspend a ${noun}: within 5 s nothing of it goes on, and nothing of it is lost`,
+    roles,
+    input: Input({ id: Ref(noun), reason: Reason }),
+    output,
+    http: { method: 'POST', path: `/v1/${noun}s/{id}/suspend`, body: '*' },
+    run: async (scope, { id, reason }) => {
+      await change(scope, await findTarget(scope, noun, id), 'suspended', reason)
+      return find(scope, id)
+    },
+  })
 
-export const suspendWorkspace = onStructure({
-  name: 'workspace.suspend',
-  summary: 'Suspend a workspace: within 5 s nothing of it goes on, and nothing of it is lost',
-  roles: TENANT_ADMINS,
-  input: Input({ id: Ref('workspace'), reason: Reason }),
-  output: Workspace,
-  http: { method: 'POST', path: '/v1/workspaces/{id}/suspend', body: '*' },
-  run: async (scope, { id, reason }) => {
-    await change(scope, await findTarget(scope, 'workspace', id), 'suspended', reason)
-    return findWorkspace(scope, id)
-  },
-})
+const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
+  onStructure({
+    name: `${noun}.resume`,
+    summary: `Resume a suspended ${noun}: its runs go on where they stopped`,
+    roles,
+    input: Input({ id: Ref(noun) }),
+    output,
+    http: { method: 'POST', path: `/v1/${noun}s/{id}/resume`, body: '*' },
+    run: async (scope, { id }) => {
+      await change(scope, await findTarget(scope, noun, id), 'active')
+      return find(scope, id)
+    },
+  })
 
-export const resumeWorkspace = onStructure({
-  name: 'workspace.resume',
-  summary: 'Resume a suspended workspace: its runs go on where they stopped',
-  roles: TENANT_ADMINS,
-  input: Input({ id: Ref('workspace') }),
-  output: Workspace,
-  http: { method: 'POST', path: '/v1/workspaces/{id}/resume', body: '*' },
-  run: async (scope, { id }) => {
-    await change(scope, await findTarget(scope, 'workspace', id), 'active')
-    return findWorkspace(scope, id)
-  },
-})
+export const suspendTenant = suspending('tenant', OPERATORS, Tenant, findTenant)
+export const resumeTenant = resuming('tenant', OPERATORS, Tenant, findTenant)
+export const suspendWorkspace = suspending('workspace', TENANT_ADMINS, Workspace, findWorkspace)
+export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 
 /** The tenant or workspace to change. */
 interface Found {
@@ -84,7 +68,7 @@ interface Found {
 }
 
 /** @throws Problem `not_found` */
-async function findTarget(scope: AdminScope, noun: 'tenant' | 'workspace', id: string): Promise<Found> {
+async function findTarget(scope: AdminScope, noun: Noun, id: string): Promise<Found> {
   const found = await scope.row<Found>(
     noun === 'tenant'
       ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`

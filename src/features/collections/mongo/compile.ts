@@ -1,4 +1,4 @@
-/** Compiles filter, order and keyset to a MongoDB query over documents as form.ts keeps them. Pure. */
+/** Compiles filter, order and keyset to a MongoDB query over documents in the form of storage-format.ts. */
 
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../infra/mongo/mongo.ts'
@@ -9,6 +9,7 @@ import {
   type Literal,
   type Members,
   mismatch,
+  numberOrText,
   type OrderKey,
   type Path,
   type Pattern,
@@ -104,7 +105,7 @@ function below(at: string, steps: readonly Step[], value: Literal): MongoFilter 
 function inPlace(test: Plain, path: Path): object {
   if (test.op === 'in') return { $in: test.values.flat().map(storedValue) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, '') }
-  return { [`$${test.op}`]: comparable(test.value, path) }
+  return { [`$${test.op}`]: numberOrText(test.value, path) }
 }
 
 /** A test of a key: one text, so nothing of MongoDB's ways with types and arrays is in play. */
@@ -112,20 +113,13 @@ function onKey(test: Plain, path: Path): object {
   if (test.op === 'in')
     return { $in: test.values.flat().flatMap((form) => (form === null ? [] : [keyOf(form)])) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, TYPES.string) }
-  const bound = comparable(test.value, path)
+  const bound = numberOrText(test.value, path)
   const [first, next] =
     typeof bound === 'number' ? [TYPES.number, TYPES.boolean] : [TYPES.string, TYPES.number]
   const key = keyOf(bound)
   return test.op === 'gt' || test.op === 'gte'
     ? { [`$${test.op}`]: key, $lt: next }
     : { [`$${test.op}`]: key, $gte: first }
-}
-
-function comparable(literal: Literal, path: Path): number | string {
-  const number = literal.find((form) => typeof form === 'number')
-  const text = number ?? literal.find((form) => typeof form === 'string')
-  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
-  return text
 }
 
 /** Anchored, and of the pattern's own making: each literal character is escaped. */

@@ -7,6 +7,7 @@ import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { bodyProblem } from '../../body-problem.ts'
 import type { Fields } from '../document.ts'
 import { planBlind, validatePlanned } from '../plan.ts'
 import { type Right, withCollection } from '../resolve-store.ts'
@@ -266,8 +267,7 @@ function askedBy(text: string, newId: () => string): Exclude<Entry['asked'], Pro
 function given(id: unknown): string {
   const text = typeof id === 'string' ? id.toLowerCase() : ''
   if (isUuid(text)) return text
-  const errors = [{ in: 'body', name: 'id', pointer: '/id', detail: 'is not a UUID' }] as const
-  throw new Problem('validation_failed', { detail: '/id is not a UUID', errors })
+  throw bodyProblem('/id', 'is not a UUID', '/id is not a UUID')
 }
 
 interface Line {

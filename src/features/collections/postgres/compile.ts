@@ -9,6 +9,7 @@ import {
   type Literal,
   type Members,
   mismatch,
+  numberOrText,
   type OrderKey,
   type Path,
   type Pattern,
@@ -134,12 +135,10 @@ function equal({ sql: value, type }: Column, values: readonly Literal[], path: P
 
 function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
   if (type !== 'jsonb') return sql`${value} ${SIGNS[op]} ${cast(toType(literal, type, path), type)}`
-  const number = literal.find((form) => typeof form === 'number')
-  if (number !== undefined)
-    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(number)}::jsonb)`
-  const text = literal.find((form) => typeof form === 'string')
-  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
-  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${text}::text)`
+  const bound = numberOrText(literal, path)
+  if (typeof bound === 'number')
+    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(bound)}::jsonb)`
+  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${bound}::text)`
 }
 
 const SIGNS: Readonly<Record<Comparison, Sql>> = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }
@@ -232,13 +231,15 @@ function cast(value: Scalar, type: ScalarType): Sql {
   return sql`${value}${CASTS[type]}`
 }
 
-const CASTS: Readonly<Record<ScalarType, Sql>> = {
+/** By name: no text of a user is ever a type. */
+export const CASTS: Readonly<Record<ColumnType, Sql>> = {
   text: sql`::text`,
   bigint: sql`::bigint`,
   'double precision': sql`::double precision`,
   boolean: sql`::boolean`,
   timestamptz: sql`::timestamptz`,
   uuid: sql`::uuid`,
+  jsonb: sql`::jsonb`,
 }
 
 /** The value at a path inside a jsonb expression. */

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Change, Create } from '../store.ts'
+import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
 type Verb = 'created' | 'updated' | 'deleted'
@@ -128,7 +129,7 @@ function deleting(table: Table, params: StatementParams): Sql {
   const here = hereIn(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
   const told = tell(params, 'deleted', linesOf(sql`null::json`))
-  return reported(params, currentOf(table, here), { written, told })
+  return reported(params, currentOf(table, here), written, told)
 }
 
 /** Reads the row without changing it, so it writes no line of the outbox. */
@@ -136,14 +137,14 @@ function reading(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const here = hereIn(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
-  return reported(params, currentOf(table, here), { written })
+  return reported(params, currentOf(table, here), written)
 }
 
 function updating(table: Table, params: StatementParams, made: MakeSets): Sql {
   const source = ownValues(params)
   const { written, current } = updated(table, source, made(source), sql``)
   const told = tell(params, 'updated', linesOf(documentOf(table)))
-  return reported(params, current, { written, told })
+  return reported(params, current, written, told)
 }
 
 /** Of several callers; of each, the row or what is in the way. */
@@ -168,13 +169,8 @@ function updated(table: Table, source: Source, { sets, bytes }: Sets, from: Sql)
 const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
-interface Made {
-  readonly written: Sql
-  /** Undefined if nothing is changed: the outbox gets no line. */
-  readonly told?: Sql
-}
-
-function reported({ purpose }: StatementParams, found: Sql, { written, told }: Made): Sql {
+/** @param told undefined if nothing is changed: the outbox gets no line */
+function reported({ purpose }: StatementParams, found: Sql, written: Sql, told?: Sql): Sql {
   const line = told === undefined ? sql`` : sql`, told as (${told})`
   const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
   return sql`with written as (${written})${line}
@@ -335,12 +331,4 @@ function columnValue({ column, type }: TableColumn, { typed }: StatementParams):
   const value = typed?.[column] ?? null
   const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
   return sql`${sent}${CASTS[type]}`
-}
-
-const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
-  text: sql`::text`,
-  bigint: sql`::bigint`,
-  'double precision': sql`::double precision`,
-  boolean: sql`::boolean`,
-  jsonb: sql`::jsonb`,
 }

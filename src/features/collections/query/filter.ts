@@ -102,6 +102,14 @@ export function toType(literal: Literal, type: ScalarType, path: Path): Scalar {
   return type === 'timestamptz' ? (completeTimestamp(String(found)) ?? found) : found
 }
 
+/** The number that a literal may mean, else the text: values with an order. @throws Problem `filter_type_mismatch` */
+export function numberOrText(literal: Literal, path: Path): number | string {
+  const found =
+    literal.find((form) => typeof form === 'number') ?? literal.find((form) => typeof form === 'string')
+  if (found === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
+  return found
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
@@ -116,13 +124,14 @@ const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
 /** @param wanted what the path is compared as, in words */
 export function mismatch(path: Path, wanted: string, got: string): Problem {
   const name = pathText(path)
-  const detail = `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`
   const hint = wanted === 'timestamptz' ? plusHint(got) : undefined
-  return new Problem('filter_type_mismatch', {
-    detail,
-    ...(hint !== undefined && { hint }),
-    errors: [{ in: 'query', name, pointer: '', detail }],
-  })
+  return typeMismatch(name, `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`, hint)
+}
+
+/** A literal or an operator does not fit the type of a field. */
+export function typeMismatch(name: string, detail: string, hint?: string): Problem {
+  const errors = [{ in: 'query', name, pointer: '', detail }] as const
+  return new Problem('filter_type_mismatch', { detail, errors, ...(hint !== undefined && { hint }) })
 }
 
 /** The hint for a point in time whose offset has lost its plus sign. */

@@ -4,9 +4,10 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Time } from '../../../access/operation-builders.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type InputError, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem } from '../../body-problem.ts'
 import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
@@ -72,11 +73,11 @@ export function checkWanted(wanted: readonly Wanted[], about: About): void {
   if (wanted.length === 0) return
   if (about.mode !== 'enforce')
     throw refused(
-      '',
+      'indexes',
       'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
     )
   if (wanted.length > LIMITS.indexesMax)
-    throw refused('', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
+    throw refused('indexes', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
   for (const { fields, unique } of wanted) {
     const unknown = fields.find((field) => !about.scalars.has(field))
     if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, about))
@@ -105,10 +106,8 @@ function notScalar(field: string, { scalars }: About): string {
   return `${shown} is not declared as string, integer, number or boolean${near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`}`
 }
 
-function refused(name: string, detail: string): Problem {
-  const error: InputError = { in: 'body', name: name || 'indexes', pointer: `/${name || 'indexes'}`, detail }
-  return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
-}
+const refused = (name: 'indexes' | 'unique', detail: string) =>
+  bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
 /** The indexes of a table before a change. */
 export interface IndexesBefore {

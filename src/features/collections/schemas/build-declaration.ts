@@ -3,6 +3,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { bodyProblem } from '../../body-problem.ts'
 import { checkFields } from '../document.ts'
 import { validateInThread } from '../validate-document.ts'
 import {
@@ -90,8 +91,5 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
 function checkAccess({ anon }: DeclarationRequest['access']): void {
   if (anon?.read !== false || !(anon.update || anon.delete)) return
   const detail = 'anon keys that may update or delete must be able to read'
-  throw new Problem('validation_failed', {
-    detail: `access: ${detail}`,
-    errors: [{ in: 'body', name: 'access', pointer: '/access/anon/read', detail }],
-  })
+  throw bodyProblem('/access/anon/read', detail, `access: ${detail}`)
 }

@@ -7,7 +7,7 @@ import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/work.ts'
 import type { Builder } from '../../../infra/postgres/index-builder.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
-import type { Job } from '../../tenants/jobs.ts'
+import { JOB_COLUMNS, type Job } from '../../tenants/jobs.ts'
 import { COLUMNS, type Index, type Schema } from './api-types.ts'
 
 /** An operation that is yet to be started. */
@@ -69,8 +69,7 @@ export async function resumeBuilding(
 /** The operation, while it has work to do; else the declaration. */
 export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
-    sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
-      from operations where id = ${input.operation_id}`,
+    sql`select ${JOB_COLUMNS} from operations where id = ${input.operation_id}`,
     sql`select ${COLUMNS} from schemas where id = ${input.schema_id}`,
   )
   if (operation === undefined || schema === undefined) throw notFound('schema')

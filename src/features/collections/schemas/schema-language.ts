@@ -7,6 +7,7 @@ import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json
 import { cutToken, deeper, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
+import { bodyProblem } from '../../body-problem.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject
@@ -301,9 +302,4 @@ function add(made: Made, part: Built): Schema {
   return part.schema
 }
 
-function invalid(detail: string): Problem {
-  return new Problem('schema_invalid', {
-    detail,
-    errors: [{ in: 'body', name: 'schema', pointer: '/schema', detail }],
-  })
-}
+const invalid = (detail: string) => bodyProblem('/schema', detail, detail, 'schema_invalid')

@@ -12,6 +12,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem } from '../../body-problem.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
@@ -206,9 +207,6 @@ async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Pr
   for (const name of ['collection', 'store', 'workspace_id'] as const) {
     if (row === undefined || named[name] === undefined || named[name] === row[name]) continue
     const detail = `is ${row[name]} for good`
-    throw new Problem('validation_failed', {
-      detail: `${name}: ${detail}`,
-      errors: [{ in: 'body', name, pointer: `/${name}`, detail }],
-    })
+    throw bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
   }
 }
