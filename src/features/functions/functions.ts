@@ -9,12 +9,13 @@ import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow, listPage } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { compileFunction, type Fault } from './sandbox/compile.ts'
@@ -69,8 +70,9 @@ export type FunctionRecord = Static<typeof FunctionRecord>
 
 const COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
   ${JSON.stringify(DEFAULTS)}::jsonb || f.config as config, f.created_by, f.created_at, f.updated_at`
-const VERSIONED = sql`functions f join function_versions v on v.tenant_id = f.tenant_id
+const JOIN_VERSION = sql`join function_versions v on v.tenant_id = f.tenant_id
   and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
+const VERSIONED = sql`functions f ${JOIN_VERSION}`
 /** Names are a workspace's own, so a name means something only to a credential that names one. */
 const named = (id: string): Sql => sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
 const FunctionRef = Ref('function, or its name where the credential names a workspace')
@@ -140,13 +142,12 @@ export const getFunction = onStructure({
   input: Input({ id: FunctionRef }),
   output: Type.Interface([FunctionRecord], { source: Type.String() }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
-  run: async (scope, { id }) => {
-    const found = await scope.row<FunctionRecord & { source: string }>(
+  run: (scope, { id }) =>
+    findRow<FunctionRecord & { source: string }>(
+      scope,
+      'function',
       sql`select ${COLUMNS}, v.source from ${VERSIONED} where ${named(id)}`,
-    )
-    if (found === undefined) throw notFound('function')
-    return found
-  },
+    ),
 })
 
 export const listFunctions = onStructure({
@@ -156,17 +157,15 @@ export const listFunctions = onStructure({
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(FunctionRecord),
   http: { method: 'GET', path: '/v1/functions' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const workspaceId = input.workspace_id ?? null
-    return pageFrom(
+  run: (scope, { workspace_id = null, ...input }) =>
+    listPage<FunctionRecord>(
+      scope,
       input,
-      await scope.rows<FunctionRecord>(sql`
+      (after, limit) => sql`
         select ${COLUMNS} from ${VERSIONED}
-        where f.id > ${after} and (${workspaceId}::text is null or f.workspace_id = ${workspaceId})
-        order by f.id limit ${limit}`),
-    )
-  },
+        where f.id > ${after} and (${workspace_id}::text is null or f.workspace_id = ${workspace_id})
+        order by f.id limit ${limit}`,
+    ),
 })
 
 export const configureFunction = onStructure({
@@ -178,15 +177,13 @@ export const configureFunction = onStructure({
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
   run: async (scope, { id, ...change }) => {
     checkConfig(change, '/timeout')
-    const [changed] = await scope.rows<FunctionRecord>(sql`
+    const statement = sql`
       with f as (
         update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()
         where ${named(id)} returning *
       )
-      select ${COLUMNS} from f join function_versions v on v.tenant_id = f.tenant_id
-        and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`)
-    if (changed === undefined) throw notFound('function')
-    return changed
+      select ${COLUMNS} from f ${JOIN_VERSION}`
+    return findRow<FunctionRecord>(scope, 'function', statement)
   },
 })
 

@@ -10,12 +10,12 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { bodyProblem } from '../body-problem.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
+import { bodyProblem, findRow } from '../operation-helpers.ts'
 
 /** Of a workspace. */
 const OF_WORKSPACE = [
@@ -140,13 +140,13 @@ async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): P
   if ((workspace_id === undefined) === (tenant_id === undefined))
     throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
-  const owner = await scope.row<Owner>(
+  return findRow<Owner>(
+    scope,
+    workspace_id === undefined ? 'tenant' : 'workspace',
     workspace_id === undefined
       ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id}`
       : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`,
   )
-  if (owner === undefined) throw notFound(workspace_id === undefined ? 'tenant' : 'workspace')
-  return owner
 }
 
 /** Repeats the statements after a deadlock with a writer of documents in several tables. */

@@ -5,13 +5,13 @@ import Type, { type Static } from 'typebox'
 import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { Id, Input, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { bodyProblem } from '../body-problem.ts'
+import { bodyProblem, findRow, listPage } from '../operation-helpers.ts'
 
 const OperationStep = Type.Object({
   name: Type.String(),
@@ -44,11 +44,8 @@ export const getOperation = onStructure({
   input: Input({ id: Ref('operation') }),
   output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },
-  run: async (scope, { id }) => {
-    const found = await scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)
-    if (found === undefined) throw notFound('operation')
-    return found
-  },
+  run: (scope, { id }) =>
+    findRow<Job>(scope, 'operation', sql`select ${JOB_COLUMNS} from operations where id = ${id}`),
 })
 
 export const listOperations = onStructure({
@@ -58,15 +55,13 @@ export const listOperations = onStructure({
   input: Input(PageInput),
   output: PageOf(Job),
   http: { method: 'GET', path: '/v1/operations' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    return pageFrom(
+  run: (scope, input) =>
+    listPage<Job>(
+      scope,
       input,
-      await scope.rows<Job>(
+      (after, limit) =>
         sql`select ${JOB_COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
-      ),
-    )
-  },
+    ),
 })
 
 /** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
@@ -125,14 +120,14 @@ interface Storage {
   readonly access_key_id: string | null
 }
 
-async function storageRow(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
-  const row = await scope.row<Storage>(sql`
-    select w.bucket, i.access_key_id from workspaces w
-      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
-    where w.id = ${workspaceId}`)
-  if (row === undefined) throw notFound('workspace')
-  return row
-}
+const storageRow = (scope: AdminScope, { workspaceId }: TenantRef) =>
+  findRow<Storage>(
+    scope,
+    'workspace',
+    sql`select w.bucket, i.access_key_id from workspaces w
+        left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
+      where w.id = ${workspaceId}`,
+  )
 
 /** The error of what never began: a second attempt of the same request takes it up again. */
 const NOT_TAKEN = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }

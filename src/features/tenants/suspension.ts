@@ -7,10 +7,11 @@ import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
 import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
 const Reason = Type.Optional(
@@ -68,15 +69,14 @@ interface Found {
 }
 
 /** @throws Problem `not_found` */
-async function findTarget(scope: AdminScope, noun: Noun, id: string): Promise<Found> {
-  const found = await scope.row<Found>(
+const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
+  findRow<Found>(
+    scope,
+    noun,
     noun === 'tenant'
       ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`
       : sql`select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`,
   )
-  if (found === undefined) throw notFound(noun)
-  return found
-}
 
 /**
  * Changes the state and starts a workflow that changes it too, should this process die, and notifies executions. A repeated

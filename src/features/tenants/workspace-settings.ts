@@ -13,9 +13,10 @@ import { Id, Input, OptionalTime, onStructure, Ref } from '../../access/operatio
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, memo } from '../../access/scope-cache.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
 
 /** Everything that is off until it is switched on (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
@@ -113,12 +114,12 @@ async function readServices(
   scope: AdminScope,
   workspaceId: string,
 ): Promise<{ tenantId: string; services: Services }> {
-  const row = await scope.row<Row>(sql`
+  const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
-    where w.id = ${workspaceId}`)
-  if (row === undefined) throw notFound('workspace')
+    where w.id = ${workspaceId}`
+  const row = await findRow<Row>(scope, 'workspace', statement)
   const { tenant_id: tenantId, experimental, allow, public_read, updated_at } = row
   const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
   return {

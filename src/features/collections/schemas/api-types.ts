@@ -7,7 +7,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem } from '../../body-problem.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {

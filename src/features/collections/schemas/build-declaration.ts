@@ -3,7 +3,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import { bodyProblem } from '../../body-problem.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import { checkFields } from '../document.ts'
 import { validateInThread } from '../validate-document.ts'
 import {

@@ -6,11 +6,12 @@ import { documentsOf, hasDocumentStore } from '../../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import type { Filter, OrderKey } from '../query/filter.ts'
@@ -152,13 +153,13 @@ async function validateConcurrent(
   await scan.these(inside, await scan.since(inside, mark))
 }
 
-async function read(scope: AdminScope, id: string): Promise<Row> {
-  const row = await scope.row<Row>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id, collection, revision, last_column, last_index
-    from schemas where id = ${id}`)
-  if (row === undefined) throw notFound('schema')
-  return row
-}
+const read = (scope: AdminScope, id: string) =>
+  findRow<Row>(
+    scope,
+    'schema',
+    sql`select ${DECLARATION}, tenant_id, workspace_id, collection, revision, last_column, last_index
+      from schemas where id = ${id}`,
+  )
 
 function checkRevision({ revision }: Row, known: number | undefined): void {
   if (known === undefined || known === revision) return

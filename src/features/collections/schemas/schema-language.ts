@@ -7,7 +7,7 @@ import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json
 import { cutToken, deeper, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
-import { bodyProblem } from '../../body-problem.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject

@@ -6,13 +6,13 @@ import { Input, onStructure, Ref, Wait } from '../../../access/operation-builder
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem } from '../../body-problem.ts'
+import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
@@ -102,6 +102,9 @@ async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> 
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }
 
+const findSchema = (scope: AdminScope, id: string) =>
+  findRow<Schema>(scope, 'schema', sql`select ${COLUMNS} from schemas where id = ${id}`)
+
 export const getSchema = onStructure({
   name: 'schema.get',
   summary: 'Read the declaration of a collection',
@@ -109,11 +112,7 @@ export const getSchema = onStructure({
   input: Input({ id: Ref('schema') }),
   output: Schema,
   http: { method: 'GET', path: '/v1/schemas/{id}' },
-  run: async (scope, { id }) => {
-    const schema = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
-    if (schema === undefined) throw notFound('schema')
-    return schema
-  },
+  run: (scope, { id }) => findSchema(scope, id),
 })
 
 export const listSchemas = onStructure({
@@ -123,17 +122,15 @@ export const listSchemas = onStructure({
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(Schema),
   http: { method: 'GET', path: '/v1/schemas' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const workspaceId = input.workspace_id ?? null
-    return pageFrom(
+  run: (scope, { workspace_id = null, ...input }) =>
+    listPage<Schema>(
+      scope,
       input,
-      await scope.rows<Schema>(sql`
+      (after, limit) => sql`
         select ${COLUMNS} from schemas
-        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
-        order by id limit ${limit}`),
-    )
-  },
+        where id > ${after} and (${workspace_id}::text is null or workspace_id = ${workspace_id})
+        order by id limit ${limit}`,
+    ),
 })
 
 export const deleteSchema = onStructure({
@@ -144,8 +141,7 @@ export const deleteSchema = onStructure({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
-    const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
-    if (there === undefined) throw notFound('schema')
+    const there = await findSchema(scope, id)
     if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
     const gone = await scope
       .row<{ dropped: boolean }>(sql`
