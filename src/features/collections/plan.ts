@@ -8,7 +8,7 @@ import { after, checkFields, type Fields } from './document.ts'
 import type { CollectionLocation, Right } from './resolve-store.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
-import { type Fault, validateChange } from './schemas/validate.ts'
+import { type Violation, validateChange } from './schemas/validate.ts'
 import {
   type Change,
   type Collection,
@@ -188,7 +188,7 @@ type Planner = (task: WriteTask, index: number) => Planned
 
 /** A planned change whose document is validated. */
 export interface ValidatedChange extends Planned {
-  readonly warnings: readonly Fault[]
+  readonly warnings: readonly Violation[]
 }
 
 /** Plans one after the other and yields to other requests in between. @throws Problem of the first that cannot be planned */
@@ -196,14 +196,14 @@ export async function planAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
   plan: Planner,
-  turns: CpuBudget,
+  budget: CpuBudget,
 ): Promise<ValidatedChange[]> {
   const validated: ValidatedChange[] = []
   try {
     for (const [index, task] of tasks.entries()) {
-      const planned = turns.run(() => plan(task, index))
-      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, turns))
-      await turns.yield()
+      const planned = budget.run(() => plan(task, index))
+      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, budget))
+      await budget.yield()
     }
   } catch (error) {
     throw located(error, validated.length, tasks)
@@ -217,12 +217,12 @@ const isValidated = (planned: Planned): planned is ValidatedChange => !isDeferre
 export async function validatePlanned(
   scope: WorkspaceScope,
   planned: Planned,
-  turns: CpuBudget,
+  budget: CpuBudget,
 ): Promise<ValidatedChange> {
   const { warnings } = planned
   return {
     ...planned,
-    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, turns) : warnings,
+    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, budget) : warnings,
   }
 }
 

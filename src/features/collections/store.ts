@@ -7,7 +7,7 @@ import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Filter, OrderKey } from './query/filter.ts'
 import type { AnonAccess, Declaration } from './schemas/declaration-cache.ts'
-import type { Fault } from './schemas/validate.ts'
+import type { Violation } from './schemas/validate.ts'
 
 /** The state of a collection before any of its documents is read. */
 export interface Collection {
@@ -33,7 +33,7 @@ export interface Stored {
   readonly created_at: string
   readonly updated_at: string
   /** The violations of a schema in mode `warn`. */
-  readonly warnings?: readonly Fault[]
+  readonly warnings?: readonly Violation[]
 }
 
 export interface Query {

@@ -40,7 +40,7 @@ export interface WriteRequest {
 /** Options of a write. */
 interface WriteOptions {
   /** The CPU budget of a request that does more than this write. */
-  readonly turns?: CpuBudget
+  readonly budget?: CpuBudget
   /** Further statements of the transaction. */
   readonly marks?: readonly Sql[]
 }
@@ -62,7 +62,7 @@ export interface WriteResult {
 export function writeAll(
   scope: WorkspaceScope,
   requests: readonly WriteRequest[],
-  { turns = new CpuBudget(), marks = [] }: WriteOptions = {},
+  { budget = new CpuBudget(), marks = [] }: WriteOptions = {},
 ): Promise<WriteResult[]> {
   // The ids are the same in every attempt, also of an activity.
   const ids = requests.map(({ command }) =>
@@ -78,7 +78,7 @@ export function writeAll(
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const done = await attemptAll(scope, tasks, { turns, marks })
+      const done = await attemptAll(scope, tasks, { budget, marks })
       if (done !== undefined) return done
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
@@ -101,12 +101,12 @@ export async function write(
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
-  { turns, marks }: Required<WriteOptions>,
+  { budget, marks }: Required<WriteOptions>,
 ): Promise<WriteResult[] | undefined> {
   const plan = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
     ? planIndependent
     : planSequential(await currentOf(scope, tasks))
-  const planned = await planAll(scope, tasks, plan, turns)
+  const planned = await planAll(scope, tasks, plan, budget)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined

@@ -160,11 +160,11 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
     if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
-  const turns = new CpuBudget()
+  const budget = new CpuBudget()
   const steps: Step[] = []
   for (const run of runs) {
-    steps.push(turns.run(() => stepOf(scope, run, writes.length > 1)))
-    const rest = turns.yield()
+    steps.push(budget.run(() => stepOf(scope, run, writes.length > 1)))
+    const rest = budget.yield()
     if (rest !== undefined) await rest
   }
   return steps

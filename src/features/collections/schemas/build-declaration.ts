@@ -70,12 +70,12 @@ export async function buildDeclaration(
 async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
-  const turns = new CpuBudget()
+  const budget = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
     const judged = prepare({ properties: { value: property }, $defs })
-    const found = turns.run(() => validateDocument(judged, { value: property['default'] }))
-    const [fault] = isPending(found) ? await validateInThread(scope, found, turns) : found
-    await turns.yield()
+    const found = budget.run(() => validateDocument(judged, { value: property['default'] }))
+    const [fault] = isPending(found) ? await validateInThread(scope, found, budget) : found
+    await budget.yield()
     if (fault === undefined) continue
     const detail = `does not fit its property: ${fault.detail}`
     errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })

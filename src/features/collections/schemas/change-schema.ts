@@ -35,7 +35,7 @@ import {
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
 import type { Prepared } from './schema-language.ts'
-import { type Fault, isPending, validateDocument } from './validate.ts'
+import { isPending, type Violation, validateDocument } from './validate.ts'
 
 /** The changed members of a declaration; absent members stay. */
 type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
@@ -314,7 +314,7 @@ class ExistingDocumentsScan {
   async #violations(
     scope: WorkspaceScope,
     fields: object,
-  ): Promise<readonly Pick<Fault, 'pointer' | 'detail'>[]> {
+  ): Promise<readonly Pick<Violation, 'pointer' | 'detail'>[]> {
     const result = this.#budget.run(() => validateDocument(this.#schema, fields))
     if (!isPending(result)) return result
     try {
