@@ -19,7 +19,7 @@ import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Query } from './store.ts'
 
-/** The query as the store is to run it. @throws Problem where it does not fit the declaration */
+/** Prepares the query for a store. @throws Problem if it does not fit the declaration */
 export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
   if (declared === undefined) return query
   const closed = closedNames(declared)
@@ -28,7 +28,7 @@ export function applyDeclaration(query: Query, declared: Declaration | undefined
   return { ...query, filter: typed(query.filter, declared), ...ordered(query, declared) }
 }
 
-/** @throws Problem `select_invalid` where the schema is closed and has no such field */
+/** @throws Problem `select_invalid` if the schema is closed and has no such field */
 export function checkSelected(selected: readonly string[], declared: Declaration | undefined): void {
   const closed = declared && closedNames(declared)
   if (closed !== undefined)
@@ -38,8 +38,8 @@ export function checkSelected(selected: readonly string[], declared: Declaration
 const OURS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
- * The names that documents may have at the top; undefined where they may have others. Where the schema is not
- * enforced, documents may have any names, and the names that a pattern matches are unbounded.
+ * The top-level names that documents may have; undefined if they are unbounded: the schema is not enforced, or allows
+ * further names or patterns of names.
  */
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
@@ -48,12 +48,12 @@ function closedNames({ mode, schema: { schema } }: Declaration): readonly string
 }
 
 function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
-  const asked: readonly (readonly [ProblemCode, readonly string[]])[] = [
+  const used: readonly (readonly [ProblemCode, readonly string[]])[] = [
     ['filter_invalid', pathsOf(filter).map(([name]) => name)],
     ['order_invalid', order.map(({ path: [name] }) => name)],
     ['select_invalid', selected],
   ]
-  for (const [code, names] of asked) {
+  for (const [code, names] of used) {
     const unknown = names.find((name) => !known.includes(name))
     if (unknown !== undefined) throw undeclared(code, unknown, known)
   }
@@ -67,7 +67,7 @@ function undeclared(code: ProblemCode, name: string, known: readonly string[]): 
   return refusal({ code, in: 'query', name: code === 'filter_invalid' ? name : place }, detail, hint)
 }
 
-/** Below a scalar there is nothing to order by: what stands there was to be a direction. */
+/** Rejects an order by a member of a scalar, which is usually a misspelt direction. */
 function checkOrder(order: Query['order'], scalars: Declaration['scalars']): void {
   const slip = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
   if (slip === undefined) return
@@ -80,7 +80,7 @@ function checkOrder(order: Query['order'], scalars: Declaration['scalars']): voi
 const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
   below.length === 0 ? formats.get(name) : undefined
 
-/** Texts of a format stand in the order of what they mean, and so does where the last page ended. */
+/** Orders texts of a format by their canonical texts, and translates the cursor's values. */
 function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'order' | 'after'> {
   const formats = order.map(({ path }) => formatAt(path, declared))
   const keys = order.map((key, index) => {
@@ -88,15 +88,15 @@ function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'o
     return as === undefined ? key : { ...key, as }
   })
   if (after === undefined) return { order: keys }
-  return { order: keys, after: after.map((value, index) => locationOf(value, formats[index])) }
+  return { order: keys, after: after.map((value, index) => canonicalBound(value, formats[index])) }
 }
 
-function locationOf(value: Json, format: Format | undefined): Json {
+function canonicalBound(value: Json, format: Format | undefined): Json {
   if (format === undefined) return value
   return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
 }
 
-/** Literals on declared scalar properties become the one of their forms that has the type. */
+/** Replaces literals on declared scalar properties by their form of that type. */
 function typed(filter: Filter, declared: Declaration): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
   if (filter.kind === 'exists') return filter
@@ -134,7 +134,7 @@ function typedTest(test: Test, type: Type, field: string): Test {
   }
 }
 
-/** @throws Problem `filter_type_mismatch` where none of its forms is of the type */
+/** @throws Problem `filter_type_mismatch` if no form is of the type */
 function literalOf(literal: Literal, type: Type, field: string): Literal {
   for (const form of literal) {
     const value = FORMS[type](form)
@@ -149,7 +149,7 @@ function literalOf(literal: Literal, type: Type, field: string): Literal {
 const inFormat = (format: Format) => (form: Json) =>
   typeof form === 'string' ? canonicalLiteral(format, form) : undefined
 
-/** The value of a type that a form of a literal is, if it is one. */
+/** Converts a form of a literal to a value of the type, if it is one. */
 const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   string: (form) => (typeof form === 'string' ? form : undefined),
   integer: (form) => (Number.isInteger(form) ? form : undefined),

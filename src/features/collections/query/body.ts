@@ -43,7 +43,7 @@ function readGroup(key: string, value: unknown, source: Source, budget: Budget, 
   }
   if (!Array.isArray(value) || !value.every(isObject))
     throw refusal(source, `${key} takes an array of filters.`)
-  // An empty filter asks nothing, and may come a thousand times.
+  // Empty filters count, too: there may be a thousand of them.
   for (const filter of value) if (Object.keys(filter).length === 0) budget.spend(source)
   return { kind: key === '$or' ? 'any' : 'all', of: value.map((filter) => readAll(filter, budget, depth)) }
 }

@@ -28,7 +28,7 @@ import {
 
 const GROUP = /^(not\.)?(or|and)$/
 
-/** Keys that are, or may become, parameters: a field of such a name is written in quotes. */
+/** Keys that are or may become parameters; a field of such a name is written in quotes. */
 const RESERVED = /^(not|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
 
 /** All pairs hold; the same field may come more than once. */
@@ -51,10 +51,10 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
   return readExpression(toKey(splitPath(key, source), `${key}=`, source), text, source, budget)
 }
 
-/** A field, and how it was written. */
+/** A field and its notation. */
 interface Key {
   readonly path: Path
-  /** Its last name stands behind `->>`: what has an order is compared as text. */
+  /** True if its last name stands behind `->>`: comparisons use its text. */
   readonly asText: boolean
   /** The text before the operator, for hints. */
   readonly before: string
@@ -133,7 +133,7 @@ class GroupReader {
     return { kind: kind === 'or' ? 'any' : 'all', of }
   }
 
-  /** One sign of the grammar, and the blanks behind it. */
+  /** Consumes a character of the grammar and the blanks behind it. */
   #take(sign: string): void {
     if (this.#text[this.#at] !== sign) throw this.#stuck(sign === ')' ? 'a comma or )' : sign)
     this.#at = pastBlanks(this.#text, this.#at + 1)
@@ -184,7 +184,7 @@ class GroupReader {
     return end ?? pieceAt(this.#text, from, VALUE_ENDS, this.#source).end
   }
 
-  /** Behind the bracket that closes the one at `from`; those in quotes do not count. */
+  /** The offset behind the bracket that closes the one at `from`; brackets in quotes do not count. */
   #closed(opening: string, closing: string, from: number): number | undefined {
     let depth = 0
     for (let at = from; at < this.#text.length; at++) {
