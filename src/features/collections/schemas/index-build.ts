@@ -10,7 +10,7 @@ import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { JOB_COLUMNS, type Job } from '../../tenants/jobs.ts'
 import { COLUMNS, type Index, type Schema } from './api-types.ts'
 
-/** An operation that is yet to be started. */
+/** A job that is yet to be started. */
 export interface IndexBuild {
   readonly input: IndexBuildInput
   readonly uuid: string
@@ -18,7 +18,7 @@ export interface IndexBuild {
 
 export const buildingOf = (schema: Schema) => schema.indexes.filter(({ state }) => state === 'building')
 
-/** The record of the operation, written with the change that needs it. */
+/** Records the job in the transaction of the change that needs it. */
 export async function recordBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
@@ -35,7 +35,7 @@ export async function recordBuilding(
   return { input, uuid }
 }
 
-/** Starts the workflow; the same one again changes nothing. Waits for its end at most `waitS`. */
+/** Starts the workflow, once, and waits for its end at most `waitS` seconds. */
 export async function startBuilding(
   scope: AdminScope,
   { input, uuid }: IndexBuild,
@@ -49,7 +49,7 @@ export async function startBuilding(
   if (waitS > 0) await work.ended(workflow, waitS * 1_000)
 }
 
-/** Starts once more what is on record, for a node that was gone between the record and the start. */
+/** Starts the recorded job again, in case a process died between recording and starting it. @returns its id */
 export async function resumeBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
@@ -66,7 +66,7 @@ export async function resumeBuilding(
   return row.id
 }
 
-/** The operation, while it has work to do; else the declaration. */
+/** The job until it has succeeded, then the declaration. */
 export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
     sql`select ${JOB_COLUMNS} from operations where id = ${input.operation_id}`,
@@ -78,14 +78,14 @@ export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promi
 
 export interface IndexBuildContext {
   readonly admin: AdminScope
-  /** The same workspace with the rights of a service key: it sees which documents are in the way. */
+  /** The same workspace with the rights of a service key, which reads the conflicting documents. */
   readonly inside: WorkspaceScope
   readonly builder: Builder | undefined
 }
 
 /**
  * Builds one index and records it; idempotent.
- * @throws Problem `unique_violation` with some of the documents that have the same; as {@link Builder.build} does
+ * @throws Problem `unique_violation` with some documents of equal values; as {@link Builder.build} does
  */
 export async function buildIndex(
   { admin, inside, builder }: IndexBuildContext,
@@ -99,7 +99,7 @@ export async function buildIndex(
   await recordStep(admin, input, name, { state: 'succeeded' })
 }
 
-/** Records that an index could not be built, and clears away what there is of it. */
+/** Records that an index could not be built, and removes its remains. */
 export async function indexFailed(
   { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
@@ -115,7 +115,7 @@ interface Step {
   readonly failure?: WorkFailure
 }
 
-/** Step and index together; the last step ends the operation, which has failed where any step has. */
+/** Records step and index together. The last step ends the job, which has failed if any step has. */
 async function recordStep(
   scope: AdminScope,
   input: IndexBuildInput,
@@ -152,7 +152,7 @@ const withoutBuilder = () =>
       'This installation builds no indexes of collections with documents: its worker has no DATABASE_BUILDER_URL.',
   })
 
-/** Ids of some documents that have the same of a unique index's fields, in groups. */
+/** Finds some documents with equal values in the fields of a unique index, in groups. */
 async function duplicates(scope: WorkspaceScope, schemaId: string, name: string): Promise<Problem> {
   const row = await scope.row<{ relation: string; index: Index }>(sql`
     select relation, i as index from schemas, jsonb_array_elements(indexes) i

@@ -42,10 +42,10 @@ export const createSchema = onStructure({
     location: ({ id }) => `/v1/schemas/${id}`,
   },
   run: async (scope, input) => {
-    const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
+    const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
     const { schema, columns, indexes } = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
-      ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
+      ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
     await refuseOccupied(scope, input)
     const id = scope.newId('sch')
@@ -83,15 +83,14 @@ const occupied = (collection: string) =>
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** `create_collection_table` looks into PostgreSQL alone; documents that are elsewhere are looked up there. */
+/** Rejects a collection with documents in MongoDB; `create_collection_table` checks PostgreSQL alone. */
 async function refuseOccupied(
   scope: AdminScope,
-  asked: { workspace_id: string; collection: string },
+  { workspace_id, collection }: { workspace_id: string; collection: string },
 ): Promise<void> {
   const row = await scope.row<WorkspaceRef>(sql`
-    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${asked.workspace_id}`)
-  if (row !== undefined && (await hasDocuments(scope, row, asked.collection)))
-    throw occupied(asked.collection)
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`)
+  if (row !== undefined && (await hasDocuments(scope, row, collection))) throw occupied(collection)
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
@@ -141,16 +140,16 @@ export const deleteSchema = onStructure({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
-    const there = await findSchema(scope, id)
-    if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
-    const gone = await scope
+    const schema = await findSchema(scope, id)
+    if (await hasDocuments(scope, refOf(schema), schema.collection)) throw full()
+    const deleted = await scope
       .row<{ dropped: boolean }>(sql`
         select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
       .catch((error: unknown) => {
         throw refusal(error) === 'has_documents' ? full() : error
       })
-    if (gone?.dropped !== true) throw notFound('schema')
-    invalidate(scope, refOf(there), memoKey(there.collection))
+    if (deleted?.dropped !== true) throw notFound('schema')
+    invalidate(scope, refOf(schema), memoKey(schema.collection))
     return { id, deleted: true as const }
   },
 })
@@ -195,7 +194,7 @@ export const updateSchema = onStructure({
 
 type Immutable = { [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
 
-/** They may be named, so that a file that declares a collection also changes it. */
+/** Immutable members may be named unchanged, so that the file that declares a collection can also change it. */
 async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Promise<void> {
   const row = await scope.row<Required<Immutable>>(
     sql`select collection, store, workspace_id from schemas where id = ${id}`,
