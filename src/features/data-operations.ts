@@ -1,4 +1,4 @@
-/** The operations on data, and those of them that flows may `call:`, with what the compiler is told of each. */
+/** The operations on data, and the catalogue of those that flows may `call:`. */
 
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics/analytics-api.ts'
@@ -9,7 +9,7 @@ import { publishEvent, subscribeEvents } from './events/events-api.ts'
 import { invokeFunction } from './functions/functions.ts'
 import * as objects from './objects/objects.ts'
 
-/** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
+/** Operations that a flow may call by name, with the same input schema and rights checks. */
 const CALLABLE: readonly AnyOperation[] = [
   documents.createDocument,
   documents.getDocument,
@@ -24,7 +24,7 @@ const CALLABLE: readonly AnyOperation[] = [
   invokeFunction,
 ]
 
-/** Short, and harmless where they are made twice: they read, or make what a seeded id names (decision 4). */
+/** Short operations that may run twice: they read, or create under a seeded id (decision 4). */
 const LOCAL: readonly AnyOperation[] = [
   documents.createDocument,
   documents.getDocument,
@@ -33,7 +33,7 @@ const LOCAL: readonly AnyOperation[] = [
   publishEvent,
 ]
 
-/** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
+/** Operations that store their arguments where others can read them, so a flow must not pass them secrets. */
 const STORING: readonly AnyOperation[] = [
   documents.createDocument,
   documents.updateDocument,

@@ -1,4 +1,4 @@
-/** Suspends and resumes tenants and workspaces, and starts the workflow that tells their executions and storage. */
+/** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions and storage. */
 
 import Type, { type Static, type TSchema } from 'typebox'
 import { tenantWorkflowsOf } from '../../access/capabilities.ts'
@@ -79,10 +79,10 @@ const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
   )
 
 /**
- * Changes the state and starts a workflow that changes it too, should this process die, and notifies executions. A repeated
- * call changes nothing and notifies again.
+ * Changes the state, and starts a workflow that notifies executions and changes the state in case this process dies. A
+ * repeated call changes nothing and notifies again.
  * @throws Problem `state_conflict` in other states; `forbidden` if an operator has suspended it; after
- *   `dependency_unavailable`, a suspension is in force although executions may not know, and a resumption is not made
+ *   `dependency_unavailable`, a suspension is in force although executions may not know it, and a resumption has no effect
  */
 async function change(
   scope: AdminScope,
@@ -115,7 +115,7 @@ function requireAllowed(scope: AdminScope, found: Found, to: SuspensionInput['to
     throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
 }
 
-/** Changes the state, unless that is done or another change came since. @throws Problem without the database */
+/** Changes the state, unless it was changed since. @throws Problem without the database */
 export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
   const { target, to, after } = input
   const from = to === 'suspended' ? 'active' : 'suspended'
@@ -145,7 +145,7 @@ export interface WorkspaceState {
   readonly seq: number
 }
 
-/** The states of the target's workspaces, read in one statement so that they are of one moment. */
+/** The states of the target's workspaces, read in one statement so that they are consistent. */
 export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
     select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended

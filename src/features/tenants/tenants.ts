@@ -28,7 +28,7 @@ const State = Type.Union(
   ),
 )
 
-/** Why and since when a tenant or a workspace is suspended; nulls while it is not. */
+/** The suspension of a tenant or a workspace; nulls while it is not suspended. */
 const Suspension = {
   suspended_at: OptionalTime,
   suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
@@ -172,16 +172,16 @@ export const createWorkspace = onStructure({
   },
 })
 
-/** Of a row of `workspaces`: nothing is made inside one whose tenant stands still, by an operator neither. */
+/** A condition on `workspaces`: nothing is created in a workspace that is inactive, or whose tenant is. */
 export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
 
-/** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
+/** The reason why nothing could be created in a workspace: the caller cannot see it, or it is in another state. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const why = await findInactiveReason(scope, workspaceId)
   return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
 }
 
-/** @returns undefined where it is active by now */
+/** @returns undefined if it is active by now */
 export async function findInactiveReason(
   scope: AdminScope,
   workspaceId: string,
