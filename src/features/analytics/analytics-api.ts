@@ -17,14 +17,12 @@ interface Minute {
   readonly buckets: readonly number[]
 }
 
-interface Line {
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: (minute: Minute) => number | null
-}
-
 interface Metric {
   readonly unit: string
-  readonly lines: readonly Line[]
+  readonly lines: readonly {
+    readonly labels: Readonly<Record<string, string>>
+    readonly value: (minute: Minute) => number | null
+  }[]
 }
 
 /** The metrics: unit and lines of each. */

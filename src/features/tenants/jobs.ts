@@ -115,13 +115,8 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   },
 }
 
-interface Storage {
-  readonly bucket: string | null
-  readonly access_key_id: string | null
-}
-
 const storageRow = (scope: AdminScope, { workspaceId }: TenantRef) =>
-  findRow<Storage>(
+  findRow<{ bucket: string | null; access_key_id: string | null }>(
     scope,
     'workspace',
     sql`select w.bucket, i.access_key_id from workspaces w

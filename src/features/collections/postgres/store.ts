@@ -6,7 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Change, Collection, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
+import type { Change, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {
@@ -36,10 +36,9 @@ export const postgresStore: Store = {
     const found = await (places.length === 1
       ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
-    const missed = places.filter((_, index) => found[index]?.[0] === undefined)
     await checkDeclarations(
       scope,
-      missed.map(({ collection }) => collection),
+      places.filter((_, index) => found[index]?.[0] === undefined),
     )
     return places.map(({ collection }, index) => {
       const row = found[index]?.[0]
@@ -49,22 +48,16 @@ export const postgresStore: Store = {
 
   list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const { rows, ...counted } = await listRows<TableRow>(
-      scope,
-      table,
-      query,
-      collection.declared !== undefined,
-    )
-    if (rows.length === 0) await checkDeclarations(scope, [collection])
+    const { rows, ...counted } = await listRows(scope, table, query, collection.declared !== undefined)
+    if (rows.length === 0) await checkDeclarations(scope, [{ collection }])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes, marks = []) => {
     const outcomes = await tryAll(scope, writes, marks)
-    const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
     await checkDeclarations(
       scope,
-      missed.map(({ collection }) => collection),
+      writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),
     )
     return outcomes
   },
@@ -247,23 +240,23 @@ function outcomeOf(current: Current): Outcome {
 }
 
 /** @param alone true if the table holds this collection alone */
-async function listRows<Row>(
+async function listRows(
   scope: WorkspaceScope,
   table: Table,
   { filter, order, after, limit, count }: Query,
   alone: boolean,
-): Promise<{ rows: Row[]; total?: number }> {
+): Promise<{ rows: TableRow[]; total?: number }> {
   const { name, own, resolve: columns } = table
   const where = sql`${own} and ${compileFilter(filter, columns)}`
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
-  if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
+  if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
   // An estimate of the shared table would reveal documents of other tenants.
   const guess = count === 'estimated' && alone
   const counts = guess
     ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
-  return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
+  return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
 }
 
 /**
@@ -317,7 +310,11 @@ export class StaleDeclarationError extends Error {}
  * write fail by themselves; a read from the wrong table would be an empty success.
  * @throws StaleDeclarationError
  */
-async function checkDeclarations(scope: WorkspaceScope, collections: readonly Collection[]): Promise<void> {
+async function checkDeclarations(
+  scope: WorkspaceScope,
+  used: readonly Pick<Write, 'collection'>[],
+): Promise<void> {
+  const collections = used.map(({ collection }) => collection)
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
   const mayBeClosed =
     scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)

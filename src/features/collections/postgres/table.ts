@@ -144,9 +144,9 @@ function resolver(
     if (ours !== undefined) return ours
     const column = declared.get(name)
     if (column === undefined) return { sql: within(rest, path), type: 'jsonb' }
-    return below.length === 0 || column.type !== 'jsonb'
-      ? typedOrBelow(column, rest, path)
-      : { sql: within(column.sql, below), type: 'jsonb' }
+    if (below.length === 0) return column
+    // A typed value has no members; values that do not fit their column stand in the rest.
+    return { sql: column.type === 'jsonb' ? within(column.sql, below) : within(rest, path), type: 'jsonb' }
   }
   return (path, as) => {
     if (as === undefined) return written(path)
@@ -177,10 +177,6 @@ function canonically(written: Column, format: Format): Column {
     written,
   }
 }
-
-/** A typed value has no members; values that do not fit their column stand in the rest. */
-const typedOrBelow = (column: Column, rest: Sql, path: Path): Column =>
-  path.length === 1 ? column : { sql: within(rest, path), type: 'jsonb' }
 
 const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> = {
   text: (value) => typeof value === 'string',

@@ -110,19 +110,13 @@ export async function indexFailed(
   await recordStep(admin, input, name, { state: 'failed', failure })
 }
 
-interface Step {
-  readonly state: 'running' | 'succeeded' | 'failed'
-  readonly failure?: WorkFailure
-}
-
 /** Records step and index together. The last step ends the job, which has failed if any step has. */
 async function recordStep(
   scope: AdminScope,
   input: IndexBuildInput,
   name: string,
-  step: Step,
+  { state, failure }: { state: 'running' | 'succeeded' | 'failed'; failure?: WorkFailure },
 ): Promise<void> {
-  const { state, failure } = step
   const last = state !== 'running' && name === input.indexes.at(-1)
   const shown = JSON.stringify([{ name, state, ...(failure && { detail: failure.detail }) }])
   const error = failure === undefined ? null : JSON.stringify(failure)

@@ -15,13 +15,6 @@ export interface Layers {
   readonly sandbox: { readonly name: Sandbox; readonly path: string } | undefined
 }
 
-/** The command that starts a program inside the layers. */
-export interface Start {
-  readonly command: string
-  readonly args: readonly string[]
-  readonly user: { readonly uid?: number; readonly gid?: number }
-}
-
 /** The range of user ids that systemd reserves for running services (DynamicUser); they own no files. */
 const USERS = { first: 61_184, count: 4_336 }
 let nextUser = randomInt(USERS.count)
@@ -54,7 +47,10 @@ export class Isolation {
   }
 
   /** The command that runs a program in all layers, bounded in processor time, and in threads if they can be counted. */
-  start(program: string, args: readonly string[]): Start {
+  start(
+    program: string,
+    args: readonly string[],
+  ): { command: string; args: readonly string[]; user: { uid?: number; gid?: number } } {
     const { ownUser, sandbox } = this.layers
     const id = USERS.first + (nextUser++ % USERS.count)
     const user = ownUser ? { uid: id, gid: id } : {}
