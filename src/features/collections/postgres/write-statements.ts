@@ -40,9 +40,9 @@ function insertOne(table: Table, params: StatementParams): Sql {
 
 /** Inserts the rows of several callers, each with the text of its own document. */
 const insertBatch = (table: Table) => (params: StatementParams) => {
-  const written = sql`${insertInto(table, sql`select ${rowOf(table, BATCH_PARAMS)} from given`)} ${skipExisting(table)}`
-  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join given on given_id = id`
-  return sql`with ${given(params)}, written as (${written}), event as (${outboxRow(params, 'created', line)})
+  const written = sql`${insertInto(table, sql`select ${rowOf(table, BATCH_PARAMS)} from items`)} ${skipExisting(table)}`
+  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join items on given_id = id`
+  return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', line)})
     select written.*, id as given_id from written`
 }
 
@@ -149,11 +149,11 @@ function updateOne(table: Table, params: StatementParams, made: MakeSets): Sql {
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
 const updateBatch = (table: Table, made: MakeSets) => (params: StatementParams) => {
-  const { written, current } = updateOf(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from given`)
+  const { written, current } = updateOf(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from items`)
   const event = outboxRow(params, 'updated', linesOf(documentOf(table)))
-  return sql`with ${given(params)}, written as (${written}), event as (${event})
+  return sql`with ${itemsOf(params)}, written as (${written}), event as (${event})
     select given_id, written.*, case when written.id is null then ${current} end as current
-    from given left join written on written.id = given_id`
+    from items left join written on written.id = given_id`
 }
 
 function updateOf(table: Table, source: Source, { sets, bytes }: Sets, from: Sql) {
@@ -246,14 +246,14 @@ interface StatementParams {
   readonly names?: string
   /** The versions that the caller accepts, as JSON; null for any. */
   readonly versions?: string | null
-  /** Parameters of several statements, as JSON: the rows of {@link given}. */
+  /** Parameters of several statements, as JSON: the rows of {@link itemsOf}. */
   readonly rows?: string
 }
 
 /** Kinds by table, then by shape: statements are coalesced if their kind is the same value. */
 const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<StatementParams>>>()
 
-/** The kind of all statements of a shape; `build` makes one statement of several, which reads them from {@link given}. */
+/** The kind of all statements of a shape; `build` makes one statement of several, which reads them from {@link itemsOf}. */
 function statementKind(
   table: Table,
   shape: string,
@@ -302,7 +302,7 @@ function ownValues(params: StatementParams): Source {
   }
 }
 
-/** From the rows of {@link given}. */
+/** From the rows of {@link itemsOf}. */
 const BATCH_PARAMS: Source = {
   id: sql`given_id`,
   versions: sql`given_versions`,
@@ -316,7 +316,7 @@ const BATCH_PARAMS: Source = {
  * Several documents in one value, so that the text of the statement does not grow with them. The subquery hides their
  * number from the planner, which would make a plan for each number.
  */
-const given = ({ rows }: StatementParams): Sql => sql`given as (
+const itemsOf = ({ rows }: StatementParams): Sql => sql`items as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
     v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
   from jsonb_array_elements((select ${rows}::jsonb)) v)`

@@ -208,11 +208,11 @@ class GroupReader {
   }
 
   #noOperator(key: Key, pieces: readonly PathPiece[]): Error {
-    const meant = pieces.slice(1).find(({ text, by }) => by === '.' && nearest(text, OPERATOR_NAMES))
-    if (meant === undefined) return noOperator({ ...key, before: '' }, key.before, this.#source)
-    const before = key.before.slice(0, key.before.indexOf(`.${meant.text}`))
+    const misspelt = pieces.slice(1).find(({ text, by }) => by === '.' && nearest(text, OPERATOR_NAMES))
+    if (misspelt === undefined) return noOperator({ ...key, before: '' }, key.before, this.#source)
+    const before = key.before.slice(0, key.before.indexOf(`.${misspelt.text}`))
     const written = (operator: string) => `${before}.${operator}.…`
-    return unknownOperator(meant.text, { source: this.#source, written })
+    return unknownOperator(misspelt.text, { source: this.#source, written })
   }
 
   #stuck(wanted: string): Error {

@@ -161,22 +161,22 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
 
 function checkKeyword(walk: Walk, wanted: Shape | Test, value: unknown, at: string): void {
   if (wanted === 'schema') check(walk, value, at)
-  else if (wanted === 'schemas') checkList(walk, value, at)
-  else if (wanted === 'schemaMap' || wanted === 'patternMap') checkNamed(walk, wanted, value, at)
+  else if (wanted === 'schemas' || wanted === 'schemaMap' || wanted === 'patternMap')
+    checkParts(walk, wanted, value, at)
   else {
     const { wants, fits } = typeof wanted === 'string' ? TESTS[wanted] : wanted
     if (!fits(value)) reportError(walk, at, `must be ${wants}`)
   }
 }
 
-function checkList(walk: Walk, value: unknown, at: string): void {
-  if (!Array.isArray(value) || value.length === 0) reportError(walk, at, 'must be a list of schemas')
-  else for (const [index, item] of value.entries()) check(walk, item, `${at}/${index}`)
-}
-
-function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void {
-  if (!isObject(value)) reportError(walk, at, 'must be schemas by name')
-  for (const [name, schema] of Object.entries(isObject(value) ? value : {})) {
+/** Checks the subschemas in a list or an object. */
+function checkParts(walk: Walk, shape: Exclude<Below, 'schema'>, value: unknown, at: string): void {
+  const isList = shape === 'schemas'
+  if (isList ? !Array.isArray(value) || value.length === 0 : !isObject(value)) {
+    reportError(walk, at, isList ? 'must be a list of schemas' : 'must be schemas by name')
+    return
+  }
+  for (const [name, schema] of Object.entries(value as object)) {
     const pointer = `${at}/${cutToken(name)}`
     if (shape === 'patternMap') reportError(walk, pointer, patternError(name))
     check(walk, schema, pointer)

@@ -66,18 +66,18 @@ const describe = (thrown) => {
   if (!(thrown instanceof Error)) return { name: 'Error', message: typeof thrown === 'string' ? thrown : inspect(thrown) }
   const [, line, column] = FRAME.exec(String(thrown.stack)) ?? []
   const denied = /Requires (\w+) access/.exec(thrown.message)
-  const told = denied ? denied[0] + ': ' + NONE + '.' : String(thrown.message).replace(NAMED, '')
+  const text = denied ? denied[0] + ': ' + NONE + '.' : String(thrown.message).replace(NAMED, '')
   const memory = thrown instanceof RangeError && /allocat/i.test(thrown.message)
-  return { name: String(thrown.name), message: told, line: Number(line), column: Number(column), memory }
+  return { name: String(thrown.name), message: text, line: Number(line), column: Number(column), memory }
 }
 const fail = (thrown) => {
-  let said
+  let described
   try {
-    said = describe(thrown)
+    described = describe(thrown)
   } catch {
-    said = { name: 'Error', message: 'It threw something that cannot be shown.' }
+    described = { name: 'Error', message: 'It threw something that cannot be shown.' }
   }
-  answer('error', stringify(said))
+  answer('error', stringify(described))
 }
 addEventListener('unhandledrejection', (event) => {
   event.preventDefault()
