@@ -102,10 +102,12 @@ function planOnCurrent(
   newId: string,
 ): Planned {
   if (command.op === 'create') return creation(collection, command.data, newId)
-  if (command.op === 'upsert') return planUpsert(collection, command.data, current, newId)
-  if (current === undefined) throw documentNotFound()
+  if (current === undefined) {
+    if (command.op !== 'upsert') throw documentNotFound()
+    return { ...creation(collection, command.data, newId), again: true }
+  }
   const { id, version } = current
-  if (command.ifVersions !== undefined && !command.ifVersions.includes(version))
+  if ('ifVersions' in command && command.ifVersions !== undefined && !command.ifVersions.includes(version))
     throw versionMismatch(version)
   const at = { id, ifVersions: [version] }
   switch (command.op) {
@@ -119,22 +121,13 @@ function planOnCurrent(
       return written(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
     case 'update':
       return setting(collection, at, current, command)
+    case 'upsert':
+      return setting(collection, at, current, { data: command.data, unset: [] })
     case 'increment': {
       const data = { [command.field]: incremented(current.fields, command.field, command.by) }
       return setting(collection, at, current, { data, unset: [] })
     }
   }
-}
-
-function planUpsert(
-  collection: Collection,
-  data: Fields,
-  current: Current | undefined,
-  newId: string,
-): Planned {
-  if (current === undefined) return { ...creation(collection, data, newId), again: true }
-  const at = { id: current.id, ifVersions: [current.version] }
-  return setting(collection, at, current, { data, unset: [] })
 }
 
 function creation(collection: Collection, data: Fields, id: string): Planned {
