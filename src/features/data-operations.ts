@@ -1,49 +1,44 @@
-/** The operations on data, and those of them that flows may `call:`, with what the compiler is told of each. */
+/** The operations on data, and the catalogue of those that flows may `call:`. */
 
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics/analytics-api.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
-import {
-  createDocument,
-  deleteDocument,
-  getDocument,
-  listCollections,
-  listDocuments,
-  patchDocument,
-  queryDocuments,
-  updateDocument,
-} from './collections/documents-api.ts'
+import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
 import { invokeFunction } from './functions/functions.ts'
-import { deleteObject, getObject, headObject, listObjects, putObject } from './objects/objects.ts'
+import * as objects from './objects/objects.ts'
 
-/** Operations that a flow reaches, by their names. Each runs through its own schema and rights there too. */
+/** Operations that a flow may call by name, with the same input schema and rights checks. */
 const CALLABLE: readonly AnyOperation[] = [
-  createDocument,
-  getDocument,
-  listDocuments,
-  queryDocuments,
-  updateDocument,
-  deleteDocument,
-  putObject,
-  getObject,
-  deleteObject,
+  documents.createDocument,
+  documents.getDocument,
+  documents.listDocuments,
+  documents.queryDocuments,
+  documents.updateDocument,
+  documents.deleteDocument,
+  objects.putObject,
+  objects.getObject,
+  objects.deleteObject,
   publishEvent,
   invokeFunction,
 ]
 
-/** Short, and harmless where they are made twice: they read, or make what a seeded id names (decision 4). */
+/** Short operations that may run twice: they read, or create under a seeded id (decision 4). */
 const LOCAL: readonly AnyOperation[] = [
-  createDocument,
-  getDocument,
-  listDocuments,
-  queryDocuments,
+  documents.createDocument,
+  documents.getDocument,
+  documents.listDocuments,
+  documents.queryDocuments,
   publishEvent,
 ]
 
-/** They keep what they are given in documents and objects, which others read: a flow gives them no secret. */
-const STORING: readonly AnyOperation[] = [createDocument, updateDocument, putObject]
+/** Operations that store their arguments where others can read them, so a flow must not pass them secrets. */
+const STORING: readonly AnyOperation[] = [
+  documents.createDocument,
+  documents.updateDocument,
+  objects.putObject,
+]
 
 export const storesArguments = (operation: AnyOperation): boolean => STORING.includes(operation)
 
@@ -73,23 +68,23 @@ export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fro
 
 export const DATA_OPERATIONS: readonly AnyOperation[] = [
   queryAnalytics,
-  listCollections,
-  createDocument,
-  getDocument,
-  listDocuments,
-  queryDocuments,
-  updateDocument,
-  patchDocument,
-  deleteDocument,
+  documents.listCollections,
+  documents.createDocument,
+  documents.getDocument,
+  documents.listDocuments,
+  documents.queryDocuments,
+  documents.updateDocument,
+  documents.patchDocument,
+  documents.deleteDocument,
   importDocuments,
   exportDocuments,
   batchDocuments,
   batchAnywhere,
-  putObject,
-  headObject,
-  getObject,
-  deleteObject,
-  listObjects,
+  objects.putObject,
+  objects.headObject,
+  objects.getObject,
+  objects.deleteObject,
+  objects.listObjects,
   publishEvent,
   subscribeEvents,
   invokeFunction,

@@ -17,17 +17,15 @@ interface Minute {
   readonly buckets: readonly number[]
 }
 
-interface Line {
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: (minute: Minute) => number | null
-}
-
 interface Metric {
   readonly unit: string
-  readonly lines: readonly Line[]
+  readonly lines: readonly {
+    readonly labels: Readonly<Record<string, string>>
+    readonly value: (minute: Minute) => number | null
+  }[]
 }
 
-/** Every metric there is: its unit, and its lines. */
+/** The metrics: unit and lines of each. */
 const METRICS: Readonly<Record<string, Metric>> = {
   requests: { unit: 'requests', lines: [{ labels: {}, value: ({ requests }) => requests }] },
   errors: {
@@ -46,7 +44,7 @@ const METRICS: Readonly<Record<string, Metric>> = {
   },
 }
 
-/** `[time, value]`, in words that every dialect of JSON Schema knows. */
+/** `[time, value]`, expressed with keywords that every dialect of JSON Schema has. */
 const Point = Type.Unsafe<[string, number | null]>(
   Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
 )
@@ -93,7 +91,7 @@ function minutesOf(window: string): number {
   return Math.ceil(boundedMs(FIELD, window, bounds) / 60_000)
 }
 
-/** A row per step, also for those in which nothing happened; the last one is still being counted. */
+/** A row per step, also without requests; the last one is incomplete. */
 function readMinutes(scope: WorkspaceScope, minutes: number, step: number): Promise<Minute[]> {
   return scope.rows<Minute>(sql`
     with steps as (
@@ -114,7 +112,7 @@ function readMinutes(scope: WorkspaceScope, minutes: number, step: number): Prom
     from steps s left join sums m using (time) order by s.time`)
 }
 
-/** The upper edge of the bucket in which the quantile lies, in ms; null where nothing was measured. */
+/** The upper bound of the bucket that contains the quantile, in ms; null without requests. */
 function quantile(buckets: readonly number[], share: number): number | null {
   const total = buckets.reduce((sum, count) => sum + count, 0)
   let seen = 0

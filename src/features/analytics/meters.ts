@@ -55,7 +55,7 @@ export class Meters {
     return made
   }
 
-  /** Adds the counts to the database. Counts that cannot be written now are kept for the next time. */
+  /** Adds the counts to the database. Counts that cannot be written are kept for the next flush. */
   flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -97,7 +97,7 @@ function add(to: Meter, from: Meter): void {
   for (const [bucket, count] of from.buckets.entries()) to.buckets[bucket] = (to.buckets[bucket] ?? 0) + count
 }
 
-/** Bucket i counts requests of less than 2^(i/2) ms, and not less than the bucket before. */
+/** Bucket i counts requests of less than 2^(i/2) ms that do not belong to a lower bucket. */
 function bucketOf(ms: number): number {
   const bucket = ms < 1 ? 0 : Math.floor(Math.log2(ms) * 2) + 1
   return Math.min(bucket, LIMITS.meterBuckets - 1)

@@ -111,26 +111,26 @@ async function runAll(
   refuseMisfits(ops)
   const requests = ops.map((op): WriteRequest => ({ collection: op.collection, command: commandOf(op) }))
   if (!atomic) return oneByOne(scope, ops, requests)
-  // New documents are met again by their ids, and told of once more.
+  // Creates need no completion mark: a retry finds the documents by their ids.
   const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
   const done = await writeAll(scope, requests, { marks }).catch((error: unknown) => {
-    // A single one has no index of its own.
+    // A single command has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
   return { committed: true, results: done.map((one, index) => resultOf(ops[index], one)) }
 }
 
-/** In their order: a later one may build on what an earlier one did. */
+/** Executes them in order, since a later one may rest on an earlier one. */
 async function oneByOne(
   scope: WorkspaceScope,
   ops: readonly Placed[],
   requests: readonly WriteRequest[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
-  const turns = new CpuBudget()
+  const budget = new CpuBudget()
   for (const [index, { collection, command }] of requests.entries()) {
     const op = ops[index]
-    const result = await write(scope, collection, command, { turns }).then(
+    const result = await write(scope, collection, command, { budget }).then(
       (done) => resultOf(op, done),
       (error) => failed(op, error),
     )
@@ -144,7 +144,7 @@ function resultOf(op: Op | undefined, { id, version, created }: WriteResult): St
 }
 
 function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
-  // What is not the caller's fault would befall the rest as well.
+  // A server error would hit the other operations, too.
   if (!(error instanceof Problem) || error.status >= 500) throw error
   const { code, detail, errors, status } = error
   return {
@@ -154,7 +154,7 @@ function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
     error: {
       code,
       ...(detail !== undefined && { detail }),
-      // Of five hundred, each tells a little.
+      // Bounded, since a batch may have five hundred operations.
       ...(errors.length > 0 && { errors: errors.slice(0, LIMITS.batchFaultsShownMax) }),
     },
   }
@@ -177,7 +177,7 @@ const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (ke
   delete: [['id'], ['if_version']],
 }
 
-/** @throws Problem `validation_failed` with every member that is missing or means nothing there */
+/** @throws Problem `validation_failed` with every member that is missing or has no meaning for its operation */
 function refuseMisfits(ops: readonly Placed[]): void {
   const errors = ops.flatMap((op, index) => {
     const [required, optional] = TAKES[op.op]
@@ -202,7 +202,7 @@ const misfit = (index: number, name: string, detail: string): InputError => ({
   detail,
 })
 
-/** Members that an op takes are there: {@link refuseMisfits}. */
+/** The required members are present: {@link refuseMisfits}. */
 function commandOf({
   op,
   id = '',
@@ -235,5 +235,5 @@ function commandOf({
   }
 }
 
-/** The id of no document: a text of another form is one as well. */
+/** The id of no document, for texts that are not UUIDs. */
 const NO_DOCUMENT = '00000000-0000-0000-0000-000000000000'

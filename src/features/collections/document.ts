@@ -20,7 +20,7 @@ const OURS = {
 const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
-/** A document as it is returned: the caller's fields between ours, which begin with `_`. */
+/** A document as it is returned: the caller's fields, and ours, which begin with `_`. */
 export const Document = Type.Intersect([
   Type.Object({
     id,
@@ -54,52 +54,52 @@ export function toDocument(stored: Stored): Document {
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 
-/** The fields once some are set and others taken away. */
+/** The fields after some are set and others removed. */
 export function after(fields: Fields, set: Fields, unset: readonly string[]): Fields {
   const gone = new Set(unset)
   return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !gone.has(name)))
 }
 
-/** A fault, and the problem it is where there is no other kind beside it. */
-interface Fault {
+/** A violation, and the problem code if all violations have the same. */
+interface Violation {
   readonly code: ProblemCode
   readonly error: InputError
 }
 
 interface Measure {
   keys: number
-  /** Names and indexes that lead to where the walk is. */
+  /** The names and indexes of the value being checked. */
   readonly path: (string | number)[]
-  readonly faults: Fault[]
+  readonly violations: Violation[]
 }
 
 /**
- * Refuses what could not be stored or read back the same: reserved names, NUL, too much of anything.
- * @throws Problem with every fault at once: `string_nul` or `number_unsafe` where that is all, else
+ * Rejects fields that could not be stored or read back unchanged: reserved names, NUL, excessive sizes.
+ * @throws Problem with every violation: `string_nul`, `number_unsafe` or `value_invalid` if all are of that kind, else
  *   `validation_failed`; or `body_too_large`
  */
 export function checkFields(fields: Fields): Content {
   const text = textOf(fields)
-  const measure: Measure = { keys: 0, path: [], faults: [] }
-  for (const name of Object.keys(fields)) note(measure, reserved(name))
+  const measure: Measure = { keys: 0, path: [], violations: [] }
+  for (const name of Object.keys(fields)) record(measure, reservedName(name))
   inspect(fields, 1, measure)
   if (measure.keys > LIMITS.documentKeysMax)
-    measure.faults.push(fault('', `has more than ${LIMITS.documentKeysMax} keys`))
-  refuse(measure.faults)
+    measure.violations.push(violation('', `has more than ${LIMITS.documentKeysMax} keys`))
+  throwAny(measure.violations)
   return { fields, text }
 }
 
-/** Serializes before the walk, which is far slower: a body of megabytes is rejected without a look at each value. */
+/** Serializes before the walk, which is far slower: a body of megabytes is rejected by its size. */
 function textOf(fields: Fields): string {
-  const text = written(fields)
+  const text = serialized(fields)
   const bytes = Buffer.byteLength(text)
   if (bytes <= LIMITS.documentBytesMax) return text
   const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
   throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
 }
 
-/** Returns no text if the nesting exceeds the stack; the walk, whose depth is bounded, reports the fault. */
-function written(fields: Fields): string {
+/** Returns no text if the nesting exceeds the stack; the walk, whose depth is bounded, reports it. */
+function serialized(fields: Fields): string {
   try {
     return JSON.stringify(fields)
   } catch (error) {
@@ -108,34 +108,34 @@ function written(fields: Fields): string {
   }
 }
 
-function refuse(faults: readonly Fault[]): void {
-  const [first] = faults
+function throwAny(violations: readonly Violation[]): void {
+  const [first] = violations
   if (first === undefined) return
-  const errors = faults.map(({ error }) => error)
+  const errors = violations.map(({ error }) => error)
   const detail = errors.map((error) => `${error.pointer || 'the document'} ${error.detail}`).join('; ')
-  const code = faults.every((other) => other.code === first.code) ? first.code : 'validation_failed'
+  const code = violations.every((other) => other.code === first.code) ? first.code : 'validation_failed'
   throw new Problem(code, { detail, errors })
 }
 
-function reserved(name: string): Fault | undefined {
-  if (name === 'id') return fault('/id', 'is assigned by the server')
+function reservedName(name: string): Violation | undefined {
+  if (name === 'id') return violation('/id', 'is assigned by the server')
   if (!/^[_$]/.test(name)) return undefined
-  return fault(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
+  return violation(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
 }
 
-/** Keeps the first faults: a reply must not grow with what was sent. */
-function note(measure: Measure, found: Fault | undefined): void {
-  if (found !== undefined && measure.faults.length < LIMITS.faultsShownMax) measure.faults.push(found)
+/** Keeps the first violations: a reply must not grow with the request. */
+function record(measure: Measure, found: Violation | undefined): void {
+  if (found !== undefined && measure.violations.length < LIMITS.faultsShownMax) measure.violations.push(found)
 }
 
-const HALF = /\p{Surrogate}/u
+const LONE_SURROGATE = /\p{Surrogate}/u
 
-/** Depth is bounded first, so the walk itself is; keys are, so that it ends soon. */
+/** Bounds the depth, and so its own recursion, and the number of keys, so that it ends soon. */
 function inspect(value: unknown, depth: number, measure: Measure): void {
-  note(measure, faultOf(value, measure))
+  record(measure, valueViolation(value, measure))
   if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
   if (depth > LIMITS.documentDepthMax) {
-    note(measure, fault(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
+    record(measure, violation(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
     return
   }
   if (Array.isArray(value)) {
@@ -144,7 +144,7 @@ function inspect(value: unknown, depth: number, measure: Measure): void {
   }
   for (const [name, member] of Object.entries(value)) {
     measure.keys += 1
-    note(measure, faultOfName(name, measure))
+    record(measure, nameViolation(name, measure))
     below(member, name, depth, measure)
   }
 }
@@ -155,47 +155,47 @@ function below(value: unknown, name: string | number, depth: number, measure: Me
   measure.path.pop()
 }
 
-/** Queries name fields: what they could not name is not stored. */
-function faultOfName(name: string, measure: Measure): Fault | undefined {
-  if (name === '') return fault(pointerOf(measure), 'has a name that is empty')
+/** Rejects names that a query could not express. */
+function nameViolation(name: string, measure: Measure): Violation | undefined {
+  if (name === '') return violation(pointerOf(measure), 'has a name that is empty')
   if (name.includes('\u0000'))
-    return fault(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
-  if (HALF.test(name))
-    return fault(pointerOf(measure), 'has a name with half a surrogate pair', 'value_invalid')
+    return violation(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
+  if (LONE_SURROGATE.test(name))
+    return violation(pointerOf(measure), 'has a name with half a surrogate pair', 'value_invalid')
   // A code unit is at most three bytes: most names need not be counted.
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
-  return fault(
+  return violation(
     `${pointerOf(measure)}/${cutToken(name)}`,
     `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
   )
 }
 
 /** Finds a value that would not read back the same. */
-function faultOf(value: unknown, measure: Measure): Fault | undefined {
-  if (typeof value === 'string') return faultOfText(value, measure)
+function valueViolation(value: unknown, measure: Measure): Violation | undefined {
+  if (typeof value === 'string') return textViolation(value, measure)
   if (typeof value !== 'number') return undefined
   if (!Number.isFinite(value))
-    return fault(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
+    return violation(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
-  return fault(
+  return violation(
     pointerOf(measure),
     'is an integer beyond 2^53 and would not read back the same',
     'number_unsafe',
   )
 }
 
-/** PostgreSQL takes neither; of half a pair MongoDB would store another character. */
-function faultOfText(text: string, measure: Measure): Fault | undefined {
-  if (text.includes('\u0000')) return fault(pointerOf(measure), 'holds a NUL character', 'string_nul')
-  return HALF.test(text)
-    ? fault(pointerOf(measure), 'holds half a surrogate pair', 'value_invalid')
+/** PostgreSQL stores neither; MongoDB would replace half a surrogate pair. */
+function textViolation(text: string, measure: Measure): Violation | undefined {
+  if (text.includes('\u0000')) return violation(pointerOf(measure), 'holds a NUL character', 'string_nul')
+  return LONE_SURROGATE.test(text)
+    ? violation(pointerOf(measure), 'holds half a surrogate pair', 'value_invalid')
     : undefined
 }
 
-/** Put together where there is a fault: most values have none. */
+/** Built only for a violation: most values have none. */
 const pointerOf = ({ path }: Measure) => path.map((name) => `/${cutToken(String(name))}`).join('')
 
-function fault(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Fault {
+function violation(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Violation {
   return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }
 }

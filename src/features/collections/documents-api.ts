@@ -26,19 +26,19 @@ import { type WriteResult, write } from './write.ts'
 
 const etag = (document: { _version: number }) => etagOf(document._version)
 
-/** A document id as the store takes it. Any other text is the id of nothing. */
+/** Checks the form of a document id. @throws Problem `not_found` */
 function documentId(id: string): string {
   if (!isUuid(id)) throw notFound('document')
   return id
 }
 
-/** The document that a change has left. */
+/** The document after a change. */
 function resultDocument({ stored }: WriteResult): Document {
   if (stored === undefined) throw new TypeError('a document that was written is there')
   return toDocument(stored)
 }
 
-/** Fields as they are sent to a document's own address: an id among them must be that of the path. */
+/** The fields of a body without its id, which must be that of the path. */
 function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
   if (named === undefined || named === id) return fields
   throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
@@ -62,7 +62,7 @@ export const createDocument = inWorkspace({
     resultDocument(await write(scope, name, { op: 'create', data: document })),
 })
 
-/** A tuple in words that every dialect of JSON Schema knows: agents are shown it. */
+/** A tuple, expressed with keywords that every dialect of JSON Schema has. */
 const PairOfTexts = Type.Unsafe<readonly [string, string]>(
   Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
 )
@@ -301,13 +301,13 @@ export const listCollections = inWorkspace({
 })
 
 /**
- * Names after `after` as a table expression `undeclared`. In PostgreSQL one step of the index for each name, however
- * many documents it has; no declared name is among them there.
+ * A table expression `undeclared` of the names after `after`. In PostgreSQL it takes one step of the index for each name,
+ * however many documents there are, and contains no declared name.
  */
 async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
   const documents = documentsOf(scope)
   if (documents !== undefined) {
-    // Their names are not in the database, so no policy leaves them out.
+    // MongoDB has no policies, so closed names are left out here.
     const isClosed = scope.actor.role === 'anon' && (await anonSettings(scope)).collections === 'none'
     const names = JSON.stringify(isClosed ? [] : await documents.names(after))
     return sql`undeclared as (select jsonb_array_elements_text(${names}::jsonb) as name)`
@@ -327,11 +327,11 @@ interface Conditions {
 }
 
 /**
- * Strong tags only: a tag that is not one of ours matches no version.
- * @returns undefined where any version will do
+ * Accepts strong tags only; a tag of another form matches no version.
+ * @returns undefined for any version
  */
 function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
-  // A change is of a document that is there, which is what `If-None-Match: *` excludes.
+  // `If-None-Match: *` excludes existing documents, and only those can be changed.
   if (if_none_match !== undefined && tagsOf(if_none_match) === '*') return []
   const tags = if_match === undefined ? '*' : tagsOf(if_match)
   return tags === '*' ? undefined : tags.flatMap(versionOf)

@@ -17,7 +17,7 @@ import { applyDeclaration } from './typed-query.ts'
 
 export interface PageQuery {
   readonly filter: Filter
-  /** Perhaps none; `id` is added. */
+  /** May be empty; `id` is added. */
   readonly order: readonly OrderKey[]
   readonly selection: Selection | undefined
   readonly size: number
@@ -25,16 +25,16 @@ export interface PageQuery {
   readonly count: Count | undefined
 }
 
-/** @throws Problem where the cursor does not fit, or a store refuses the query */
+/** @throws Problem if the cursor does not fit, or a store rejects the query */
 export async function pageOf(
   scope: WorkspaceScope,
   name: string,
-  asked: PageQuery,
+  request: PageQuery,
 ): Promise<CountedPage<Shown>> {
-  const { filter, selection, size, count } = asked
-  const order = totalOrder(asked.order)
+  const { filter, selection, size, count } = request
+  const order = totalOrder(request.order)
   const digest = digestOf(name, filter, order)
-  const after = asked.after === undefined ? undefined : readCursor(scope, digest, asked.after)
+  const after = request.after === undefined ? undefined : readCursor(scope, digest, request.after)
   const query = {
     ...{ filter, order, limit: size + 1 },
     ...(after !== undefined && { after }),
@@ -53,14 +53,20 @@ export async function pageOf(
     data: shown.map((stored) => project(toDocument(stored), selection)),
     page: {
       size,
-      next: more ? writeCursor(scope, digest, valuesOf(last, order)) : null,
+      next: more
+        ? writeCursor(
+            scope,
+            digest,
+            order.map(({ path }) => valueAt(last, path)),
+          )
+        : null,
       has_more: more,
       ...(total !== undefined && { total }),
     },
   }
 }
 
-/** A scan that took too long: which fields an index would help that is not there yet. */
+/** Adds to `query_timeout` the fields on which a missing index would help. */
 function explained(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
   if (!(error instanceof Problem && error.code === 'query_timeout')) return error
   const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
@@ -74,15 +80,17 @@ function explained(error: unknown, { filter, order }: Query, declared: Declarati
   return new Problem('query_timeout', { hint, cause: error.cause })
 }
 
-/** Fields that no declaration has. */
+/** Fields that no declaration can index. */
 const NEVER_INDEXED = /^(id$|_)/
 
-/** Each path once and up to the first `id`, or with one in the last key's direction: no two documents are equal. */
-function totalOrder(asked: readonly OrderKey[]): OrderKey[] {
-  const order = asked.filter(({ path }, index) => asked.findIndex((key) => same(key.path, path)) === index)
+/** A total order: each path once, ending at the first `id`, or with `id` added in the direction of the last key. */
+function totalOrder(requested: readonly OrderKey[]): OrderKey[] {
+  const order = requested.filter(
+    ({ path }, index) => requested.findIndex((key) => same(key.path, path)) === index,
+  )
   const at = order.findIndex(({ path }) => same(path, ['id']))
   if (at >= 0) return order.slice(0, at + 1)
-  return [...order, { path: ['id'], descending: asked.at(-1)?.descending ?? false, nullsFirst: false }]
+  return [...order, { path: ['id'], descending: requested.at(-1)?.descending ?? false, nullsFirst: false }]
 }
 
 const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index) => name === b[index])
@@ -98,7 +106,7 @@ function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]
     .slice(0, 22)
 }
 
-/** @throws Problem `cursor_too_large` where the values it holds would not fit into a URL */
+/** @throws Problem `cursor_too_large` if its values would not fit into a URL */
 function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
   const text =
     PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
@@ -109,28 +117,23 @@ function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Jso
   return text
 }
 
-/** @throws Problem `cursor_invalid` where it does not open here, `cursor_mismatch` where it is another query's */
+/** @throws Problem `cursor_invalid` if the text is not a cursor of this scope, `cursor_mismatch` if it is of another query */
 function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
-  const [made, values] = opened(scope, text)
+  const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url')
+  // base64url ignores unknown characters; only the exact text that was issued is accepted.
+  if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
+    throw new Problem('cursor_invalid')
+  const [made, values] = decrypted(scope, bytes)
   if (made !== digest) throw new Problem('cursor_mismatch')
   return values
 }
 
-function opened(scope: WorkspaceScope, text: string): [string, Json[]] {
-  const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url')
-  // base64url forgives what it does not know; only the very text that was given out is taken back.
-  if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
-    throw new Problem('cursor_invalid')
+function decrypted(scope: WorkspaceScope, bytes: Buffer): [string, Json[]] {
   try {
     return JSON.parse(decryptFor(scope, PURPOSE, bytes).toString())
   } catch (cause) {
     throw new Problem('cursor_invalid', { cause })
   }
-}
-
-/** The order's values in a document; null where it has none. */
-function valuesOf(stored: Stored, order: readonly OrderKey[]): Json[] {
-  return order.map(({ path }) => valueAt(stored, path))
 }
 
 const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
@@ -140,7 +143,7 @@ const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
   _version: (stored) => stored.version,
 }
 
-/** The value at a path; null where there is none. */
+/** The value at a path; null if there is none. */
 function valueAt(stored: Stored, path: Path): Json {
   const [name] = path
   const ours = path.length === 1 && Object.hasOwn(OURS, name) ? OURS[name] : undefined

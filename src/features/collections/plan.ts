@@ -8,7 +8,7 @@ import { after, checkFields, type Fields } from './document.ts'
 import type { CollectionLocation, Right } from './resolve-store.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
-import { type Fault, validateChange } from './schemas/validate.ts'
+import { type Violation, validateChange } from './schemas/validate.ts'
 import {
   type Change,
   type Collection,
@@ -27,7 +27,7 @@ import {
 
 interface OnOne {
   readonly id: string
-  /** Versions that the caller takes; where absent, any. */
+  /** Versions that the caller accepts; by default any. */
   readonly ifVersions?: readonly number[] | undefined
 }
 
@@ -35,7 +35,7 @@ type Update = { readonly op: 'update'; readonly data: Fields; readonly unset: re
 
 export type DocumentCommand =
   | { readonly op: 'create'; readonly data: Fields }
-  /** Updates the document with these values in the unique fields `on`; creates one where there is none. */
+  /** Updates the document with these values in the unique fields `on`, or creates one. */
   | { readonly op: 'upsert'; readonly on: readonly string[]; readonly data: Fields }
   | Update
   /** RFC 7396. */
@@ -55,13 +55,13 @@ export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> =
   delete: ['read', 'delete'],
 }
 
-/** A document as it is, or as earlier changes of the same transaction will have left it. */
+/** A document as it is, or as earlier changes of the same transaction leave it. */
 type Current = Pick<Stored, 'id' | 'fields' | 'version'>
 
 interface Planned {
   readonly change: Change
   readonly warnings: ValidationOutcome
-  /** It rests on what was read: where that has changed meanwhile, it is planned again. */
+  /** True if the plan rests on a document that was read: it is planned again if that changed meanwhile. */
   readonly again: boolean
 }
 
@@ -74,7 +74,7 @@ export function isBlindWrite(collection: Collection, command: DocumentCommand): 
   return command.op === 'create' || command.op === 'replace' || command.op === 'delete'
 }
 
-/** The change of a wish that stands alone. @param newId the id of a document that comes to be */
+/** Plans a command without its document. @param newId the id of a document that is created */
 export function planBlind(collection: Collection, command: DocumentCommand, newId: string): Planned {
   if (command.op === 'create') return creation(collection, command.data, newId)
   if (command.op !== 'update' && command.op !== 'replace' && command.op !== 'delete')
@@ -91,9 +91,9 @@ export function planBlind(collection: Collection, command: DocumentCommand, newI
 }
 
 /**
- * The change of any wish, from what is there. What is judged is the document that comes out; it is written on the
- * condition that the version is unchanged.
- * @throws Problem where there is nothing, it is at another version, or what came of it may not be
+ * Plans a command on the current document. Validates the resulting document, which is written only if the version is
+ * unchanged.
+ * @throws Problem if there is no document, it has another version, or the result is not valid
  */
 function planOnCurrent(
   collection: Collection,
@@ -102,10 +102,12 @@ function planOnCurrent(
   newId: string,
 ): Planned {
   if (command.op === 'create') return creation(collection, command.data, newId)
-  if (command.op === 'upsert') return planUpsert(collection, command.data, current, newId)
-  if (current === undefined) throw documentNotFound()
+  if (current === undefined) {
+    if (command.op !== 'upsert') throw documentNotFound()
+    return { ...creation(collection, command.data, newId), again: true }
+  }
   const { id, version } = current
-  if (command.ifVersions !== undefined && !command.ifVersions.includes(version))
+  if ('ifVersions' in command && command.ifVersions !== undefined && !command.ifVersions.includes(version))
     throw versionMismatch(version)
   const at = { id, ifVersions: [version] }
   switch (command.op) {
@@ -115,26 +117,17 @@ function planOnCurrent(
       return written(collection, at, defaulted(collection, command.data))
     case 'merge':
       if (Object.keys(command.data).length === 0) return setting(collection, at, current, NOTHING)
-      // The patch is held to the same bounds as what comes of it.
+      // The patch has the same bounds as its result.
       return written(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
     case 'update':
       return setting(collection, at, current, command)
+    case 'upsert':
+      return setting(collection, at, current, { data: command.data, unset: [] })
     case 'increment': {
       const data = { [command.field]: incremented(current.fields, command.field, command.by) }
       return setting(collection, at, current, { data, unset: [] })
     }
   }
-}
-
-function planUpsert(
-  collection: Collection,
-  data: Fields,
-  current: Current | undefined,
-  newId: string,
-): Planned {
-  if (current === undefined) return { ...creation(collection, data, newId), again: true }
-  const at = { id: current.id, ifVersions: [current.version] }
-  return setting(collection, at, current, { data, unset: [] })
 }
 
 function creation(collection: Collection, data: Fields, id: string): Planned {
@@ -167,7 +160,7 @@ function checked(collection: Collection, fields: Fields): { content: Content; wa
   return { content, warnings: checkDocument(collection, content.fields) }
 }
 
-/** In any mode: a default is no condition. */
+/** Adds defaults in any mode, since a default is no constraint. */
 function defaulted({ declared }: Collection, fields: Fields): Fields {
   return declared === undefined ? fields : withDefaults(declared.defaults, fields)
 }
@@ -180,7 +173,7 @@ function incremented(fields: Fields, field: string, by: number): number {
 
 export interface WriteTask extends CollectionLocation {
   readonly command: DocumentCommand
-  /** Of a document that comes to be. */
+  /** The id of a document that is created. */
   readonly id: string
 }
 
@@ -188,22 +181,22 @@ type Planner = (task: WriteTask, index: number) => Planned
 
 /** A planned change whose document is validated. */
 export interface ValidatedChange extends Planned {
-  readonly warnings: readonly Fault[]
+  readonly warnings: readonly Violation[]
 }
 
-/** One after the other, with time for others between them. @throws Problem of the first that cannot be planned */
+/** Plans one after the other and yields to other requests in between. @throws Problem of the first that cannot be planned */
 export async function planAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
   plan: Planner,
-  turns: CpuBudget,
+  budget: CpuBudget,
 ): Promise<ValidatedChange[]> {
   const validated: ValidatedChange[] = []
   try {
     for (const [index, task] of tasks.entries()) {
-      const planned = turns.run(() => plan(task, index))
-      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, turns))
-      await turns.yield()
+      const planned = budget.run(() => plan(task, index))
+      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, budget))
+      await budget.yield()
     }
   } catch (error) {
     throw located(error, validated.length, tasks)
@@ -213,22 +206,22 @@ export async function planAll(
 
 const isValidated = (planned: Planned): planned is ValidatedChange => !isDeferred(planned.warnings)
 
-/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as `judgeInThread` does */
+/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as {@link checkInThread} does */
 export async function validatePlanned(
   scope: WorkspaceScope,
   planned: Planned,
-  turns: CpuBudget,
+  budget: CpuBudget,
 ): Promise<ValidatedChange> {
   const { warnings } = planned
   return {
     ...planned,
-    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, turns) : warnings,
+    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, budget) : warnings,
   }
 }
 
 export const planIndependent: Planner = ({ collection, command, id }) => planBlind(collection, command, id)
 
-/** Each on what the ones before it will have left. */
+/** Plans each command on the state that the ones before leave. */
 export function planSequential(currents: readonly (Current | undefined)[]): Planner {
   const left = new Map<string, PlannedState>()
   return (task, index) => {
@@ -240,7 +233,7 @@ export function planSequential(currents: readonly (Current | undefined)[]): Plan
   }
 }
 
-/** A document as an earlier task leaves it; undefined where that deletes it. */
+/** A document as an earlier task leaves it; undefined if that deletes it. */
 interface PlannedState {
   readonly collection: Collection
   readonly current: Current | undefined
@@ -285,7 +278,7 @@ function next({ change }: Planned, current: Current | undefined): Pick<PlannedSt
   return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
 }
 
-/** Of several, which one it is about. */
+/** Adds the index of the failed command if there are several. */
 export function located(error: unknown, index: number, tasks: readonly WriteTask[]): unknown {
   if (!(error instanceof Problem) || tasks.length === 1) return error
   return error.with({ op_index: index })

@@ -19,7 +19,7 @@ export interface CollectionLocation {
   readonly collection: Collection
 }
 
-/** Work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
+/** Runs work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
 export function withCollection<T>(
   scope: WorkspaceScope,
   name: string,
@@ -30,8 +30,8 @@ export function withCollection<T>(
 }
 
 /**
- * Work in several collections. What a node remembers of a declaration may be some seconds old: if the database rejects
- * the work because of that, the declarations are read again and the work is repeated. Nothing was done before.
+ * Runs work in several collections. Cached declarations may be some seconds old: if the database rejects the work because
+ * of that, the declarations are read again and the work is repeated. The rejected attempt had no effect.
  * @param wanted the rights that the caller needs, by the collection's name
  * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
@@ -72,7 +72,7 @@ async function locationsOf(
   }
   return (name) => {
     const place = places.get(name)
-    if (place === undefined) throw new TypeError(`nobody asked for ${name}`)
+    if (place === undefined) throw new TypeError(`${name} was not requested`)
     return place
   }
 }
@@ -83,15 +83,15 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
   const documents = documentsOf(scope)
   const elsewhere = declared?.store !== 'relational' && documents !== undefined
   return {
-    store: elsewhere ? mongoStore(lets(anon) ? documents.writable : documents) : postgresStore,
+    store: elsewhere ? mongoStore(mayWrite(anon) ? documents.writable : documents) : postgresStore,
     collection: { name, anon, ...(declared !== undefined && { declared }) },
   }
 }
 
 /** True if anon keys may write at all; each change is authorized before. */
-const lets = (anon: AnonAccess) => anon.create || anon.update || anon.delete
+const mayWrite = (anon: AnonAccess) => anon.create || anon.update || anon.delete
 
-/** The policies say the same; here it gets a reason. */
+/** Authorizes anon keys. The database enforces the same; this check gives a reason. */
 function permit(scope: WorkspaceScope, { name, declared, anon }: Collection, rights: readonly Right[]): void {
   if (scope.actor.role !== 'anon') return
   const right = rights.find((one) => !anon[one])

@@ -7,9 +7,9 @@ import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Filter, OrderKey } from './query/filter.ts'
 import type { AnonAccess, Declaration } from './schemas/declaration-cache.ts'
-import type { Fault } from './schemas/validate.ts'
+import type { Violation } from './schemas/validate.ts'
 
-/** A collection as it is known before any of its documents is read. */
+/** The state of a collection before any of its documents is read. */
 export interface Collection {
   readonly name: string
   /** Undefined if the collection is not declared. */
@@ -24,7 +24,7 @@ export interface Content {
   readonly text: string
 }
 
-/** A document as a store gives it back. */
+/** A document as a store returns it. */
 export interface Stored {
   readonly id: string
   readonly fields: Record<string, unknown>
@@ -32,19 +32,18 @@ export interface Stored {
   /** RFC 3339, milliseconds. */
   readonly created_at: string
   readonly updated_at: string
-  /** The faults of the document against a schema in mode `warn`. */
-  readonly warnings?: readonly Fault[]
+  /** The violations of a schema in mode `warn`. */
+  readonly warnings?: readonly Violation[]
 }
 
 export interface Query {
   readonly filter: Filter
-  /** Ends with `id`, so that no two documents are equal in it. */
+  /** Ends with `id`, so that it is a total order. */
   readonly order: readonly OrderKey[]
-  /** The order's values in the last document that was seen, one for each key; null where it has none. */
+  /** The values of the order's keys in the last document of the page before; null if it has none. */
   readonly after?: readonly Json[]
-  /** At most this many are given back. */
   readonly limit: number
-  /** The names at the top that are shown; absent where all are. */
+  /** The top-level names to return; by default all. */
   readonly selected?: readonly string[]
   /** Requests the number of all documents that match: exact, or estimated if they are many. */
   readonly count?: Count
@@ -52,17 +51,11 @@ export interface Query {
 
 export type Count = 'exact' | 'estimated'
 
-interface Listed {
-  readonly rows: Stored[]
-  /** The number of all documents that match, if it was requested. */
-  readonly total?: number
-}
-
-/** One change of one document. `ifVersions`: those it may be at; where absent, any. */
+/** One change of one document. `ifVersions`: the versions that it may have; by default any. */
 export type Change =
-  /** The same id again changes nothing and gives back what is there: activities are retried. */
+  /** Repeating an id changes nothing and returns the existing document, since activities are retried. */
   | { readonly verb: 'create'; readonly id: string; readonly content: Content }
-  /** Sets the named fields and takes others away; where that is none at all, it changes nothing and makes no version. */
+  /** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */
   | {
       readonly verb: 'update'
       readonly id: string
@@ -80,7 +73,7 @@ export type Change =
 
 export type Create = Extract<Change, { verb: 'create' }>
 
-/** A document's place. */
+/** The location of a document. */
 export interface DocumentLocation {
   readonly collection: Collection
   readonly id: string
@@ -92,24 +85,32 @@ export interface Write {
 
 /** The outcome of a change. `current`: the document exists at another version, or would become too large. */
 export type Outcome =
-  /** `stored`: the document, where a single change was made. Of several, so much could come back that it is not sent. */
+  /** `stored`: the document after a single change. Several documents could exceed the size of a reply. */
   | { readonly version: number; readonly stored?: Stored }
   | { readonly missing: true }
   | { readonly current: number; readonly bytes: number }
-  /** Another document has the same values in these fields, which are unique. */
+  /** Another document has the same values in these unique fields. */
   | { readonly taken: readonly string[] }
 
-/** All of it is bounded by the scope: a store adds tenant and workspace by itself and is never told them. */
+/** A store of documents. It takes tenant and workspace from the scope alone. */
 export interface Store {
-  /** Changes in one kind of store can be one transaction. */
+  /** One transaction changes documents of one kind of store. */
   readonly kind: 'postgresql' | 'mongodb'
-  /** In the order asked; undefined where there is none. */
+  /** In the order of the locations; undefined for a missing document. */
   read(scope: WorkspaceScope, places: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
-  list(scope: WorkspaceScope, collection: Collection, query: Query): Promise<Listed>
+  list(
+    scope: WorkspaceScope,
+    collection: Collection,
+    query: Query,
+  ): Promise<{
+    rows: Stored[]
+    /** The number of all documents that match, if it was requested. */
+    total?: number
+  }>
   /**
-   * All changes or none. Where one cannot be made, its outcome says why and the others' say nothing.
-   * @param marks what belongs into the same transaction besides, where the store is in PostgreSQL
-   * @throws Problem `atomic_not_supported` where there are several and the store cannot
+   * Makes all changes or none. If one cannot be made, its outcome has the reason, and the others are undefined.
+   * @param marks further statements of the same transaction, if the store is PostgreSQL
+   * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
    */
   write(
     scope: WorkspaceScope,
@@ -117,14 +118,16 @@ export interface Store {
     marks?: readonly Sql[],
   ): Promise<(Outcome | undefined)[]>
   /**
-   * Many new documents at once. Those whose id is there already stay as they are, and no other is read back. In
-   * PostgreSQL all are stored or none; in MongoDB some may be where it breaks off.
+   * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or
+   * none; MongoDB may store some before it fails.
+   * @returns `made`: how many are new
    */
-  add(scope: WorkspaceScope, collection: Collection, creates: readonly Create[]): Promise<Added>
+  add(
+    scope: WorkspaceScope,
+    collection: Collection,
+    creates: readonly Create[],
+  ): Promise<{ readonly made: number } | Extract<Outcome, { taken: readonly string[] }>>
 }
-
-/** `made`: how many were not there yet. */
-type Added = { readonly made: number } | Extract<Outcome, { taken: readonly string[] }>
 
 export const etagOf = (version: number): string => `"v${version}"`
 
@@ -136,7 +139,7 @@ export function versionMismatch(version: number): Problem {
   return new Problem('precondition_failed', { detail, headers: { etag: etagOf(version) } })
 }
 
-/** @returns undefined where the change was made */
+/** @returns undefined if the change was made */
 export function problemOf(outcome: Outcome): Problem | undefined {
   if ('missing' in outcome) return documentNotFound()
   if ('taken' in outcome) return taken(outcome.taken)

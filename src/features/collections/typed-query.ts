@@ -1,7 +1,7 @@
 /** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { Problem, type ProblemCode } from '../../core/problem.ts'
+import type { Problem, ProblemCode } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import {
   type Filter,
@@ -11,13 +11,15 @@ import {
   pathText,
   plusHint,
   type Test,
+  typeMismatch,
 } from './query/filter.ts'
+import { refusal } from './query/syntax.ts'
 import { canonicalLiteral, canonicalOf, type Format } from './schemas/canonical-text.ts'
 import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Query } from './store.ts'
 
-/** The query as the store is to run it. @throws Problem where it does not fit the declaration */
+/** Prepares the query for a store. @throws Problem if it does not fit the declaration */
 export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
   if (declared === undefined) return query
   const closed = closedNames(declared)
@@ -26,7 +28,7 @@ export function applyDeclaration(query: Query, declared: Declaration | undefined
   return { ...query, filter: typed(query.filter, declared), ...ordered(query, declared) }
 }
 
-/** @throws Problem `select_invalid` where the schema is closed and has no such field */
+/** @throws Problem `select_invalid` if the schema is closed and has no such field */
 export function checkSelected(selected: readonly string[], declared: Declaration | undefined): void {
   const closed = declared && closedNames(declared)
   if (closed !== undefined)
@@ -36,8 +38,8 @@ export function checkSelected(selected: readonly string[], declared: Declaration
 const OURS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
- * The names that documents may have at the top; undefined where they may have others. Where the schema is not
- * enforced, documents may have any names, and the names that a pattern matches are unbounded.
+ * The top-level names that documents may have; undefined if they are unbounded: the schema is not enforced, or allows
+ * further names or patterns of names.
  */
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
@@ -46,12 +48,12 @@ function closedNames({ mode, schema: { schema } }: Declaration): readonly string
 }
 
 function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
-  const asked: readonly (readonly [ProblemCode, readonly string[]])[] = [
+  const used: readonly (readonly [ProblemCode, readonly string[]])[] = [
     ['filter_invalid', pathsOf(filter).map(([name]) => name)],
     ['order_invalid', order.map(({ path: [name] }) => name)],
     ['select_invalid', selected],
   ]
-  for (const [code, names] of asked) {
+  for (const [code, names] of used) {
     const unknown = names.find((name) => !known.includes(name))
     if (unknown !== undefined) throw undeclared(code, unknown, known)
   }
@@ -62,30 +64,23 @@ function undeclared(code: ProblemCode, name: string, known: readonly string[]): 
   const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
   const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
   const place = code.split('_')[0] ?? ''
-  const errors = [
-    { in: 'query', name: code === 'filter_invalid' ? name : place, pointer: '', detail },
-  ] as const
-  return new Problem(code, { detail, hint, errors })
+  return refusal({ code, in: 'query', name: code === 'filter_invalid' ? name : place }, detail, hint)
 }
 
-/** Below a scalar there is nothing to order by: what stands there was to be a direction. */
+/** Rejects an order by a member of a scalar, which is usually a misspelt direction. */
 function checkOrder(order: Query['order'], scalars: Declaration['scalars']): void {
   const slip = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
   if (slip === undefined) return
   const [name, ...below] = slip.path
   const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(slip.path)} to order by.`
   const hint = `After ${name} stand asc or desc, and nullsfirst or nullslast, not ${below.join('.').slice(0, 50)}.`
-  throw new Problem('order_invalid', {
-    detail,
-    hint,
-    errors: [{ in: 'query', name: 'order', pointer: '', detail }],
-  })
+  throw refusal({ code: 'order_invalid', in: 'query', name: 'order' }, detail, hint)
 }
 
 const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
   below.length === 0 ? formats.get(name) : undefined
 
-/** Texts of a format stand in the order of what they mean, and so does where the last page ended. */
+/** Orders texts of a format by their canonical texts, and translates the cursor's values. */
 function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'order' | 'after'> {
   const formats = order.map(({ path }) => formatAt(path, declared))
   const keys = order.map((key, index) => {
@@ -93,15 +88,15 @@ function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'o
     return as === undefined ? key : { ...key, as }
   })
   if (after === undefined) return { order: keys }
-  return { order: keys, after: after.map((value, index) => locationOf(value, formats[index])) }
+  return { order: keys, after: after.map((value, index) => canonicalBound(value, formats[index])) }
 }
 
-function locationOf(value: Json, format: Format | undefined): Json {
+function canonicalBound(value: Json, format: Format | undefined): Json {
   if (format === undefined) return value
   return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
 }
 
-/** Literals on declared scalar properties become the one of their forms that has the type. */
+/** Replaces literals on declared scalar properties by their form of that type. */
 function typed(filter: Filter, declared: Declaration): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
   if (filter.kind === 'exists') return filter
@@ -139,7 +134,7 @@ function typedTest(test: Test, type: Type, field: string): Test {
   }
 }
 
-/** @throws Problem `filter_type_mismatch` where none of its forms is of the type */
+/** @throws Problem `filter_type_mismatch` if no form is of the type */
 function literalOf(literal: Literal, type: Type, field: string): Literal {
   for (const form of literal) {
     const value = FORMS[type](form)
@@ -154,7 +149,7 @@ function literalOf(literal: Literal, type: Type, field: string): Literal {
 const inFormat = (format: Format) => (form: Json) =>
   typeof form === 'string' ? canonicalLiteral(format, form) : undefined
 
-/** The value of a type that a form of a literal is, if it is one. */
+/** Converts a form of a literal to a value of the type, if it is one. */
 const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   string: (form) => (typeof form === 'string' ? form : undefined),
   integer: (form) => (Number.isInteger(form) ? form : undefined),
@@ -165,11 +160,5 @@ const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   uuid: inFormat('uuid'),
 }
 
-function mismatch(field: string, type: Type, got: string, hint?: string): Problem {
-  const detail = `The field ${field} is declared as ${type}; ${got}.`
-  return new Problem('filter_type_mismatch', {
-    detail,
-    ...(hint !== undefined && { hint }),
-    errors: [{ in: 'query', name: field, pointer: '', detail }],
-  })
-}
+const mismatch = (field: string, type: Type, got: string, hint?: string) =>
+  typeMismatch(field, `The field ${field} is declared as ${type}; ${got}.`, hint)

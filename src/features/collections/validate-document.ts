@@ -6,21 +6,21 @@ import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { inThread } from '../threads/run-in-thread.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
-import { type Fault, isPending, type Validation, validateDocument } from './schemas/validate.ts'
+import { isPending, type Validation, type Violation, validateDocument } from './schemas/validate.ts'
 import type { Collection } from './store.ts'
 
 type Fields = Record<string, unknown>
 
-/** The faults to warn of; or a validation that takes too many steps for the main thread: {@link checkInThread}. */
-export type ValidationOutcome = readonly Fault[] | Pending
+/** The violations to warn of; or a validation that takes too many steps for the main thread: {@link checkInThread}. */
+export type ValidationOutcome = readonly Violation[] | Pending
 
-/** A validation that is to be done in a worker thread. */
+/** A validation for a worker thread. */
 interface Pending {
   readonly validation: Validation
   readonly mode: Declaration['mode']
 }
 
-export const isDeferred = (judgement: ValidationOutcome): judgement is Pending => 'validation' in judgement
+export const isDeferred = (outcome: ValidationOutcome): outcome is Pending => 'validation' in outcome
 
 /**
  * Validates a whole document, or with `validateChange` the fields that a change sets ({@link canValidatePartially}).
@@ -43,36 +43,38 @@ export const canValidatePartially = ({ declared }: Collection): boolean =>
 
 /**
  * Runs a deferred validation in a worker thread.
- * @param turns are charged with its CPU time
+ * @param budget are charged with its CPU time
  * @throws Problem as {@link checkDocument} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
  *   `overloaded`
  */
 export async function checkInThread(
   scope: WorkspaceScope,
   { validation, mode }: Pending,
-  turns: CpuBudget,
-): Promise<readonly Fault[]> {
-  return enforce(mode, await validateInThread(scope, validation, turns))
+  budget: CpuBudget,
+): Promise<readonly Violation[]> {
+  return enforce(mode, await validateInThread(scope, validation, budget))
 }
 
-function enforce(mode: Declaration['mode'], faults: readonly Fault[]): readonly Fault[] {
-  if (mode !== 'enforce' || faults.length === 0) return faults
-  const detail = faults.map((fault) => `${fault.pointer || 'the document'} ${fault.detail}`).join('; ')
-  throw new Problem('schema_violation', { detail, errors: faults })
+function enforce(mode: Declaration['mode'], violations: readonly Violation[]): readonly Violation[] {
+  if (mode !== 'enforce' || violations.length === 0) return violations
+  const detail = violations
+    .map(({ pointer, detail: text }) => `${pointer || 'the document'} ${text}`)
+    .join('; ')
+  throw new Problem('schema_violation', { detail, errors: violations })
 }
 
 /**
- * Finds the faults, however many steps that takes.
- * @param turns are charged with the CPU time
+ * Finds the violations, however many steps that takes.
+ * @param budget are charged with the CPU time
  * @throws Problem `validation_too_costly` if it takes more than `validationMs` of CPU time; `overloaded`
  */
 export async function validateInThread(
   scope: AdminScope | WorkspaceScope,
   validation: Validation,
-  turns: CpuBudget,
-): Promise<readonly Fault[]> {
+  budget: CpuBudget,
+): Promise<readonly Violation[]> {
   const ran = await inThread(scope, 'validate', validation, LIMITS.validationMs)
-  turns.charge(ran.cpuMs)
+  budget.charge(ran.cpuMs)
   if ('value' in ran) return ran.value
   const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms of CPU time.`
   throw new Problem('validation_too_costly', { detail })

@@ -39,8 +39,8 @@ export interface WriteRequest {
 
 /** Options of a write. */
 interface WriteOptions {
-  /** Those of the request, where it asks for more than this. */
-  readonly turns?: CpuBudget
+  /** The CPU budget of a request that does more than this write. */
+  readonly budget?: CpuBudget
   /** Further statements of the transaction. */
   readonly marks?: readonly Sql[]
 }
@@ -49,22 +49,22 @@ interface WriteOptions {
 export interface WriteResult {
   readonly id: string
   readonly created: boolean
-  /** That the document has now, or had when it was deleted. */
+  /** The version of the document now, or when it was deleted. */
   readonly version: number
-  /** The document, where one thing was asked and it is still there. */
+  /** The document after a single command other than `delete`. */
   readonly stored?: Stored
 }
 
 /**
- * Does all that is asked, or nothing of it, in one round trip where nothing has to be read first.
- * @throws Problem of the first wish that cannot be done; where several were asked, `op_index` says which
+ * Executes all commands or none, in one round trip if no document has to be read first.
+ * @throws Problem of the first command that fails; if there are several, `op_index` is its index
  */
 export function writeAll(
   scope: WorkspaceScope,
   requests: readonly WriteRequest[],
-  { turns = new CpuBudget(), marks = [] }: WriteOptions = {},
+  { budget = new CpuBudget(), marks = [] }: WriteOptions = {},
 ): Promise<WriteResult[]> {
-  // The same ids at every attempt, and in every attempt of an activity.
+  // The ids are the same in every attempt, also of an activity.
   const ids = requests.map(({ command }) =>
     command.op === 'create' || command.op === 'upsert' ? scope.uuid() : '',
   )
@@ -78,14 +78,14 @@ export function writeAll(
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const done = await attemptAll(scope, tasks, { turns, marks })
+      const done = await attemptAll(scope, tasks, { budget, marks })
       if (done !== undefined) return done
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
   })
 }
 
-/** One change of one document. */
+/** Executes one command. */
 export async function write(
   scope: WorkspaceScope,
   collection: string,
@@ -101,12 +101,12 @@ export async function write(
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
-  { turns, marks }: Required<WriteOptions>,
+  { budget, marks }: Required<WriteOptions>,
 ): Promise<WriteResult[] | undefined> {
   const plan = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
     ? planIndependent
     : planSequential(await currentOf(scope, tasks))
-  const planned = await planAll(scope, tasks, plan, turns)
+  const planned = await planAll(scope, tasks, plan, budget)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
@@ -117,7 +117,7 @@ async function attemptAll(
   throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
 }
 
-/** Two batches held what the other one wanted: one of them was let go and is planned again. */
+/** After a deadlock of two batches, the one that PostgreSQL has cancelled is planned again. */
 function undefinedOnDeadlock(error: unknown): undefined {
   if (refusal(error) !== 'deadlock') throw error
 }
@@ -137,7 +137,7 @@ function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
   return task
 }
 
-/** One transaction is one store's. */
+/** The store of all tasks, since a transaction cannot span stores. */
 function storeOf(tasks: readonly WriteTask[]): Store {
   const { store } = taskAt(tasks, 0)
   if (tasks.every((task) => task.store.kind === store.kind)) return store
@@ -173,7 +173,7 @@ async function currentOf(
   )
 }
 
-/** The document that an upsert is about, if there is one. */
+/** Finds the existing document of an upsert. */
 async function found(
   scope: WorkspaceScope,
   { store, collection, command }: WriteTask,
@@ -192,13 +192,13 @@ async function found(
   return rows[0]
 }
 
-/** A text of a format is the same however it is written. */
+/** Compares texts of a format by their canonical text. */
 function matching(value: Json, format: Format | undefined): { test: Test; as?: Format } {
   const wanted = sortKey(format, value) as Json
   return { test: { op: 'in', values: [[wanted]] }, ...(format !== undefined && { as: format }) }
 }
 
-/** The values that an upsert finds its document by. @throws Problem where they are not declared unique, or not there */
+/** The values by which an upsert finds its document. @throws Problem if they are not declared unique, or absent */
 function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
   const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
     unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
@@ -213,7 +213,7 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
   })
 }
 
-/** A version that the caller named is gone: the one that is there now is told, not the one that was seen. */
+/** After a version mismatch, reports the version of now rather than the one that was read. */
 async function reasonOf(
   scope: WorkspaceScope,
   { store, collection }: WriteTask,

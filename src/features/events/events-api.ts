@@ -8,8 +8,8 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { READERS, WRITERS } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
 import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
+import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { type Admits, cloudEvent, eventsIn, isOfChanges } from './events.ts'
 
@@ -25,7 +25,7 @@ const TopicPattern = Type.String({
   description:
     'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents.',
 })
-/** Published by the platform alone. */
+/** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
 
 export const publishEvent = inWorkspace({
@@ -35,15 +35,10 @@ export const publishEvent = inWorkspace({
   input: Input({ topic: Topic, data: Type.Unknown() }),
   output: Type.Object({ id: Type.String(), topic: Type.String(), time: Time }),
   http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
-  // A retried activity publishes again under the same id: subscribers tell by it (at least once).
+  // A retried activity publishes again under the same id, by which subscribers detect it (at least once).
   run: async (scope, { topic, data }) => {
-    if (RESERVED.test(topic)) {
-      const detail = `Topics below ${topic.split('.')[0]} are the platform's own.`
-      throw new Problem('validation_failed', {
-        detail,
-        errors: [{ in: 'body', name: 'topic', pointer: '/topic', detail }],
-      })
-    }
+    if (RESERVED.test(topic))
+      throw bodyProblem('/topic', `Topics below ${topic.split('.')[0]} are the platform's own.`)
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
@@ -59,7 +54,7 @@ export const subscribeEvents = inWorkspace({
   summary:
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
-  // They carry the documents.
+  // Change events contain the documents.
   alsoNeeds: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
   input: Input({
     topic: TopicPattern,
@@ -96,8 +91,8 @@ export const subscribeEvents = inWorkspace({
 })
 
 /**
- * What of a topic's events the caller may hear; undefined where it is everything.
- * @throws Problem `forbidden` where the topic is of one collection that the caller may not read
+ * Selects the events that the caller may receive; undefined if it may receive all.
+ * @throws Problem `forbidden` if the topic is of one collection that the caller may not read
  */
 async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
   if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
@@ -109,7 +104,7 @@ async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise
   return anonFilter(scope)
 }
 
-/** `todos` of `collections.todos.*`; undefined where the topic is of all. */
+/** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */
 function collectionOf(topic: string): string | undefined {
   const name = topic.split('.')[1]
   return name === '*' ? undefined : name
@@ -122,11 +117,11 @@ async function readingOf(scope: WorkspaceScope, collection: string) {
 }
 
 /**
- * An anon key hears a change where it could read the collection when it was made, which stands with the change, and
- * may read it now, which is asked once in a while.
+ * An anon key receives a change if anon keys could read the collection when it was made, which the change records, and
+ * can read it now, which is cached for `feedCheckMs`.
  */
 function anonFilter(scope: WorkspaceScope): Admits {
-  // Without `max`, which would allocate room for all of them in each feed.
+  // Without `max`, which would allocate memory for all of them in each feed.
   const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
   const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
   const ask = async (collection: string) => {

@@ -29,7 +29,7 @@ export interface CloudEvent {
   readonly topic: string
   readonly time: string
   readonly datacontenttype: 'application/json'
-  /** How many runs began one by the event of another before this one was published; nothing for none. */
+  /** Chain depth: how many executions started each other by events before this event; absent for 0. */
   readonly tenonhops?: number
   readonly data: unknown
 }
@@ -38,7 +38,7 @@ export interface Subscription {
   readonly topic: string
   /** Only what this workspace published. */
   readonly ownWorkspace: boolean
-  /** Id of the last event that the client has seen: what came after it is sent first. */
+  /** Id of the last event that the client has seen; later events are sent first. */
   readonly after?: string
   /** Restricts the events that the subscriber may receive. */
   readonly admits?: Admits
@@ -48,7 +48,7 @@ export interface Subscription {
 export type Admits = (entry: Entry) => boolean | Promise<boolean>
 
 /** State of a live subscription: the newest id, and the receiver of live events once the past is sent. */
-interface Heard {
+interface Live {
   newest: string
   deliver: ((entry: Entry) => void) | undefined
 }
@@ -57,16 +57,16 @@ interface Heard {
 interface Sending {
   readonly key: StreamKey
   readonly subscription: Subscription
-  readonly heard: Heard
+  readonly live: Live
   readonly sink: FeedSink
   last: string
   stopped: boolean
 }
 
-/** Topics of changes of documents, which the platform alone publishes. */
+/** True for topics of document changes, which only the platform publishes. */
 export const isOfChanges = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
-/** A CloudEvent of now or, where it is told again, of then. */
+/** Builds a CloudEvent. */
 export function cloudEvent(
   of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & { readonly hops?: number | undefined },
 ): CloudEvent {
@@ -99,7 +99,7 @@ export class Events {
     return sourceOf(this.#ref.workspaceId)
   }
 
-  /** The ids after which what comes from now on stands, in both streams. @throws Problem `dependency_unavailable` */
+  /** The last ids of both streams. @throws Problem `dependency_unavailable` */
   async places(): Promise<{ events: string; changes: string }> {
     const [events, changes] = await Promise.all([
       this.#streams.lastId(eventsOf(this.#ref.tenantId)),
@@ -114,38 +114,38 @@ export class Events {
   }
 
   /**
-   * The feed of a topic. The subscription is live before anything old is read, so nothing falls between.
+   * The feed of a topic. It listens before it reads past events, so that it misses none.
    * @throws Problem `dependency_unavailable`
    */
   async subscribe(subscription: Subscription): Promise<Feed> {
     const { topic, after } = subscription
     const key = isOfChanges(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
-    const heard: Heard = { newest: START, deliver: undefined }
-    const live = await this.#streams.listen(key, (entry) => {
-      heard.newest = entry.id
-      heard.deliver?.(entry)
+    const live: Live = { newest: START, deliver: undefined }
+    const listening = await this.#streams.listen(key, (entry) => {
+      live.newest = entry.id
+      live.deliver?.(entry)
     })
     try {
-      const start = after ?? live.after
-      if (isBefore(heard.newest, live.after)) heard.newest = live.after
+      const start = after ?? listening.after
+      if (isBefore(live.newest, listening.after)) live.newest = listening.after
       return {
         open: (sink) => {
           sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
-          const sending: Sending = { key, subscription, heard, sink, last: start, stopped: false }
+          const sending: Sending = { key, subscription, live, sink, last: start, stopped: false }
           void this.#send(sending).catch(() => sink.end('unavailable'))
           return () => {
             sending.stopped = true
-            live.stop()
+            listening.stop()
           }
         },
       }
     } catch (error) {
-      live.stop()
+      listening.stop()
       throw error
     }
   }
 
-  /** From the stream until there is nothing more to read, then as it comes, until the client falls behind. */
+  /** Sends past events, then live ones until the client falls behind. */
   async #send(sending: Sending): Promise<void> {
     while (!sending.stopped) {
       await this.#catchUp(sending)
@@ -154,13 +154,13 @@ export class Events {
   }
 
   /**
-   * Sends past events a few at a time and no faster than the client reads: a stream may hold gigabytes. What is
-   * published meanwhile is read from the stream as well, and of what was dropped before it was read the client is told.
+   * Sends past events a few at a time and no faster than the client reads, since a stream may hold gigabytes. Events
+   * published meanwhile are read from the stream, too. If events were dropped unread, the client gets a `gap`.
    */
   async #catchUp(sending: Sending): Promise<void> {
-    const { key, heard, sink } = sending
-    while (isBefore(sending.last, heard.newest) && !sending.stopped) {
-      const { newest } = heard
+    const { key, live, sink } = sending
+    while (isBefore(sending.last, live.newest) && !sending.stopped) {
+      const { newest } = live
       const { entries, isWhole } = await this.#streams.following(key, sending.last)
       const isGone = entries.length === 0
       // A subscription from the beginning has no gap.
@@ -168,7 +168,7 @@ export class Events {
         sink.send(frame({ event: 'gap', data: { after: sending.last } }))
       if (isGone) sending.last = newest
       for (const entry of entries) {
-        const admitted = this.#wanted(entry, sending) && (await this.#admits(entry, sending))
+        const admitted = this.#matches(entry, sending) && (await this.#admits(entry, sending))
         if (sending.stopped) return
         sending.last = entry.id
         if (admitted) sink.send(entry.frame)
@@ -177,26 +177,26 @@ export class Events {
     }
   }
 
-  /** Resolves when an event cannot be sent at once: the client is slow, or it has to be asked for whom it is. */
+  /** Resolves when an event cannot be sent at once: the client is slow, or admission takes a query. */
   async #goLive(sending: Sending): Promise<void> {
-    const { heard } = sending
-    // Something may have come since the past was read to its end.
-    if (isBefore(sending.last, heard.newest)) return
+    const { live } = sending
+    // An event may have come since the last read.
+    if (isBefore(sending.last, live.newest)) return
     await new Promise<void>((behind) => {
-      heard.deliver = (entry) => {
+      live.deliver = (entry) => {
         if (!isBefore(sending.last, entry.id) || this.#offer(entry, sending)) return
-        // At once: the next one may be here already, and must not come first.
-        heard.deliver = undefined
+        // Before resolving, so that no later event overtakes this one.
+        live.deliver = undefined
         behind()
       }
     })
   }
 
-  /** Sends an entry that is wanted. @returns whether the next one may come at once */
+  /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
   #offer(entry: Entry, sending: Sending): boolean {
-    const admitted = this.#wanted(entry, sending) && this.#admits(entry, sending)
+    const admitted = this.#matches(entry, sending) && this.#admits(entry, sending)
     if (typeof admitted !== 'boolean') {
-      // Waited for where the entry is read from the stream.
+      // #catchUp awaits it.
       admitted.catch(() => {})
       return false
     }
@@ -204,7 +204,7 @@ export class Events {
     return !admitted || sending.sink.send(entry.frame)
   }
 
-  #wanted(entry: Entry, { subscription: { topic, ownWorkspace } }: Sending): boolean {
+  #matches(entry: Entry, { subscription: { topic, ownWorkspace } }: Sending): boolean {
     return matches(topic, entry.topic) && !(ownWorkspace && entry.source !== this.source)
   }
 
@@ -213,7 +213,7 @@ export class Events {
   }
 }
 
-/** `orders.created` is itself, `orders.*` all below `orders`. */
+/** `orders.created` matches itself, `orders.*` every topic below `orders`. */
 function matches(pattern: string, topic: string): boolean {
   return pattern.endsWith('.*') ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern
 }

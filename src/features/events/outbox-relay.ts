@@ -15,18 +15,18 @@ import { Backoff } from '../../infra/retry.ts'
 import { addition, changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
 import { cloudEvent, sourceOf } from './events.ts'
 
-const DUTY = {
+const TASK = {
   reason: 'relay',
   lock: 7_302_517,
   waits: 'changes of documents wait in the outbox',
 } as const
 
 export class Relay {
-  readonly #turn: LeaderTask
+  readonly #leader: LeaderTask
   readonly #appender: Appender
 
   constructor(database: Database, valkeyUrl: string, log: Log) {
-    this.#turn = new LeaderTask(database, DUTY, log)
+    this.#leader = new LeaderTask(database, TASK, log)
     this.#appender = new Appender(valkeyUrl, (error) =>
       log.debug({ err: error }, 'valkey connection of the relay failed'),
     )
@@ -34,35 +34,35 @@ export class Relay {
 
   /** Runs until it is closed. A row is deleted only after the stream has stored it. */
   start(): void {
-    this.#turn.start((held) => this.#passOn(new Outbox(held.system), held))
+    this.#leader.start((lease) => this.#relay(new Outbox(lease.system), lease))
   }
 
   /** Waits for the batch under way. */
   async close(): Promise<void> {
-    await this.#turn.close()
+    await this.#leader.close()
     this.#appender.close()
   }
 
   /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
-  async #passOn(outbox: Outbox, held: Lease): Promise<void> {
+  async #relay(outbox: Outbox, lease: Lease): Promise<void> {
     const backoff = new Backoff(LIMITS.relayPollMs)
-    let passedOn: readonly Taken[] = []
-    while (!held.isOver) {
-      const taken = await outbox.next(passedOn)
-      passedOn = []
-      if (taken.length > 0) {
-        await this.#appender.append(taken)
-        passedOn = taken
-        held.resetBackoff()
+    let relayed: readonly OutboxMessage[] = []
+    while (!lease.isOver) {
+      const messages = await outbox.next(relayed)
+      relayed = []
+      if (messages.length > 0) {
+        await this.#appender.append(messages)
+        relayed = messages
+        lease.resetBackoff()
         backoff.reset()
       }
-      if (taken.length < LIMITS.relayChangesMax / 2) await held.wait(backoff.next())
+      if (messages.length < LIMITS.relayChangesMax / 2) await lease.wait(backoff.next())
     }
-    if (passedOn.length > 0) await outbox.forget(passedOn)
+    if (relayed.length > 0) await outbox.delete(relayed)
   }
 }
 
-/** XADD for each of many: ARGV has, again and again, how many words it is told besides the key, and these. */
+/** XADD for each message: ARGV repeats the number of a message's arguments and these arguments. */
 const ADD_ALL = `
 local at = 1
 while at <= #ARGV do
@@ -78,16 +78,16 @@ declare module 'ioredis' {
 }
 
 const TIMEOUT_MS = 5_000
-/** While as much goes into a stream as it may hold. */
-const WEIGHINGS = 16
+/** How often a stream is measured while as many bytes go into it as it may hold. */
+const MEASUREMENTS = 16
 const STREAMS_KNOWN = 10_000
 
 export class Appender {
   readonly #url: string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
-  /** Bytes that went into a stream since it was last weighed. */
-  readonly #unweighed = new LRUCache<StreamKey, number>({ max: STREAMS_KNOWN })
+  /** Bytes that went into a stream since it was last measured. */
+  readonly #unmeasured = new LRUCache<StreamKey, number>({ max: STREAMS_KNOWN })
 
   constructor(url: string, onError: (error: Error) => void) {
     this.#url = url
@@ -105,7 +105,7 @@ export class Appender {
       const parts = [...Map.groupBy(messages, ({ key }) => key)]
       await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
       await Promise.all(
-        parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => lighten(redis, key)),
+        parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => trim(redis, key)),
       )
     } catch (cause) {
       this.close()
@@ -120,16 +120,16 @@ export class Appender {
 
   /** True if the stream's memory should be measured, which is too expensive after every change. */
   #isDue(key: StreamKey, part: readonly StreamMessage[]): boolean {
-    const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unweighed.get(key) ?? 0)
-    this.#unweighed.delete(key)
-    if (bytes >= LIMITS.changesBytesMax / WEIGHINGS) return true
-    this.#unweighed.set(key, bytes)
+    const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unmeasured.get(key) ?? 0)
+    this.#unmeasured.delete(key)
+    if (bytes >= LIMITS.changesBytesMax / MEASUREMENTS) return true
+    this.#unmeasured.set(key, bytes)
     return false
   }
 
   /**
-   * A new connection after each failure, which must have answered before it is sent anything: a server that hangs
-   * would otherwise wake up with the same megabytes once for every attempt.
+   * Opens a new connection after each failure, and sends nothing before it has answered: a server that hung would
+   * otherwise receive the same megabytes once for every attempt.
    */
   async #connect(): Promise<Redis> {
     const redis = new Redis(this.#url, {
@@ -155,14 +155,14 @@ export class Appender {
 /** All in order, or none if the server has no memory. One script costs half as much as single commands. */
 async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMessage[]): Promise<void> {
   const words = part.flatMap(({ message }) => {
-    const [, ...told] = addition(key, message, LIMITS.changesKeptPerWorkspace)
-    return [told.length, ...told]
+    const [, ...args] = addition(key, message, LIMITS.changesKeptPerWorkspace)
+    return [args.length, ...args]
   })
   await redis.addAll(key, ...words)
 }
 
 /** Drops the oldest entries of a stream that takes more memory than one workspace may use. */
-async function lighten(redis: Redis, key: StreamKey): Promise<void> {
+async function trim(redis: Redis, key: StreamKey): Promise<void> {
   const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
   const share = LIMITS.changesBytesMax / (bytes ?? 1)
   if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
@@ -175,7 +175,7 @@ export interface StreamMessage {
 }
 
 /** A message with its key in the outbox. */
-export interface Taken extends StreamMessage {
+export interface OutboxMessage extends StreamMessage {
   readonly tenantId: TenantId
   readonly seq: number
 }
@@ -188,7 +188,7 @@ interface Row {
   readonly verb: 'created' | 'updated' | 'deleted'
   readonly document_id: string
   readonly version: number
-  /** As text, which goes on as it is; null where the document is gone. */
+  /** JSON text, which is relayed as it is; null after a deletion. */
   readonly document: string | null
   readonly at: string
   readonly event_id: string
@@ -202,39 +202,39 @@ export class Outbox {
   /** The last tenant of the batch before, if more tenants have changes than one batch serves. */
   #after = ''
 
-  /** @param system of a session, which holds the lock */
+  /** @param system uses the connection that holds the lock */
   constructor(system: SystemScope) {
     this.#system = system
   }
 
-  /** The next changes, once those before them are passed on. Empty where there is none. */
-  async next(passedOn: readonly Taken[]): Promise<Taken[]> {
+  /** Deletes the changes that were relayed, and reads the next ones. */
+  async next(relayed: readonly OutboxMessage[]): Promise<OutboxMessage[]> {
     const after = this.#after
-    const oldest = inTurns(after)
-    const statements = passedOn.length === 0 ? [oldest] : [forget(passedOn), oldest]
+    const oldest = roundRobin(after)
+    const statements = relayed.length === 0 ? [oldest] : [deleteStatement(relayed), oldest]
     const rows = ((await this.#system.batch(...statements)).at(-1) ?? []) as unknown as Row[]
     this.#after = rows[0]?.more_behind ?? ''
-    // Behind the last tenant comes the first one.
-    return rows.length === 0 && after !== '' ? this.next([]) : rows.map(toTaken)
+    // After the last tenant comes the first one.
+    return rows.length === 0 && after !== '' ? this.next([]) : rows.map(toMessage)
   }
 
-  async forget(passedOn: readonly Taken[]): Promise<void> {
-    await this.#system.rows(forget(passedOn))
+  async delete(relayed: readonly OutboxMessage[]): Promise<void> {
+    await this.#system.rows(deleteStatement(relayed))
   }
 }
 
-/** Exactly these: what was written earlier and committed later may have a lower number. */
-const forget = (passedOn: readonly Taken[]): Sql => {
-  const places = JSON.stringify(passedOn.map(({ tenantId, seq }) => ({ tenant: tenantId, n: seq })))
-  return sql`delete from outbox using jsonb_to_recordset(${places}::jsonb) as r (tenant text, n bigint)
+/** Names each row: a transaction that commits later may have written a lower number. */
+const deleteStatement = (relayed: readonly OutboxMessage[]): Sql => {
+  const keys = JSON.stringify(relayed.map(({ tenantId, seq }) => ({ tenant: tenantId, n: seq })))
+  return sql`delete from outbox using jsonb_to_recordset(${keys}::jsonb) as r (tenant text, n bigint)
     where tenant_id = r.tenant and seq = r.n`
 }
 
 /**
- * The oldest changes of each tenant in turn: the first of all, the second of all, and so on, as many as fit. A tenant's
- * own stay in order. Tenants are looked up one after the other in the index, those behind `after`.
+ * Selects the oldest changes round robin: the first of each tenant, the second of each, and so on, as many as fit. Those
+ * of one tenant stay in order. The recursion finds the tenants after `after` one by one in the index.
  */
-const inTurns = (after: string): Sql => sql`
+const roundRobin = (after: string): Sql => sql`
   with recursive tenants as (
     (select tenant_id, 1 as n from outbox where tenant_id > ${after} order by tenant_id limit 1)
     union all
@@ -253,7 +253,7 @@ const inTurns = (after: string): Sql => sql`
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
-function toTaken(row: Row): Taken {
+function toMessage(row: Row): OutboxMessage {
   const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, hops } = row
   const topic = `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
@@ -270,16 +270,16 @@ function toTaken(row: Row): Taken {
   return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
 }
 
-/** Puts a document's text into that of its event, whose last member is `data`: large ones are not parsed to be written again. */
+/** Inserts a document's text into that of its event, whose last member is `data`, so that large documents are not parsed. */
 function withDocument(event: string, document: string): string {
-  const text = SPELT_OUT.test(document) ? JSON.stringify(JSON.parse(document)) : document
+  const text = LONG_NUMBER.test(document) ? JSON.stringify(JSON.parse(document)) : document
   return `${event.slice(0, -2)},"document":${text}}}`
 }
 
-/** PostgreSQL writes 1e300 as 301 digits; JSON.stringify none of more than 21. */
-const SPELT_OUT = /[0-9]{22}/
+/** PostgreSQL writes 1e300 as 301 digits; JSON.stringify writes at most 21. */
+const LONG_NUMBER = /[0-9]{22}/
 
-/** The row's own id with its time in front, as ids of events have it. */
+/** An event id: the time of the row, then its random id. */
 function eventId({ at, event_id }: Row): string {
   const random = Buffer.from(event_id.replaceAll('-', ''), 'hex')
   return typeId('evt', seededIds(Date.parse(at), () => random).uuid())

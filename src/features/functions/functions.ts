@@ -9,12 +9,13 @@ import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow, listPage } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { compileFunction, type Fault } from './sandbox/compile.ts'
@@ -38,7 +39,7 @@ const Config = Type.Object({
   anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
 })
 type Config = Static<typeof Config>
-/** Each member that is named is set; the others stay. */
+/** Named members are set; the others stay. */
 const ConfigChange = Type.Partial(Config, { additionalProperties: false })
 
 const DEFAULTS: Config = {
@@ -69,9 +70,10 @@ export type FunctionRecord = Static<typeof FunctionRecord>
 
 const COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
   ${JSON.stringify(DEFAULTS)}::jsonb || f.config as config, f.created_by, f.created_at, f.updated_at`
-const VERSIONED = sql`functions f join function_versions v on v.tenant_id = f.tenant_id
+const JOIN_VERSION = sql`join function_versions v on v.tenant_id = f.tenant_id
   and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
-/** Names are a workspace's own, so a name means something only to a credential that names one. */
+const VERSIONED = sql`functions f ${JOIN_VERSION}`
+/** By id, or by name if the credential is of one workspace, since names are unique in a workspace. */
 const named = (id: string): Sql => sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
 const FunctionRef = Ref('function, or its name where the credential names a workspace')
 
@@ -125,7 +127,7 @@ export const createFunction = onStructure({
   },
 })
 
-/** Has all errors as members; the text names the first. */
+/** A problem with all errors as members; its detail is the first. */
 function functionInvalid(faults: readonly Fault[]): Problem {
   const [first] = faults
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
@@ -140,13 +142,12 @@ export const getFunction = onStructure({
   input: Input({ id: FunctionRef }),
   output: Type.Interface([FunctionRecord], { source: Type.String() }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
-  run: async (scope, { id }) => {
-    const found = await scope.row<FunctionRecord & { source: string }>(
+  run: (scope, { id }) =>
+    findRow<FunctionRecord & { source: string }>(
+      scope,
+      'function',
       sql`select ${COLUMNS}, v.source from ${VERSIONED} where ${named(id)}`,
-    )
-    if (found === undefined) throw notFound('function')
-    return found
-  },
+    ),
 })
 
 export const listFunctions = onStructure({
@@ -156,17 +157,15 @@ export const listFunctions = onStructure({
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(FunctionRecord),
   http: { method: 'GET', path: '/v1/functions' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const workspaceId = input.workspace_id ?? null
-    return pageFrom(
+  run: (scope, { workspace_id = null, ...input }) =>
+    listPage<FunctionRecord>(
+      scope,
       input,
-      await scope.rows<FunctionRecord>(sql`
+      (after, limit) => sql`
         select ${COLUMNS} from ${VERSIONED}
-        where f.id > ${after} and (${workspaceId}::text is null or f.workspace_id = ${workspaceId})
-        order by f.id limit ${limit}`),
-    )
-  },
+        where f.id > ${after} and (${workspace_id}::text is null or f.workspace_id = ${workspace_id})
+        order by f.id limit ${limit}`,
+    ),
 })
 
 export const configureFunction = onStructure({
@@ -178,15 +177,13 @@ export const configureFunction = onStructure({
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
   run: async (scope, { id, ...change }) => {
     checkConfig(change, '/timeout')
-    const [changed] = await scope.rows<FunctionRecord>(sql`
+    const statement = sql`
       with f as (
         update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()
         where ${named(id)} returning *
       )
-      select ${COLUMNS} from f join function_versions v on v.tenant_id = f.tenant_id
-        and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`)
-    if (changed === undefined) throw notFound('function')
-    return changed
+      select ${COLUMNS} from f ${JOIN_VERSION}`
+    return findRow<FunctionRecord>(scope, 'function', statement)
   },
 })
 
@@ -203,16 +200,16 @@ export const deleteFunction = onStructure({
         and v.workspace_id = f.workspace_id and v.function_id = f.id and ${named(id)}`,
       sql`delete from functions f where ${named(id)} returning id`,
     ]
-    const [, [gone] = []] = await scope.batch(...statements).catch((error: unknown) => {
+    const [, [deleted] = []] = await scope.batch(...statements).catch((error: unknown) => {
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
     })
-    if (gone === undefined) throw notFound('function')
-    return { id: String(gone['id']), deleted: true as const }
+    if (deleted === undefined) throw notFound('function')
+    return { id: String(deleted['id']), deleted: true as const }
   },
 })
 
-interface Invoked {
+interface InvocableFunction {
   readonly id: string
   readonly name: string
   readonly version: number
@@ -245,13 +242,13 @@ export const invokeFunction = inWorkspace({
     replyBody: 'result',
     replyHeaders: { run_id: 'x-run-id' },
   },
-  run: (scope, asked) => invoke(scope, asked),
+  run: (scope, invocation) => invoke(scope, invocation),
 })
 
-/** `function.invoke` for a flow whose input has handles of secrets: they become values where the code runs. */
+/** `function.invoke` for a flow whose input has handles of secrets, which the sandbox replaces by their values. */
 export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
   ...invokeFunction,
-  run: (scope, asked) => invoke(scope, asked, secrets),
+  run: (scope, invocation) => invoke(scope, invocation, secrets),
 })
 
 /** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
@@ -259,19 +256,19 @@ export const invokeVersion = inWorkspace({
   ...invokeFunction,
   input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
   output: invokeOutput,
-  run: (scope, asked) => invoke(scope, asked),
+  run: (scope, invocation) => invoke(scope, invocation),
 })
 
-interface Asked {
+interface Invocation {
   readonly id: string
   readonly input?: unknown
-  /** The active one where absent. */
+  /** By default the active version. */
   readonly version?: number
 }
 
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {}, version }: Asked,
+  { id, input = {}, version }: Invocation,
   secrets?: LentSecrets,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
@@ -287,9 +284,9 @@ async function invoke(
   }
 }
 
-/** An anon key sees only the functions that say so; row-level security decides. */
-async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
-  const found = await scope.row<Invoked>(sql`
+/** Anon keys find only functions that allow them; row-level security decides. */
+async function find(scope: WorkspaceScope, id: string): Promise<InvocableFunction> {
+  const found = await scope.row<InvocableFunction>(sql`
     select id, name, active_version as version,
       coalesce(config ->> 'timeout', ${DEFAULTS.timeout}) as timeout,
       coalesce(config -> 'memory_mb', to_jsonb(${DEFAULTS.memory_mb}::integer)) as memory_mb
@@ -301,13 +298,13 @@ async function find(scope: WorkspaceScope, id: string): Promise<Invoked> {
 /** A second call for the same run, such as a retried activity, waits for the first. */
 async function runOnce(
   scope: WorkspaceScope,
-  invoked: Invoked,
+  invoked: InvocableFunction,
   runId: string,
-  given: Pick<FunctionRunInput, 'input' | 'secrets'>,
+  values: Pick<FunctionRunInput, 'input' | 'secrets'>,
 ): Promise<unknown> {
   const { id, name, version, timeout, memory_mb } = invoked
   const timeout_ms = durationMs(timeout)
-  const run: FunctionRunInput = { function: { id, name, version }, ...given, timeout_ms, memory_mb }
+  const run: FunctionRunInput = { function: { id, name, version }, ...values, timeout_ms, memory_mb }
   const timeoutMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
   const workflowId = await workflowsOf(scope).start({
     type: 'functionRun',
@@ -322,7 +319,7 @@ async function runOnce(
   return workflowsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
 }
 
-/** Anon callers see the id of the run, and neither its output nor where it failed. */
+/** Hides the output and the location of the failure from anon keys. */
 function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
   const { code, detail, members } = problem
   return new Problem(code, {

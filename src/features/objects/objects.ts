@@ -11,7 +11,7 @@ import { READERS, WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { objectsOf } from './workspace-objects.ts'
 
-// Names are checked in `run`, since the answer has S3's code for them.
+// `run` checks the names, since the problem has S3's code.
 const Bucket = Type.String({ maxLength: 200, description: 'Name of a bucket.' })
 const Key = Type.String({
   maxLength: 4_096,
@@ -152,7 +152,7 @@ export const listObjects = inWorkspace({
   },
 })
 
-// The store's own continuation token, which is valid in this bucket alone.
+// A cursor is the store's continuation token, which is valid in this bucket alone.
 const cursor = (token: string) => `c1_${Buffer.from(token).toString('base64url')}`
 
 function readCursor(text: string): string {

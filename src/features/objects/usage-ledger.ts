@@ -9,25 +9,25 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
 
-/** Measures an object at the store in bytes; 0 if there is none. */
-export type Measure = (object: Stored) => Promise<number>
-
 /**
- * Nothing but the store knows what is there, and two uploads of one key may end in any order: so what an object takes is
- * asked of the store, under a lock on that object, after each change. Until then an upload counts beside what it
- * replaces. The count is never less than the truth, and once all have settled it is the truth.
+ * Two uploads of one key may end in any order, so after each change the ledger measures the object at the store, under a
+ * lock on that object. Until then an upload counts in addition to the object that it replaces. The count is never too low,
+ * and it is exact once all uploads are settled.
  */
 export class ObjectLedger {
   readonly #database: Database
   readonly #context: SessionContext
-  readonly #measure: Measure
+  readonly #measure: (object: Stored) => Promise<number>
   readonly #limited: () => Promise<boolean>
 
-  /** @param limited whether the bytes are, as this node remembers */
+  /**
+   * @param measure gives the bytes of an object at the store; 0 if there is none
+   * @param limited true if the workspace's bytes are limited, as this node remembers
+   */
   constructor(
     database: Database,
     context: SessionContext,
-    measure: Measure,
+    measure: (object: Stored) => Promise<number>,
     limited: () => Promise<boolean>,
   ) {
     this.#database = database
@@ -36,15 +36,15 @@ export class ObjectLedger {
     this.#limited = limited
   }
 
-  /** An upload that begins. Nothing is reserved yet. */
+  /** Begins an upload, without reserving bytes yet. */
   async begin(object: Stored): Promise<Reservation> {
     return new Reservation(this, object, await this.#limited())
   }
 
   /**
-   * Room for so many bytes of an upload in all.
+   * Reserves so many bytes in all for an upload. If the quota is exceeded, settles uploads whose process died and tries again.
    * @returns false if there is no limit
-   * @throws Problem `quota_exceeded`, also once it is known what became of uploads whose process died
+   * @throws Problem `quota_exceeded`
    */
   async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
     try {
@@ -58,34 +58,34 @@ export class ObjectLedger {
 
   /** Measures an object that may have changed and records its size. One query if there is no limit. */
   async settle(object: Stored, upload = ''): Promise<void> {
-    const [[row] = []] = await this.#ask(sql`select tenon.is_limited('object_bytes') as limited`)
+    const [[row] = []] = await this.#run(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
-    await this.#database.transaction(this.#context.tenant, async (held) => {
-      await held.batch(this.#context, [sql`select tenon.hold_object(${id})`])
+    await this.#database.transaction(this.#context.tenant, async (transaction) => {
+      await transaction.batch(this.#context, [sql`select tenon.hold_object(${id})`])
       const bytes = await this.#measure(object)
       const { bucket, key } = object
-      await held.batch(this.#context, [
+      await transaction.batch(this.#context, [
         sql`select tenon.settle_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
       ])
     })
   }
 
-  /** Objects that a list shows. Those that are known already are known better. */
+  /** Adds listed objects; keeps those that it has, whose count is newer. */
   async adopt(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
     const objects = [...listed].map(([key, bytes]) => ({
       id: idOf({ bucket, key }).toString('hex'),
       key,
       bytes,
     }))
-    await this.#ask(sql`
+    await this.#run(sql`
       select tenon.adopt_objects(array_agg(decode(id, 'hex')), ${bucket}, array_agg(key), array_agg(bytes))
       from jsonb_to_recordset(${JSON.stringify(objects)}::jsonb) as o (id text, key text, bytes bigint)`)
   }
 
-  /** Settles what the ledger has otherwise than a list does, and uploads that expired. */
+  /** Settles the objects whose size differs from a list, and expired uploads. */
   async correct(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
-    const [rows = []] = await this.#ask(
+    const [rows = []] = await this.#run(
       sql`select key, bytes from stored_objects where upload = '' and bucket = ${bucket}`,
     )
     for (const { key, bytes } of rows as unknown as { key: string; bytes: number }[])
@@ -96,7 +96,7 @@ export class ObjectLedger {
   async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
     const lease = `${LIMITS.uploadLeaseMs} milliseconds`
-    const [[row] = []] = await this.#ask(
+    const [[row] = []] = await this.#run(
       sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
     )
     return row?.['limited'] === true
@@ -104,7 +104,7 @@ export class ObjectLedger {
 
   /** Settles a few uploads whose lease has expired. @returns how many */
   async #settleExpired(): Promise<number> {
-    const [rows = []] = await this.#ask(
+    const [rows = []] = await this.#run(
       sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
     )
     for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
@@ -112,7 +112,7 @@ export class ObjectLedger {
     return rows.length
   }
 
-  #ask(statement: ReturnType<typeof sql>) {
+  #run(statement: ReturnType<typeof sql>) {
     return this.#database.batch(this.#context, [statement])
   }
 }
@@ -140,8 +140,8 @@ export class Reservation {
   }
 
   /**
-   * Before bytes are passed on, and again from time to time while they are.
-   * @param bytes of the upload up to there
+   * Reserves bytes before they are sent, and renews the lease.
+   * @param bytes of the upload so far
    * @throws Problem `quota_exceeded`
    */
   async cover(bytes: number): Promise<void> {
@@ -170,24 +170,24 @@ export class Reservation {
   }
 }
 
-/** The SDK does not hear of a stream that breaks: it would wait without end. */
+/** Sends a stream and aborts the request if the stream fails: the SDK would wait for ever. */
 export class Upload {
   bytes = 0
   readonly #source: ByteSource
   readonly #max: number
-  readonly #room: Reservation
+  readonly #reservation: Reservation
 
-  constructor(source: ByteSource, max: number, room: Reservation) {
+  constructor(source: ByteSource, max: number, reservation: Reservation) {
     this.#source = source
     this.#max = max
-    this.#room = room
+    this.#reservation = reservation
   }
 
   get length(): number | undefined {
     return this.#source.length
   }
 
-  /** @throws what broke the stream, else what the store refused */
+  /** @throws the error of the stream, else that of the store */
   async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
     const broken = new AbortController()
     const body = Readable.from(this.#measured(), { objectMode: false })
@@ -204,7 +204,7 @@ export class Upload {
   async *#measured(): AsyncGenerator<Uint8Array> {
     for await (const chunk of counted(this.#source, this.#max)) {
       this.bytes += chunk.byteLength
-      await this.#room.cover(this.bytes)
+      await this.#reservation.cover(this.bytes)
       yield chunk
     }
   }

@@ -17,12 +17,11 @@ import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
-import { type Measure, ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
+import { ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -39,27 +38,22 @@ export interface Listed {
 }
 
 export class WorkspaceObjects {
-  readonly #ref: WorkspaceRef
+  readonly #scope: WorkspaceScope
   readonly #clients: ObjectClients
-  readonly #find: () => Promise<Storage | undefined>
   readonly #ledger: ObjectLedger
 
-  /** @param ledgerOf makes the workspace's ledger from a way to measure objects */
-  constructor(
-    ref: WorkspaceRef,
-    clients: ObjectClients,
-    find: () => Promise<Storage | undefined>,
-    ledgerOf: (measure: Measure) => ObjectLedger,
-  ) {
-    this.#ref = ref
-    this.#clients = clients
-    this.#find = find
-    this.#ledger = ledgerOf((object) => this.#measure(object))
+  constructor(scope: WorkspaceScope) {
+    this.#scope = scope
+    const { services, context } = internalsOf(scope)
+    this.#clients = services.objectClients
+    // The ledger sees what the scope sees.
+    const isCounted = () => isLimited(scope, 'object_bytes')
+    this.#ledger = new ObjectLedger(services.database, context, (object) => this.#measure(object), isCounted)
   }
 
   /**
-   * Stores the stream as it comes; nothing is kept where it ends early.
-   * @returns its tag, its size in bytes, and whether there was none before
+   * Stores the stream as it comes; stores nothing if it ends early.
+   * @returns `etag`; `size` in bytes; `created`: there was no such object before
    * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
@@ -110,7 +104,7 @@ export class WorkspaceObjects {
     })
   }
 
-  /** @throws Problem `NoSuchKey`: S3 itself would not tell */
+  /** @throws Problem `NoSuchKey`, which S3 itself does not report */
   async delete(object: Stored): Promise<void> {
     const target = targetOf(object)
     if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
@@ -136,9 +130,9 @@ export class WorkspaceObjects {
   }
 
   /**
-   * Counts what the bucket holds, when its bytes are limited: what is not in the ledger comes into it, then what is there
-   * is compared. Others go on meanwhile.
-   * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+   * Counts the objects of the bucket once its bytes are limited: adds unknown objects to the ledger, then corrects the known
+   * ones. Uploads continue meanwhile.
+   * @throws Problem `value_invalid` if there are more than `LIMITS.objectsCountedMax`
    */
   async recount(): Promise<void> {
     const bucket = (await this.#find())?.bucket
@@ -148,7 +142,14 @@ export class WorkspaceObjects {
     await this.#ledger.correct(bucket, await sizes())
   }
 
-  /** Size in bytes; 0 in a bucket of another workspace, which no upload can have reached. */
+  async #find(): Promise<Storage | undefined> {
+    const { workspaceId } = this.#scope.ref
+    return this.#scope.row<Storage>(
+      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    )
+  }
+
+  /** The size of an object in bytes; 0 in a bucket of another workspace, which no upload can reach. */
   async #measure({ bucket, key }: Stored): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
@@ -165,41 +166,41 @@ export class WorkspaceObjects {
     }
   }
 
-  /** As {@link #once}, repeated while the store does not know yet the workspace's policy or key. */
+  /** As {@link #once}, repeated while the store does not yet know the workspace's policy or key. */
   #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
     // A new policy reaches the gateways of the store one after the other.
-    const isUnheard = async (error: unknown) => {
+    const isUnknownYet = async (error: unknown) => {
       if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
-      this.#clients.forget(this.#ref)
+      this.#clients.forget(this.#scope.ref)
       return (await this.#find())?.bucket === Bucket
     }
     return retryTransient(
       LIMITS.storeOpeningMs,
       () => this.#once(work),
-      isUnheard,
+      isUnknownYet,
       LIMITS.storeOpeningPauseMs,
     )
   }
 
-  /** @param work may go on holding its connection `until` something */
+  /** Runs work on one connection of the workspace. @param work may keep the connection `until` a promise is settled */
   async #once<T>(work: Work<T>): Promise<T> {
-    const s3 = await this.#clients.of(this.#ref, this.#find)
-    const giveBack = await this.#clients.take(this.#ref)
-    let held: Promise<unknown> = Promise.resolve()
+    const s3 = await this.#clients.of(this.#scope.ref, () => this.#find())
+    const release = await this.#clients.take(this.#scope.ref)
+    let inUse: Promise<unknown> = Promise.resolve()
     try {
       return await work(s3, (end) => {
-        held = end
+        inUse = end
       })
     } catch (error) {
-      if (keyRefused(error)) this.#clients.forget(this.#ref)
+      if (keyRefused(error)) this.#clients.forget(this.#scope.ref)
       throw toProblem(error)
     } finally {
-      void held.then(giveBack)
+      void inUse.then(release)
     }
   }
 }
 
-/** The workspace's own key at the store, and the bucket that it is for. */
+/** The workspace's own key at the store, and its bucket. */
 export interface Storage extends SealedIdentity {
   readonly bucket: string
 }
@@ -221,7 +222,7 @@ function conditionsOf({ if_match, if_none_match, range }: Conditions) {
 
 type Work<T> = (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>
 
-/** Of an object; 0 where there is none. */
+/** The size of an object in bytes; 0 if there is none. */
 async function bytesOf(s3: S3Client, target: Target): Promise<number> {
   try {
     return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
@@ -245,7 +246,7 @@ function headersOf(
   }
 }
 
-/** 304 is an error to the SDK and an answer to HTTP. */
+/** Makes a reply of 304, which the SDK reports as an error. */
 function unchanged(error: unknown): ByteReply {
   if (statusOf(error) !== 304) throw error
   const etag = headerOf(error, 'etag')
@@ -253,9 +254,9 @@ function unchanged(error: unknown): ByteReply {
 }
 
 /**
- * Lists what a bucket holds.
+ * Lists the objects of a bucket.
  * @returns bytes by stored key
- * @throws Problem `value_invalid` where there are more than `LIMITS.objectsCountedMax`
+ * @throws Problem `value_invalid` if there are more than `LIMITS.objectsCountedMax`
  */
 async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
@@ -274,17 +275,4 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
 }
 
 /** The workspace's objects, under its own identity at the store. */
-export function objectsOf(scope: WorkspaceScope): WorkspaceObjects {
-  const { services, context } = internalsOf(scope)
-  const { workspaceId } = scope.ref
-  const find = async () => {
-    const [storage] = await scope.rows<Storage>(
-      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
-    )
-    return storage
-  }
-  // The ledger sees what the scope sees.
-  const ledgerOf = (measure: Measure) =>
-    new ObjectLedger(services.database, context, measure, () => isLimited(scope, 'object_bytes'))
-  return new WorkspaceObjects(scope.ref, services.objectClients, find, ledgerOf)
-}
+export const objectsOf = (scope: WorkspaceScope): WorkspaceObjects => new WorkspaceObjects(scope)

@@ -1,4 +1,4 @@
-/** Quotas of workspaces and tenants: set by operators, enforced in the database (quotas.sql beside it); and the limits of the caller. */
+/** Reads and sets the quotas of workspaces and tenants, which quotas.sql enforces, and reads the limits of the caller. */
 
 import Type, { type Static } from 'typebox'
 import { enterWorkspace } from '../../access/access.ts'
@@ -10,13 +10,14 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
+import { bodyProblem, findRow } from '../operation-helpers.ts'
 
-/** Of a workspace. */
+/** Quotas of a workspace. */
 const OF_WORKSPACE = [
   'collections',
   'documents',
@@ -36,12 +37,12 @@ const OF_WORKSPACE = [
   'api_keys',
 ] as const
 
-/** Of a tenant as a whole. */
+/** Quotas of a tenant over all of its workspaces. */
 const OF_TENANT = ['workspaces', 'sse_streams'] as const
 
-/** Counted only where they are limited: what lies in another store, and what happens in a window of time. */
-const COUNTED_WHERE_LIMITED = /^object_bytes$|_per_(day|minute)$/
-const isCountedAnyway = (name: string): boolean => !COUNTED_WHERE_LIMITED.test(name)
+/** Quotas that are counted only while they are limited: they are not in PostgreSQL, or of a window of time. */
+const COUNTED_WHILE_LIMITED = /^object_bytes$|_per_(day|minute)$/
+const isAlwaysCounted = (name: string): boolean => !COUNTED_WHILE_LIMITED.test(name)
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -49,7 +50,7 @@ const Limit = Type.Integer({
   description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
 })
 
-/** As the database has it. */
+/** A quota as the database returns it. */
 interface Counted {
   readonly name: string
   readonly limit: number
@@ -88,7 +89,7 @@ function shown(counted: readonly Counted[]): Quotas['quotas'] {
   )
 }
 
-/** Whose quotas are meant: `room` is empty for a tenant as a whole. */
+/** The owner of quotas; `workspaceId` is empty for a tenant. */
 interface Owner {
   readonly tenantId: TenantId
   readonly workspaceId: string
@@ -98,7 +99,7 @@ const OF = {
   workspace_id: Type.Optional(Ref('workspace')),
   tenant_id: Type.Optional(Ref('tenant; for what is counted over all of its workspaces')),
 }
-type Meant = { readonly workspace_id?: string; readonly tenant_id?: string }
+type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
 export const setQuotas = onStructure({
   name: 'quota.set',
@@ -107,11 +108,11 @@ export const setQuotas = onStructure({
   input: Input({ ...OF, limits: Limits }),
   output: Quotas,
   http: { method: 'PUT', path: '/v1/quotas', body: '*' },
-  // In the order of their names, so that two at once wait for each other instead of dying together.
-  run: async (scope, { limits, ...meant }) => {
+  // Sorted by name, so that concurrent calls wait for each other instead of deadlocking.
+  run: async (scope, { limits, ...target }) => {
     const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
-    refuseMisplaced(scope, meant, entries)
-    const owner = await ownerOf(scope, meant)
+    refuseMisplaced(scope, target, entries)
+    const owner = await ownerOf(scope, target)
     await setAll(scope, owner, entries)
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
@@ -122,33 +123,30 @@ export const setQuotas = onStructure({
   },
 })
 
-function refuseMisplaced(scope: AdminScope, meant: Meant, entries: readonly [string, number][]): void {
-  const names: readonly string[] = meant.tenant_id === undefined ? OF_WORKSPACE : OF_TENANT
+function refuseMisplaced(scope: AdminScope, target: Target, entries: readonly [string, number][]): void {
+  const names: readonly string[] = target.tenant_id === undefined ? OF_WORKSPACE : OF_TENANT
   for (const [name, max] of entries) {
     if (!names.includes(name))
-      throw misplaced(name, `It is a quota of ${meant.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
+      throw misplaced(name, `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
     if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
       throw misplaced(name, 'Documents in MongoDB are not counted yet, so they cannot be limited.')
   }
 }
 
-function misplaced(name: string, detail: string): Problem {
-  const errors = [{ in: 'body', name: 'limits', pointer: `/limits/${name}`, detail }] as const
-  return new Problem('validation_failed', { detail, errors })
-}
+const misplaced = (name: string, detail: string) => bodyProblem(`/limits/${name}`, detail)
 
-/** @throws Problem `validation_failed` unless one of the two is named, 404 where it is not the caller's */
-async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Meant): Promise<Owner> {
+/** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
+async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
   if ((workspace_id === undefined) === (tenant_id === undefined))
     throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
-  const owner = await scope.row<Owner>(
+  return findRow<Owner>(
+    scope,
+    workspace_id === undefined ? 'tenant' : 'workspace',
     workspace_id === undefined
       ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id}`
       : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`,
   )
-  if (owner === undefined) throw notFound(workspace_id === undefined ? 'tenant' : 'workspace')
-  return owner
 }
 
 /** Repeats the statements after a deadlock with a writer of documents in several tables. */
@@ -167,7 +165,7 @@ async function setAll(scope: AdminScope, owner: Owner, entries: [string, number]
   throw new Problem('overloaded')
 }
 
-/** Locks the counter, then counts the existing rows: from then on triggers keep the number. */
+/** Locks the counter and counts the existing rows; from then on triggers maintain it. */
 function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
   const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${workspaceId}, ${name}))`
   if (max === -1) {
@@ -180,7 +178,7 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
     insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
     values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${usedBy(tenantId, workspaceId, name)}, tenon.window_end(${name}))
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
-  // Before the lock, since those who write may wait for it; and after it, for tables that were made meanwhile.
+  // Before the lock, since writers may wait for it; and after it, for tables that were created meanwhile.
   const watch = sql`select tenon.watch(${tenantId}, ${workspaceId}, ${name})`
   return [watch, lock, watch, set]
 }
@@ -197,7 +195,7 @@ export const getQuotas = onStructure({
   input: Input(OF),
   output: Quotas,
   http: { method: 'GET', path: '/v1/quotas' },
-  run: async (scope, meant) => read(scope, await ownerOf(scope, meant)),
+  run: async (scope, target) => read(scope, await ownerOf(scope, target)),
 })
 
 async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
@@ -210,18 +208,18 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   return { tenant_id: tenantId, quotas: shown(quotas) }
 }
 
-/** Streams are counted where they are open. */
+/** Streams are counted in Valkey. */
 function withStreams(row: Counted, { usual, open }: { usual: number; open: number | null }): Counted {
   return { ...row, limit: row.limit === -1 ? usual : row.limit, used: open }
 }
 
-/** A window that is over has nothing used; tools are measured, not counted. */
+/** Reads quotas; an expired window has nothing used, and tools are counted when they are read. */
 function counted(
   scope: AdminScope,
   { tenantId, workspaceId }: Owner,
   names: readonly string[],
 ): Promise<Counted[]> {
-  const anyway = JSON.stringify(names.filter(isCountedAnyway))
+  const alwaysCounted = JSON.stringify(names.filter(isAlwaysCounted))
   return scope.rows<Counted>(sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
@@ -229,15 +227,15 @@ function counted(
         when q.name is not null then q.used
         when n.name = 'workspaces' then
           (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))
-        when ${anyway}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
+        when ${alwaysCounted}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`)
 }
 
 /**
- * Called when everything else that could refuse the request has been asked.
- * @throws Problem `quota_exceeded`; 503 where the database does not answer: nothing goes uncounted
+ * Consumes one unit. Called after every other check of the request.
+ * @throws Problem `quota_exceeded`; 503 if the database does not answer, so that nothing stays uncounted
  */
 export async function consumeQuota(
   scope: WorkspaceScope,
@@ -254,7 +252,7 @@ const Rate = Type.Object({
   remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
 })
 
-/** By the names under which clients meet them: bytes, or numbers of what the name says. */
+/** Limits by their public names: bytes, or numbers of the things named. */
 const SIZES = {
   url_bytes: LIMITS.urlBytesMax,
   header_bytes: LIMITS.headerBytesMax,

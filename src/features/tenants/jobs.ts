@@ -5,12 +5,13 @@ import Type, { type Static } from 'typebox'
 import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { Id, Input, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { bodyProblem, findRow, listPage } from '../operation-helpers.ts'
 
 const OperationStep = Type.Object({
   name: Type.String(),
@@ -33,7 +34,8 @@ export const Job = Type.Object({
 })
 export type Job = Static<typeof Job>
 
-const COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
+/** Of the table `operations`, as a {@link Job}. */
+export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
 
 export const getOperation = onStructure({
   name: 'operation.get',
@@ -42,11 +44,8 @@ export const getOperation = onStructure({
   input: Input({ id: Ref('operation') }),
   output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },
-  run: async (scope, { id }) => {
-    const found = await scope.row<Job>(sql`select ${COLUMNS} from operations where id = ${id}`)
-    if (found === undefined) throw notFound('operation')
-    return found
-  },
+  run: (scope, { id }) =>
+    findRow<Job>(scope, 'operation', sql`select ${JOB_COLUMNS} from operations where id = ${id}`),
 })
 
 export const listOperations = onStructure({
@@ -56,15 +55,13 @@ export const listOperations = onStructure({
   input: Input(PageInput),
   output: PageOf(Job),
   http: { method: 'GET', path: '/v1/operations' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    return pageFrom(
+  run: (scope, input) =>
+    listPage<Job>(
+      scope,
       input,
-      await scope.rows<Job>(
-        sql`select ${COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
-      ),
-    )
-  },
+      (after, limit) =>
+        sql`select ${JOB_COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
+    ),
 })
 
 /** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
@@ -80,7 +77,7 @@ type StepName = (typeof PLANS)[Plan][number]
 type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
 
 const STEPS: Readonly<Record<StepName, Step>> = {
-  /** The tenant's data key, sealed. Destroying it makes whatever it sealed unreadable. */
+  /** The tenant's data key, encrypted. Without it, everything encrypted with it is unreadable. */
   encryption_key: async (scope, { tenantId }) => {
     const sealed = encryptForTenant(scope, tenantId, randomBytes(32))
     await scope.batch(sql`
@@ -96,7 +93,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     if (bucket === null) throw new Problem('bucket_required')
     await storageOf(scope).makeBucket(bucket, ref.workspaceId)
   },
-  /** One user, its policy and one key. A key that a crash left behind is deleted before and after another is made. */
+  /** One user, its policy and one key. Keys that a crash left behind are deleted. */
   storage_identity: async (scope, ref) => {
     const workspace = ref as WorkspaceRef
     const { bucket, access_key_id } = await storageRow(scope, ref)
@@ -118,33 +115,28 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   },
 }
 
-interface Storage {
-  readonly bucket: string | null
-  readonly access_key_id: string | null
-}
+const storageRow = (scope: AdminScope, { workspaceId }: TenantRef) =>
+  findRow<{ bucket: string | null; access_key_id: string | null }>(
+    scope,
+    'workspace',
+    sql`select w.bucket, i.access_key_id from workspaces w
+        left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
+      where w.id = ${workspaceId}`,
+  )
 
-async function storageRow(scope: AdminScope, { workspaceId }: TenantRef): Promise<Storage> {
-  const row = await scope.row<Storage>(sql`
-    select w.bucket, i.access_key_id from workspaces w
-      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
-    where w.id = ${workspaceId}`)
-  if (row === undefined) throw notFound('workspace')
-  return row
-}
+/** The error of a job that never began: a second attempt of the same request resumes it. */
+const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
 
-/** The error of what never began: a second attempt of the same request takes it up again. */
-const NOT_TAKEN = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
-
-/** Of an insert of the record with an id that is there: it is only made anew where it never began. */
+/** For an insert of an existing id: it replaces only a record whose job never began. */
 export const START_FAILED = sql`state = 'provisioning_failed'
   and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
 
 /**
- * Writes the record and its operation in one transaction, starts the workflow, and waits for it at most `waitS`.
- * With the ids of an attempt before, it goes on with that one's.
- * @returns the operation, and whether it had ended in that time
- * @throws whatever the insert throws (a taken slug); Problem `dependency_unavailable` where the workflow could not
- *   be started: then the record is marked failed
+ * Writes the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
+ * With the ids of an earlier attempt, it continues that one.
+ * @returns the job; `ended`: it ended in that time
+ * @throws the error of the insert (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started: then
+ *   the record is marked as failed
  */
 export async function provision(
   scope: AdminScope,
@@ -158,26 +150,26 @@ export async function provision(
   const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
   const [, , [operation] = []] = await scope.batch(
     sql`update operations set state = 'queued', error = null, finished_at = null
-      where id = ${input.operation_id} and error = ${NOT_TAKEN}::jsonb`,
+      where id = ${input.operation_id} and error = ${NOT_STARTED}::jsonb`,
     plan.insert,
     sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
       values (${input.operation_id}, ${ref.tenantId}, ${`${kind}.create`}, ${target}, ${workflow}, 'queued')
       on conflict (id) do update set id = excluded.id
-      returning id, tenant_id, type, target, state, steps, error, created_at, finished_at`,
+      returning ${JOB_COLUMNS}`,
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
     const summary = `Provision ${kind} ${target}`
     await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
   } catch (error) {
-    await failProvisioning(scope, input, NOT_TAKEN.detail)
+    await failProvisioning(scope, input, NOT_STARTED.detail)
     throw error
   }
   const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
   return { operation: operation as Job, ended }
 }
 
-/** Runs one step and records it on the operation; the last one ends the operation. */
+/** Runs one step and records it on the job; the last step ends the job. */
 export async function provisionStep(scope: AdminScope, input: ProvisionInput, name: string): Promise<void> {
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
@@ -186,13 +178,13 @@ export async function provisionStep(scope: AdminScope, input: ProvisionInput, na
   await record(scope, input, name, 'succeeded')
 }
 
-/** Ends the operation as failed, and the record with it. A new create with the same slug starts afresh. */
+/** Ends the job and its record as failed. A new create with the same slug starts again. */
 export async function failProvisioning(
   scope: AdminScope,
   input: ProvisionInput,
   detail: string,
 ): Promise<void> {
-  const error = JSON.stringify({ ...NOT_TAKEN, detail })
+  const error = JSON.stringify({ ...NOT_STARTED, detail })
   const { tenantId, workspaceId } = input.target
   const record =
     input.kind === 'tenant'
@@ -217,20 +209,14 @@ async function record(scope: AdminScope, input: ProvisionInput, name: string, st
     where id = ${input.operation_id} and state in ('queued', 'running')`)
 }
 
-/** The tenant that an admin means: its own, or the one an operator names. Another's is not there. */
+/** The tenant of an admin's request: its own, or the one that an operator names. @throws Problem `not_found` for another */
 export function resolveTenant(scope: AdminScope, named: string | undefined): TenantId {
   if (scope.tenantId !== undefined) {
     if (named !== undefined && named !== scope.tenantId) throw notFound('tenant')
     return scope.tenantId
   }
-  if (named === undefined) {
-    throw new Problem('validation_failed', {
-      detail: 'tenant_id is required of an operator.',
-      errors: [
-        { in: 'body', name: 'tenant_id', pointer: '/tenant_id', detail: 'is required of an operator' },
-      ],
-    })
-  }
+  if (named === undefined)
+    throw bodyProblem('/tenant_id', 'is required of an operator', 'tenant_id is required of an operator.')
   if (!isTenantId(named)) throw notFound('tenant')
   return named
 }

@@ -1,16 +1,17 @@
-/** Suspends and resumes tenants and workspaces, and starts the workflow that tells their executions and storage. */
+/** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions and storage. */
 
-import Type from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { Input, onStructure, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
 import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
 const Reason = Type.Optional(
@@ -22,57 +23,41 @@ const Reason = Type.Optional(
   }),
 )
 
-export const suspendTenant = onStructure({
-  name: 'tenant.suspend',
-  summary: 'Suspend a tenant: within 5 s nothing of it goes on, and nothing of it is lost',
-  roles: OPERATORS,
-  input: Input({ id: Ref('tenant'), reason: Reason }),
-  output: Tenant,
-  http: { method: 'POST', path: '/v1/tenants/{id}/suspend', body: '*' },
-  run: async (scope, { id, reason }) => {
-    await change(scope, await findTarget(scope, 'tenant', id), 'suspended', reason)
-    return findTenant(scope, id)
-  },
-})
+type Noun = 'tenant' | 'workspace'
+type Find<O extends TSchema> = (scope: AdminScope, id: string) => Promise<Static<O>>
 
-export const resumeTenant = onStructure({
-  name: 'tenant.resume',
-  summary: 'Resume a suspended tenant: its runs go on where they stopped',
-  roles: OPERATORS,
-  input: Input({ id: Ref('tenant') }),
-  output: Tenant,
-  http: { method: 'POST', path: '/v1/tenants/{id}/resume', body: '*' },
-  run: async (scope, { id }) => {
-    await change(scope, await findTarget(scope, 'tenant', id), 'active')
-    return findTenant(scope, id)
-  },
-})
+const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
+  onStructure({
+    name: `${noun}.suspend`,
+    summary: `Suspend a ${noun}: within 5 s nothing of it goes on, and nothing of it is lost`,
+    roles,
+    input: Input({ id: Ref(noun), reason: Reason }),
+    output,
+    http: { method: 'POST', path: `/v1/${noun}s/{id}/suspend`, body: '*' },
+    run: async (scope, { id, reason }) => {
+      await change(scope, await findTarget(scope, noun, id), 'suspended', reason)
+      return find(scope, id)
+    },
+  })
 
-export const suspendWorkspace = onStructure({
-  name: 'workspace.suspend',
-  summary: 'Suspend a workspace: within 5 s nothing of it goes on, and nothing of it is lost',
-  roles: TENANT_ADMINS,
-  input: Input({ id: Ref('workspace'), reason: Reason }),
-  output: Workspace,
-  http: { method: 'POST', path: '/v1/workspaces/{id}/suspend', body: '*' },
-  run: async (scope, { id, reason }) => {
-    await change(scope, await findTarget(scope, 'workspace', id), 'suspended', reason)
-    return findWorkspace(scope, id)
-  },
-})
+const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
+  onStructure({
+    name: `${noun}.resume`,
+    summary: `Resume a suspended ${noun}: its runs go on where they stopped`,
+    roles,
+    input: Input({ id: Ref(noun) }),
+    output,
+    http: { method: 'POST', path: `/v1/${noun}s/{id}/resume`, body: '*' },
+    run: async (scope, { id }) => {
+      await change(scope, await findTarget(scope, noun, id), 'active')
+      return find(scope, id)
+    },
+  })
 
-export const resumeWorkspace = onStructure({
-  name: 'workspace.resume',
-  summary: 'Resume a suspended workspace: its runs go on where they stopped',
-  roles: TENANT_ADMINS,
-  input: Input({ id: Ref('workspace') }),
-  output: Workspace,
-  http: { method: 'POST', path: '/v1/workspaces/{id}/resume', body: '*' },
-  run: async (scope, { id }) => {
-    await change(scope, await findTarget(scope, 'workspace', id), 'active')
-    return findWorkspace(scope, id)
-  },
-})
+export const suspendTenant = suspending('tenant', OPERATORS, Tenant, findTenant)
+export const resumeTenant = resuming('tenant', OPERATORS, Tenant, findTenant)
+export const suspendWorkspace = suspending('workspace', TENANT_ADMINS, Workspace, findWorkspace)
+export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 
 /** The tenant or workspace to change. */
 interface Found {
@@ -84,21 +69,20 @@ interface Found {
 }
 
 /** @throws Problem `not_found` */
-async function findTarget(scope: AdminScope, noun: 'tenant' | 'workspace', id: string): Promise<Found> {
-  const found = await scope.row<Found>(
+const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
+  findRow<Found>(
+    scope,
+    noun,
     noun === 'tenant'
       ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`
       : sql`select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`,
   )
-  if (found === undefined) throw notFound(noun)
-  return found
-}
 
 /**
- * Changes the state and starts a workflow that changes it too, should this process die, and notifies executions. A repeated
- * call changes nothing and notifies again.
+ * Changes the state, and starts a workflow that notifies executions and changes the state in case this process dies. A
+ * repeated call changes nothing and notifies again.
  * @throws Problem `state_conflict` in other states; `forbidden` if an operator has suspended it; after
- *   `dependency_unavailable`, a suspension is in force although executions may not know, and a resumption is not made
+ *   `dependency_unavailable`, a suspension is in force although executions may not know it, and a resumption has no effect
  */
 async function change(
   scope: AdminScope,
@@ -131,7 +115,7 @@ function requireAllowed(scope: AdminScope, found: Found, to: SuspensionInput['to
     throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
 }
 
-/** Changes the state, unless that is done or another change came since. @throws Problem without the database */
+/** Changes the state, unless it was changed since. @throws Problem without the database */
 export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
   const { target, to, after } = input
   const from = to === 'suspended' ? 'active' : 'suspended'
@@ -161,7 +145,7 @@ export interface WorkspaceState {
   readonly seq: number
 }
 
-/** The states of the target's workspaces, read in one statement so that they are of one moment. */
+/** The states of the target's workspaces, read in one statement so that they are consistent. */
 export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
     select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended

@@ -14,11 +14,12 @@ import {
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../../core/object-key.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { findRow, listPage } from '../operation-helpers.ts'
 import { Job, provision, resolveTenant, START_FAILED } from './jobs.ts'
 
 const State = Type.Union(
@@ -27,7 +28,7 @@ const State = Type.Union(
   ),
 )
 
-/** Why and since when a tenant or a workspace is suspended; nulls while it is not. */
+/** The suspension of a tenant or a workspace; nulls while it is not suspended. */
 const Suspension = {
   suspended_at: OptionalTime,
   suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
@@ -48,11 +49,8 @@ export type Tenant = Static<typeof Tenant>
 const COLUMNS = sql`id, name, slug, state, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
 
 /** @throws Problem `not_found` */
-export async function findTenant(scope: AdminScope, id: string): Promise<Tenant> {
-  const tenant = await scope.row<Tenant>(sql`select ${COLUMNS} from tenants where id = ${id}`)
-  if (tenant === undefined) throw notFound('tenant')
-  return tenant
-}
+export const findTenant = (scope: AdminScope, id: string) =>
+  findRow<Tenant>(scope, 'tenant', sql`select ${COLUMNS} from tenants where id = ${id}`)
 
 /** `POST` of a record that a job makes: 201 with the record if the job ends in time, else 202 with the job. */
 const provisioned = (path: string) => ({
@@ -105,15 +103,12 @@ export const listTenants = onStructure({
   input: Input(PageInput),
   output: PageOf(Tenant),
   http: { method: 'GET', path: '/v1/tenants' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    return pageFrom(
+  run: (scope, input) =>
+    listPage<Tenant>(
+      scope,
       input,
-      await scope.rows<Tenant>(
-        sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`,
-      ),
-    )
-  },
+      (after, limit) => sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`,
+    ),
 })
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
@@ -139,13 +134,8 @@ const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspende
   created_at, updated_at`
 
 /** @throws Problem `not_found` */
-export async function findWorkspace(scope: AdminScope, id: string): Promise<Workspace> {
-  const workspace = await scope.row<Workspace>(
-    sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id}`,
-  )
-  if (workspace === undefined) throw notFound('workspace')
-  return workspace
-}
+export const findWorkspace = (scope: AdminScope, id: string) =>
+  findRow<Workspace>(scope, 'workspace', sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id}`)
 
 export const createWorkspace = onStructure({
   name: 'workspace.create',
@@ -182,16 +172,16 @@ export const createWorkspace = onStructure({
   },
 })
 
-/** Of a row of `workspaces`: nothing is made inside one whose tenant stands still, by an operator neither. */
+/** A condition on `workspaces`: nothing is created in a workspace that is inactive, or whose tenant is. */
 export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
 
-/** Why nothing could be made in a workspace: for the caller it is not there, or it is in another state. */
+/** The reason why nothing could be created in a workspace: the caller cannot see it, or it is in another state. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const why = await findInactiveReason(scope, workspaceId)
   return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
 }
 
-/** @returns undefined where it is active by now */
+/** @returns undefined if it is active by now */
 export async function findInactiveReason(
   scope: AdminScope,
   workspaceId: string,
@@ -208,8 +198,8 @@ export async function findInactiveReason(
 
 /** @throws Problem `not_found`, `tenant_suspended`, `state_conflict` */
 export async function requireActiveTenant(scope: AdminScope, tenantId: string): Promise<void> {
-  const tenant = await scope.row<{ state: string }>(sql`select state from tenants where id = ${tenantId}`)
-  if (tenant === undefined) throw notFound('tenant')
+  const statement = sql`select state from tenants where id = ${tenantId}`
+  const tenant = await findRow<{ state: string }>(scope, 'tenant', statement)
   if (tenant.state === 'suspended') throw new Problem('tenant_suspended')
   if (tenant.state !== 'active')
     throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
@@ -245,14 +235,13 @@ export const listWorkspaces = onStructure({
   input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
   output: PageOf(Workspace),
   http: { method: 'GET', path: '/v1/workspaces' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    return pageFrom(
+  run: (scope, { tenant_id = null, ...input }) =>
+    listPage<Workspace>(
+      scope,
       input,
-      await scope.rows<Workspace>(sql`
+      (after, limit) => sql`
         select ${WORKSPACE_COLUMNS} from workspaces
-        where id > ${after} and (${input.tenant_id ?? null}::text is null or tenant_id = ${input.tenant_id ?? null})
-        order by id limit ${limit}`),
-    )
-  },
+        where id > ${after} and (${tenant_id}::text is null or tenant_id = ${tenant_id})
+        order by id limit ${limit}`,
+    ),
 })

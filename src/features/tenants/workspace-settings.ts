@@ -13,11 +13,12 @@ import { Id, Input, OptionalTime, onStructure, Ref } from '../../access/operatio
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, memo } from '../../access/scope-cache.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
 
-/** Everything that is off until it is switched on (decisions §9). */
+/** Features that are off by default (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
 export type Feature = Static<typeof Feature>
 
@@ -79,7 +80,7 @@ export const configureServices = onStructure({
   },
 })
 
-/** @param merged what a row that exists becomes */
+/** @param merged the new value of an existing row */
 const setting = (
   workspaceId: string,
   column: Sql,
@@ -113,12 +114,12 @@ async function readServices(
   scope: AdminScope,
   workspaceId: string,
 ): Promise<{ tenantId: string; services: Services }> {
-  const row = await scope.row<Row>(sql`
+  const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
-    where w.id = ${workspaceId}`)
-  if (row === undefined) throw notFound('workspace')
+    where w.id = ${workspaceId}`
+  const row = await findRow<Row>(scope, 'workspace', statement)
   const { tenant_id: tenantId, experimental, allow, public_read, updated_at } = row
   const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
   return {
@@ -127,7 +128,7 @@ async function readServices(
   }
 }
 
-/** The addresses that a workspace's flows may reach besides the public ones, as of a few seconds ago. The scope is an admin's. */
+/** The non-public addresses that a workspace's flows may reach, cached for a few seconds. The scope is an admin's. */
 export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
   return memo(scope, 'egress', async () => {
     const value = await egressAllowedNow(scope)
@@ -135,7 +136,7 @@ export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]>
   })
 }
 
-/** The same as of now. */
+/** The same without the cache. */
 export async function egressAllowedNow(scope: WorkspaceScope): Promise<readonly string[]> {
   const row = await scope.row<{ allow: string[] }>(sql`select egress_allow as allow from services`)
   return row?.allow ?? []
@@ -149,7 +150,7 @@ export async function hasFeature(scope: WorkspaceScope, feature: Feature): Promi
   return row?.on === true
 }
 
-/** @throws Problem `feature_not_enabled`, which says how to switch it on */
+/** @throws Problem `feature_not_enabled`, with the request that enables it */
 export async function requireFeature(scope: WorkspaceScope, feature: Feature): Promise<void> {
   if (await hasFeature(scope, feature)) return
   const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })

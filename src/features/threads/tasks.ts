@@ -1,4 +1,4 @@
-/** The tasks that worker threads run: each takes plain data and gives plain data. */
+/** The tasks of worker threads, from plain data to plain data. */
 
 import { createHash } from 'node:crypto'
 import { type Catalogue, compile } from '../../../flows-dsl/compile/compile.ts'
@@ -37,7 +37,7 @@ export const TASKS = {
     return { faults, warnings, ...(ir !== undefined && { name: ir.document.name, facts: flowSummary(ir) }) }
   },
 
-  /** `head` is the flow without its tasks, which stand in `text` alone. */
+  /** `head` is the flow without its tasks, which are in `text` alone. */
   compile: (flow: FlowSource) => {
     const { ir, faults, warnings, definition } = compiled(flow)
     if (ir === undefined) return { faults }
@@ -52,7 +52,7 @@ export const TASKS = {
     return { faults, warnings, flow: { head, text, sha256, secrets } }
   },
 
-  /** `json` is the picture, serialised: a large one costs the main thread nothing. */
+  /** `json` is the serialized graph, so that a large one costs the main thread nothing. */
   graph: (flow: FlowSource): Invalid | { json: string } => {
     const { ir, faults, definition } = compiled(flow)
     if (ir === undefined) return { faults }
@@ -60,7 +60,7 @@ export const TASKS = {
     return { json: JSON.stringify({ mermaid: mermaidOf(graph), nodes: graph.nodes, edges: graph.edges }) }
   },
 
-  /** `json` is the outcome, serialised. */
+  /** `json` is the serialized outcome. */
   simulate: ({ simulation, ...flow }: FlowSource & { simulation: Simulation }) => {
     const { ir, faults } = compiled(flow)
     if (ir === undefined) return { faults } satisfies Invalid

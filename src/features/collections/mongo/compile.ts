@@ -1,4 +1,4 @@
-/** Compiles filter, order and keyset to a MongoDB query over documents as form.ts keeps them. Pure. */
+/** Compiles filter, order and keyset to a MongoDB query over documents in the form of storage-format.ts. */
 
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../infra/mongo/mongo.ts'
@@ -9,6 +9,7 @@ import {
   type Literal,
   type Members,
   mismatch,
+  numberOrText,
   type OrderKey,
   type Path,
   type Pattern,
@@ -33,7 +34,7 @@ const oursAt = (path: Path) => (path.length === 1 && Object.hasOwn(OURS, path[0]
 
 const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
 
-/** @throws Problem `filter_type_mismatch` where a literal does not fit a field of ours */
+/** @throws Problem `filter_type_mismatch` if a literal does not fit a field of ours */
 export function compileFilter(filter: Filter): MongoFilter {
   switch (filter.kind) {
     case 'all':
@@ -53,7 +54,7 @@ export function compileFilter(filter: Filter): MongoFilter {
   }
 }
 
-/** There, and not null. Of paths by name, only what is has a key. */
+/** Existing and not null. Paths of names have a key only then. */
 function present(path: Path): MongoFilter {
   const ours = oursAt(path)
   if (ours !== undefined) return {}
@@ -61,13 +62,13 @@ function present(path: Path): MongoFilter {
   return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
-/** There, be it null. */
+/** Existing, even if null. */
 function exists(path: Path): MongoFilter {
   if (oursAt(path) !== undefined) return {}
   return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true } })))
 }
 
-/** A test of a value of its own, not of what is inside it. */
+/** A test of a value itself, not of its members. */
 type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
 
 function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
@@ -82,7 +83,7 @@ function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
   return { [`k.${keyName(path, as)}`]: onKey(plain, path) }
 }
 
-/** Whole numbers may each be a member or an index, so a path may lead to several places. */
+/** The locations of a path: each whole number may be a member or an index. */
 function locationsOf(path: Path): string[] {
   return path.reduce<string[]>(
     (places, name) =>
@@ -91,7 +92,7 @@ function locationsOf(path: Path): string[] {
   )
 }
 
-/** The steps of json_path_eq from a place on. Behind the elements of an array, MongoDB means any of them. */
+/** Follows the steps of json_path_eq. MongoDB tests any element of an array. */
 function below(at: string, steps: readonly Step[], value: Literal): MongoFilter {
   const place = steps.reduce((here, step) => {
     if (step === 'every') return elementsOf(here)
@@ -100,19 +101,19 @@ function below(at: string, steps: readonly Step[], value: Literal): MongoFilter 
   return { [place]: { $in: value.map(storedValue) } }
 }
 
-/** A test of the value as it is kept. */
+/** Tests the stored value. */
 function inPlace(test: Plain, path: Path): object {
   if (test.op === 'in') return { $in: test.values.flat().map(storedValue) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, '') }
-  return { [`$${test.op}`]: comparable(test.value, path) }
+  return { [`$${test.op}`]: numberOrText(test.value, path) }
 }
 
-/** A test of a key: one text, so nothing of MongoDB's ways with types and arrays is in play. */
+/** Tests a key: a single text, so MongoDB's rules for types and arrays do not apply. */
 function onKey(test: Plain, path: Path): object {
   if (test.op === 'in')
     return { $in: test.values.flat().flatMap((form) => (form === null ? [] : [keyOf(form)])) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, TYPES.string) }
-  const bound = comparable(test.value, path)
+  const bound = numberOrText(test.value, path)
   const [first, next] =
     typeof bound === 'number' ? [TYPES.number, TYPES.boolean] : [TYPES.string, TYPES.number]
   const key = keyOf(bound)
@@ -121,14 +122,7 @@ function onKey(test: Plain, path: Path): object {
     : { [`$${test.op}`]: key, $gte: first }
 }
 
-function comparable(literal: Literal, path: Path): number | string {
-  const number = literal.find((form) => typeof form === 'number')
-  const text = number ?? literal.find((form) => typeof form === 'string')
-  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
-  return text
-}
-
-/** Anchored, and of the pattern's own making: each literal character is escaped. */
+/** An anchored regular expression; each literal character is escaped. */
 function regexOf(pattern: Pattern, fold: boolean, before: string): string {
   const parts = pattern.map((part) => {
     if (part === 'any') return '.*'
@@ -150,7 +144,7 @@ function ofOurs({ name, type }: { name: string; type: ScalarType }, path: Path, 
   return { [name]: { [`$${test.op}`]: bound(test.value) } }
 }
 
-/** The whole query. Where nulls do not stand where MongoDB puts them, a computed field sorts first. */
+/** Compiles a query. If nulls stand elsewhere than MongoDB puts them, it sorts by a computed field first. */
 export function compileQuery({ filter, order, after, limit }: Query): MongoQuery {
   const set: Record<string, unknown> = {}
   const sort: Record<string, 1 | -1> = {}
@@ -198,13 +192,13 @@ const NOTHING: MongoFilter = { $nor: [{}] }
 const allOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? {} : { $and: of })
 const someOf = (of: readonly MongoFilter[]): MongoFilter => (of.length === 0 ? NOTHING : { $or: of })
 
-/** Places are named from the document; those inside an element, from the element, which itself is ''. */
+/** Locations start at the document, or inside of an element at the element, which is ''. */
 const locationOf = (at: string, name: string) => (at === '' ? name : `${at}.${name}`)
 const memberOf = (at: string, name: string) => locationOf(at, storedName(name))
 const elementsOf = (at: string) => locationOf(at, ARRAY)
 const elementOf = (at: string, index: string | number) => `${elementsOf(at)}.${index}`
 
-/** The array at a place has each of the values, one of them, or no others. */
+/** The array at a location has each of the values, one of them, or no others. */
 function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Literal[]): MongoFilter {
   const isArray = { [elementsOf(at)]: { $exists: true } }
   if (how === 'cd') {

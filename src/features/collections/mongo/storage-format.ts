@@ -8,14 +8,14 @@ import { isIndex } from '../query/filter.ts'
 import { canonicalOf, FORMATS, type Format } from '../schemas/canonical-text.ts'
 
 /**
- * An array is kept as the only member of an object: MongoDB looks into the elements of an array on its own, and so
- * only where a path names them.
+ * An array is stored as the only member of an object: MongoDB would otherwise test its elements implicitly, and now only
+ * does so if a path names them.
  */
 export const ARRAY = '[]'
 
 /**
- * A member's name without what MongoDB or we read in it: dots separate, a dollar begins an operator, a whole number
- * may be an index. Percent-encoded, so it can be taken back.
+ * Percent-encodes the characters of a member's name that have a meaning to MongoDB or to us: dots separate, a dollar
+ * begins an operator, a whole number may be an index.
  */
 export function storedName(name: string): string {
   if (name === '') return '%'
@@ -25,7 +25,7 @@ export function storedName(name: string): string {
 
 const code = (char: string) => `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
 
-function givenName(name: string): string {
+function originalName(name: string): string {
   if (name === '%') return ''
   return name.replaceAll(/%([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
@@ -33,9 +33,9 @@ function givenName(name: string): string {
 type Members = Record<string, unknown>
 
 export const toStored = (fields: Fields): Members => storedValue(fields) as Members
-export const fromStored = (stored: object): Fields => givenValue(stored) as Fields
+export const fromStored = (stored: object): Fields => originalValue(stored) as Fields
 
-/** Entries become own members whatever their name, `__proto__` too. */
+/** Entries become own members, `__proto__` too. */
 export function storedValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return { [ARRAY]: value.map(storedValue) }
@@ -44,28 +44,28 @@ export function storedValue(value: unknown): unknown {
   )
 }
 
-function givenValue(value: unknown): unknown {
+function originalValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const elements = (value as Members)[ARRAY]
-  if (Array.isArray(elements)) return elements.map(givenValue)
+  if (Array.isArray(elements)) return elements.map(originalValue)
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [givenName(name), givenValue(member)]),
+    Object.entries(value).map(([name, member]) => [originalName(name), originalValue(member)]),
   )
 }
 
 /** 2: texts have keys of their canonical texts. */
 export const FORM = 2
 
-/** The name of a path among the keys, or of the canonical text of what is there. No name that is stored has a bracket. */
+/** The name of the key of a path, or of its canonical text. No stored name has a bracket. */
 export const keyName = (path: readonly string[], as?: Format): string =>
   path.map(storedName).join('/') + (as === undefined ? '' : `[${as}]`)
 
-/** Between the first keys of a type and those of the next. */
+/** The first character of the keys of each type, in order. */
 export const TYPES = { string: '1', number: '2', boolean: '3', array: '4', object: '5' } as const
 
 /**
- * A value as a text that sorts as JSON values do: by type, then by value. Arrays and objects are equal where their
- * texts are, and stand in no order of use.
+ * A value as a text that sorts as JSON values do: by type, then by value. Arrays and objects are equal if their texts
+ * are; their order has no meaning.
  */
 export function keyOf(value: Exclude<Json, null>): string {
   if (typeof value === 'string') return TYPES.string + value
@@ -93,9 +93,9 @@ function canonical(value: Json): string {
 }
 
 /**
- * The key of each value that a path of member names leads to; null has none. What no query can name has none
- * either, so their number is bounded by the names in the document. Texts at the top, which may be declared as something
- * else one day, have their canonical texts beside them.
+ * The key of each value to which a path of member names leads. Null has none, nor have paths that no query can name, so
+ * their number is bounded by the names in the document. Top-level texts also have keys of their canonical texts, since
+ * a later declaration may give them a format.
  */
 export function keysOf(fields: Fields): Record<string, string> {
   const keys: [string, string][] = []

@@ -1,4 +1,4 @@
-/** The store of documents over the MongoDB wire protocol, where one is configured. */
+/** The document store over the MongoDB wire protocol, if one is configured. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -9,8 +9,8 @@ import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
-/** Writers of one document at once, of which one gets through at each turn. */
-const TURNS_MAX = 50
+/** Attempts at a change: of concurrent writers of one document, one succeeds at each attempt. */
+const ATTEMPTS_MAX = 50
 
 export function mongoStore(documents: DocumentsHandle): Store {
   return {
@@ -25,7 +25,7 @@ export function mongoStore(documents: DocumentsHandle): Store {
       ),
 
     list: async (_scope, { name, declared }, query) => {
-      if (declared !== undefined && declared.formats.size > 0) await broughtAlong(documents, name, declared)
+      if (declared !== undefined && declared.formats.size > 0) await migrated(documents, name, declared)
       const counting =
         query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
       const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
@@ -49,22 +49,22 @@ export function mongoStore(documents: DocumentsHandle): Store {
   }
 }
 
-async function change(documents: DocumentsHandle, name: string, asked: Change): Promise<Outcome> {
-  if (asked.verb !== 'create') return changeExisting(documents, name, asked)
-  return written(await documents.insert(name, toDocument(asked.id, asked.content.fields)))
+async function change(documents: DocumentsHandle, name: string, command: Change): Promise<Outcome> {
+  if (command.verb !== 'create') return changeExisting(documents, name, command)
+  return written(await documents.insert(name, toDocument(command.id, command.content.fields)))
 }
 
 /** Reads, changes and writes the document, and repeats that if another writer came first. */
 async function changeExisting(
   documents: DocumentsHandle,
   name: string,
-  asked: Exclude<Change, { verb: 'create' }>,
+  command: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome> {
-  for (let turn = 0; turn < TURNS_MAX; turn++) {
-    const found = await documents.get(name, asked.id)
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const found = await documents.get(name, command.id)
     if (found === undefined) return { missing: true }
-    if (asked.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
-    const outcome = await tryChange(documents, name, found, asked)
+    if (command.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
+    const outcome = await tryChange(documents, name, found, command)
     if (outcome !== undefined) return outcome
   }
   throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
@@ -75,11 +75,11 @@ async function tryChange(
   documents: DocumentsHandle,
   name: string,
   found: MongoDocument,
-  asked: Exclude<Change, { verb: 'create' }>,
+  command: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome | undefined> {
   const { id, v } = found
-  if (asked.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
-  const fields = changed(fromStored(found.d), asked)
+  if (command.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
+  const fields = changed(fromStored(found.d), command)
   if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
   if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
@@ -87,10 +87,13 @@ async function tryChange(
   return (await documents.replace(name, v, next)) ? written(next) : undefined
 }
 
-/** @returns undefined where nothing is named */
-function changed(fields: Fields, asked: Extract<Change, { verb: 'update' | 'replace' }>): Fields | undefined {
-  if (asked.verb === 'replace') return asked.content.fields
-  const { content, unset } = asked
+/** @returns undefined if the command names no field */
+function changed(
+  fields: Fields,
+  command: Extract<Change, { verb: 'update' | 'replace' }>,
+): Fields | undefined {
+  if (command.verb === 'replace') return command.content.fields
+  const { content, unset } = command
   if (Object.keys(content.fields).length + unset.length === 0) return undefined
   return after(fields, content.fields, unset)
 }
@@ -119,18 +122,18 @@ function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
 
 const DONE = new WeakMap<Declaration, Promise<void>>()
 
-/** Before canonical texts are asked for, documents of the former form get theirs; again with each look at the declaration. */
-function broughtAlong(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
+/** Adds canonical texts to documents of the former form before a query compares them; once per cached declaration. */
+function migrated(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
   const known = DONE.get(declared)
   if (known !== undefined) return known
-  const done = bringAlong(documents, name)
+  const done = migrate(documents, name)
   DONE.set(declared, done)
   done.catch(() => DONE.delete(declared))
   return done
 }
 
-/** Of one that is changed meanwhile, the writer has made the new form. */
-async function bringAlong(documents: DocumentsHandle, name: string): Promise<void> {
+/** A concurrent writer stores the new form itself. */
+async function migrate(documents: DocumentsHandle, name: string): Promise<void> {
   const filter = { f: { $exists: false } }
   const limit = LIMITS.examinedAtOnce
   for (let more = true; more; ) {

@@ -7,6 +7,7 @@ import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
 import { planBlind, validatePlanned } from '../plan.ts'
 import { type Right, withCollection } from '../resolve-store.ts'
@@ -21,13 +22,13 @@ interface LineFault {
 
 /** How far an import has come. */
 interface Report {
-  /** Lines that were dealt with, blank ones included: one that ended early goes on with the line after. */
+  /** Lines that were processed, blank ones included: a client continues with the line after. */
   lines: number
   created: number
-  /** Their id was there already. */
+  /** Documents whose id existed. */
   existing: number
   failed: number
-  /** The first of those that failed. */
+  /** The first lines that failed. */
   readonly errors: LineFault[]
 }
 
@@ -38,12 +39,12 @@ interface Into {
   readonly stops: boolean
 }
 
-/** The reply tells which ids were there, so who may not read may not import either. */
+/** The reply reveals which ids exist, so an import needs the right to read. */
 const RIGHTS: readonly Right[] = ['create', 'read']
 
 /**
  * Stores each line as it arrives. Sending the same lines again creates nothing twice if the ids are the same.
- * @throws Problem whatever ended it early, with the {@link Report} as `imported`
+ * @throws Problem that ended it early, with the {@link Report} as `imported`
  */
 export async function importLines(
   scope: WorkspaceScope,
@@ -60,7 +61,7 @@ export async function importLines(
   }
 }
 
-/** The outcome of some entries. `refused`: none of them is stored, and one of them is the reason. */
+/** The outcome of some entries. `refused`: none is stored, because of one of them. */
 type Tried = { readonly refused: Problem } | Settled
 interface Settled {
   readonly made: number
@@ -85,7 +86,7 @@ class Import {
   }
 
   async take(chunks: AsyncIterable<Uint8Array>): Promise<void> {
-    // Refused before any of it is read.
+    // Authorizes the caller before it reads the body.
     await withCollection(this.#scope, this.#into.collection, RIGHTS, async () => {})
     let read = 0
     for await (const lines of linesOf(chunks, LIMITS.bodyBytesMax)) {
@@ -130,7 +131,7 @@ class Import {
     await this.#settle(entries.slice(half))
   }
 
-  /** Planned anew each time: what the collection is declared as may have changed. */
+  /** Plans anew each time, since the declaration may have changed. */
   async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Tried> {
     const { creates, faults } = await planned(this.#scope, { collection, entries, stops: this.#into.stops })
     if (creates.length === 0) return { made: 0, existing: 0, faults }
@@ -161,27 +162,27 @@ class Import {
 /** Problems that the database raises for a whole statement although one line is at fault. */
 const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
-/** @param stops whether what comes after the first fault is left out */
+/** @param stops skips the entries after the first one that fails */
 async function planned(
   scope: WorkspaceScope,
   { collection, entries, stops }: { collection: Collection; entries: readonly Entry[]; stops: boolean },
 ): Promise<{ creates: Create[]; faults: Fault[] }> {
-  const turns = new CpuBudget(Number.POSITIVE_INFINITY)
+  const budget = new CpuBudget(Number.POSITIVE_INFINITY)
   const creates: Create[] = []
   const faults: Fault[] = []
-  for (const { line, asked } of entries) {
+  for (const { line, request } of entries) {
     if (stops && faults.length > 0) break
     try {
-      if (asked instanceof Problem) throw asked
-      const { data } = asked
-      const plan = turns.run(() => planBlind(collection, { op: 'create', data }, asked.id))
-      const { change } = await validatePlanned(scope, plan, turns)
+      if (request instanceof Problem) throw request
+      const { data } = request
+      const plan = budget.run(() => planBlind(collection, { op: 'create', data }, request.id))
+      const { change } = await validatePlanned(scope, plan, budget)
       if (change.verb === 'create') creates.push(change)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       faults.push({ line, problem: error })
     }
-    await turns.yield()
+    await budget.yield()
   }
   return { creates, faults }
 }
@@ -202,15 +203,15 @@ function located({ line, problem }: Fault): Problem {
 /** A line that is not blank. */
 interface Entry {
   readonly line: number
-  readonly asked: { readonly id: string; readonly data: Fields } | Problem
+  readonly request: { readonly id: string; readonly data: Fields } | Problem
 }
 
 /** Gives the id of a line that names none. */
 type IdOf = (line: number, text: string) => string
 
 /**
- * The same id for the same text in the same line: a file that is sent again meets its own documents, another one under
- * the same key does not. They stand in the order of the file, at the time when the key was first used.
+ * Derives the id from the text and number of a line: a file that is sent again meets its own documents, and another file
+ * under the same key does not. The ids have the order of the file and the time of the first use of the key.
  */
 export const seeded =
   ({ seed, atMs }: { seed: Buffer; atMs: number }): IdOf =>
@@ -228,14 +229,14 @@ function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
   if (bytes?.byteLength === 0) return undefined
   try {
     const text = textOf(bytes)
-    return text.trim() === '' ? undefined : { line, asked: askedBy(text, () => idOf(line, text)) }
+    return text.trim() === '' ? undefined : { line, request: requestOf(text, () => idOf(line, text)) }
   } catch (error) {
-    if (error instanceof Problem) return { line, asked: error }
+    if (error instanceof Problem) return { line, request: error }
     throw error
   }
 }
 
-// A byte-order mark is taken away: files that were put together have some in their midst.
+// Ignores byte-order marks, which concatenated files have on several lines.
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 function textOf(bytes: Uint8Array | undefined): string {
@@ -253,34 +254,33 @@ function textOf(bytes: Uint8Array | undefined): string {
   }
 }
 
-function askedBy(text: string, newId: () => string): Exclude<Entry['asked'], Problem> {
+function requestOf(text: string, newId: () => string): Exclude<Entry['request'], Problem> {
   const value = parseJson(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Problem('validation_failed', { detail: 'The line is not a JSON object.' })
-  // What the platform shows beside the fields says nothing of the new document.
+  // An export contains these fields; they are ignored.
   const { id, _created_at, _updated_at, _version, _warnings, ...data } = value as Fields
-  return { id: id === undefined ? newId() : given(id), data }
+  return { id: id === undefined ? newId() : documentId(id), data }
 }
 
 /** RFC 9562 §4: a UUID is read in either case. */
-function given(id: unknown): string {
+function documentId(id: unknown): string {
   const text = typeof id === 'string' ? id.toLowerCase() : ''
   if (isUuid(text)) return text
-  const errors = [{ in: 'body', name: 'id', pointer: '/id', detail: 'is not a UUID' }] as const
-  throw new Problem('validation_failed', { detail: '/id is not a UUID', errors })
+  throw bodyProblem('/id', 'is not a UUID', '/id is not a UUID')
 }
 
 interface Line {
   /** From 1 on; blank lines count. */
   readonly number: number
-  /** Without the line feed; undefined where it was too long to be kept. */
+  /** Without the line feed; undefined if the line is too long. */
   readonly bytes: Uint8Array | undefined
 }
 
 /**
- * The lines that each chunk completes; what comes after the last line feed is a line where it is not empty.
- * @param bytesMax of a line that is kept
- * @throws Problem `body_too_large` where no line feed comes for so long that it can be no NDJSON
+ * Yields the lines that each chunk completes. Bytes after the last line feed are a line, too.
+ * @param bytesMax the size of a line up to which its bytes are kept
+ * @throws Problem `body_too_large` after `importLineSkippedBytesMax` bytes without a line feed
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line[]> {
   const splitter = new Splitter(bytesMax)
@@ -294,8 +294,8 @@ const NOTHING = new Uint8Array()
 class Splitter {
   readonly #bytesMax: number
   #number = 0
-  /** The beginning of the line under way, in a buffer that doubles: a line may come byte by byte. */
-  #held: Uint8Array = NOTHING
+  /** The beginning of the current line, in a buffer that doubles: a line may come byte by byte. */
+  #buffer: Uint8Array = NOTHING
   #bytes = 0
 
   constructor(bytesMax: number) {
@@ -309,7 +309,7 @@ class Splitter {
       lines.push(this.#end(chunk.subarray(from, at)))
       from = at + 1
     }
-    this.#hold(chunk.subarray(from))
+    this.#append(chunk.subarray(from))
     return lines
   }
 
@@ -319,28 +319,28 @@ class Splitter {
 
   #end(tail: Uint8Array): Line {
     const whole = this.#bytes === 0 && tail.byteLength <= this.#bytesMax
-    if (!whole) this.#hold(tail)
-    const kept = this.#bytes > this.#bytesMax ? undefined : this.#held.subarray(0, this.#bytes)
+    if (!whole) this.#append(tail)
+    const kept = this.#bytes > this.#bytesMax ? undefined : this.#buffer.subarray(0, this.#bytes)
     this.#number += 1
-    this.#held = NOTHING
+    this.#buffer = NOTHING
     this.#bytes = 0
     return { number: this.#number, bytes: whole ? tail : kept }
   }
 
-  #hold(piece: Uint8Array): void {
+  #append(piece: Uint8Array): void {
     const before = this.#bytes
     this.#bytes += piece.byteLength
     if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw endless(this.#number + 1)
     if (this.#bytes > this.#bytesMax) {
-      this.#held = NOTHING
+      this.#buffer = NOTHING
       return
     }
-    if (this.#bytes > this.#held.byteLength) {
-      const larger = new Uint8Array(Math.max(this.#bytes, this.#held.byteLength * 2))
-      larger.set(this.#held.subarray(0, before))
-      this.#held = larger
+    if (this.#bytes > this.#buffer.byteLength) {
+      const larger = new Uint8Array(Math.max(this.#bytes, this.#buffer.byteLength * 2))
+      larger.set(this.#buffer.subarray(0, before))
+      this.#buffer = larger
     }
-    this.#held.set(piece, before)
+    this.#buffer.set(piece, before)
   }
 }
 

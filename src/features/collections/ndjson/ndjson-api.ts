@@ -17,8 +17,8 @@ import { readFilters } from '../query/url.ts'
 import { importLines, seeded } from './import.ts'
 
 const NDJSON = 'application/x-ndjson'
-/** Names that are in use for the same thing; one JSON document is one line, and a text may be several. */
-const TAKEN: readonly string[] = [
+/** Media types in use for NDJSON; a JSON document is one line, and a text may be several. */
+const MEDIA_TYPES: readonly string[] = [
   ...[NDJSON, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines'],
   ...['application/json', 'text/plain', 'application/octet-stream'],
 ]
@@ -49,7 +49,7 @@ export const importDocuments = inWorkspace({
           'Lines without an id get theirs from it and from their number: the same file may come again.',
       }),
     ),
-    content_type: Header(`Media type: ${TAKEN.join(', ')}.`),
+    content_type: Header(`Media type: ${MEDIA_TYPES.join(', ')}.`),
     content_encoding: Header('`identity` alone: what is compressed is not taken.'),
   }),
   output: Type.Object({
@@ -91,11 +91,11 @@ export const importDocuments = inWorkspace({
 
 const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
 
-/** A form or an archive would be a file of lines that all fail. */
+/** Rejects forms and archives, every line of which would fail. */
 function refuseOthers(headers: { content_type?: string; content_encoding?: string }): void {
   const [type = ''] = headers.content_type?.toLowerCase().split(';') ?? []
   const encoding = headers.content_encoding?.trim().toLowerCase() ?? 'identity'
-  if ((type === '' || TAKEN.includes(type.trim())) && encoding === 'identity') return
+  if ((type === '' || MEDIA_TYPES.includes(type.trim())) && encoding === 'identity') return
   throw new Problem('media_type_unsupported', { detail: `This route takes ${NDJSON}, not compressed.` })
 }
 
@@ -124,8 +124,8 @@ export const exportDocuments = inWorkspace({
 type Query = Omit<PageQuery, 'size' | 'after'>
 
 /**
- * The first page is read before anything is sent, so that what is wrong with the query is told as such.
- * @throws Problem as a list does
+ * Reads the first page before it sends anything, so that a faulty query gets a problem as its reply.
+ * @throws Problem as {@link pageOf} does
  */
 async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
   const pieces = piecesOf((after, size) => pageOf(scope, name, { ...query, after, size }))
@@ -146,7 +146,7 @@ async function exportLines(scope: WorkspaceScope, name: string, query: Query): P
 
 type Read = (after: string | undefined, size: number) => ReturnType<typeof pageOf>
 
-/** Texts of some tens of kilobytes: a slow reader is to be seen taking one. */
+/** Pieces of some tens of kilobytes, so that a slow reader is seen to make progress. */
 async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
   let size: number = LIMITS.exportFirstRows
   let after: string | undefined
@@ -162,7 +162,7 @@ async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
   } while (after !== undefined)
 }
 
-/** Documents may be large: a page of too many bytes is asked for again with fewer of them. */
+/** Repeats a page that is too large with half as many documents. */
 async function fitting<T>(size: number, read: (size: number) => Promise<T>): Promise<T> {
   try {
     return await read(size)
@@ -172,7 +172,7 @@ async function fitting<T>(size: number, read: (size: number) => Promise<T>): Pro
   }
 }
 
-/** As many as came to about a page's bytes, if the next ones are like the last. */
+/** The number of documents that fill a page, if the next ones are as large as the last. */
 function nextSize(rows: number, bytes: number): number {
   const fit = Math.floor((rows * LIMITS.exportPageBytes) / Math.max(bytes, 1))
   return Math.max(1, Math.min(fit, LIMITS.exportRowsMax))

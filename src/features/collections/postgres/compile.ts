@@ -9,6 +9,7 @@ import {
   type Literal,
   type Members,
   mismatch,
+  numberOrText,
   type OrderKey,
   type Path,
   type Pattern,
@@ -21,28 +22,28 @@ import {
 import { behindPrefix, prefixOf } from '../query/operands.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 
-/** `jsonb` is compared as JSON is, type by type; the others as the column is. */
+/** `jsonb` is compared as JSON, type by type; the others by the type of the column. */
 type ColumnType = 'jsonb' | ScalarType
 
 /**
- * Where a path's value stands. A jsonb expression may be JSON null, which counts as missing everywhere but in
- * `exists`: that asks for a value at all, of `sql` or of `orIn`, where a column of its own has no room for null.
+ * The expression of a path's value. A jsonb expression may be JSON null, which counts as missing everywhere but in
+ * `exists`: that tests `sql` and `orIn` for any value, since a typed column cannot hold JSON null.
  */
 export interface Column {
   readonly sql: Sql
   readonly type: ColumnType
   readonly orIn?: Sql
-  /** The column of the value itself, if this one holds its canonical text, which not every value has. */
+  /** The column of the value itself, if this one holds its canonical text, which some values lack. */
   readonly written?: Column
-  /** It is made of each row anew, so that no index is in its order; as everything of type jsonb is. */
+  /** The expression is computed for each row, so no index has its order; as for every jsonb expression. */
   readonly computed?: boolean
 }
-/** @param as the format of which the canonical text is meant, and not the value */
+/** @param as selects the canonical text in this format instead of the value */
 export type Columns = (path: Path, as?: Format) => Column
 
 /**
  * The filter as a condition.
- * @throws Problem `filter_type_mismatch` where a literal is not of the column's type
+ * @throws Problem `filter_type_mismatch` if a literal is not of the column's type
  */
 export function compileFilter(filter: Filter, columns: Columns): Sql {
   switch (filter.kind) {
@@ -71,7 +72,7 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
 
 const writtenAt = (column: Column): Column => column.written ?? column
 
-/** Of a typed value that is there, one of the two is true, and it has an index. */
+/** The opposite comparison of a typed value, which can use an index. */
 function oppositeOf({ type, written }: Column, test: Test): Test | undefined {
   return type !== 'jsonb' && written === undefined && 'value' in test && test.op !== 'at'
     ? { ...test, op: OPPOSITES[test.op] }
@@ -83,7 +84,7 @@ const OPPOSITES: Readonly<Record<Comparison, Comparison>> = { gt: 'lte', gte: 'l
 const exists = ({ sql: value, orIn }: Column): Sql =>
   orIn === undefined ? sql`(${value} is not null)` : sql`(${value} is not null or ${orIn} is not null)`
 
-/** With one null for both. A test needs it not: JSON null passes none. */
+/** Maps JSON null to SQL null. Tests do not need it: JSON null passes none. */
 const orNull = ({ sql: value, type }: Column): Sql =>
   type === 'jsonb' ? sql`nullif(${value}, 'null'::jsonb)` : value
 
@@ -134,12 +135,10 @@ function equal({ sql: value, type }: Column, values: readonly Literal[], path: P
 
 function compared({ sql: value, type }: Column, op: Comparison, literal: Literal, path: Path): Sql {
   if (type !== 'jsonb') return sql`${value} ${SIGNS[op]} ${cast(toType(literal, type, path), type)}`
-  const number = literal.find((form) => typeof form === 'number')
-  if (number !== undefined)
-    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(number)}::jsonb)`
-  const text = literal.find((form) => typeof form === 'string')
-  if (text === undefined) throw mismatch(path, 'number or text', JSON.stringify(literal[0]))
-  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${text}::text)`
+  const bound = numberOrText(literal, path)
+  if (typeof bound === 'number')
+    return sql`(jsonb_typeof(${value}) = 'number' and ${value} ${SIGNS[op]} ${JSON.stringify(bound)}::jsonb)`
+  return sql`(jsonb_typeof(${value}) = 'string' and (${value} #>> '{}') collate "C" ${SIGNS[op]} ${bound}::text)`
 }
 
 const SIGNS: Readonly<Record<Comparison, Sql>> = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }
@@ -155,7 +154,7 @@ function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, pat
   return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
 }
 
-/** `like` is not leakproof, so under row-level security an index serves the range that its first letters mean. */
+/** The range of the pattern's first letters: `like` is not leakproof, so under row-level security it uses no index itself. */
 function range(value: Sql, prefix: string | undefined): Sql {
   if (prefix === undefined) return sql``
   const beyond = behindPrefix(prefix)
@@ -169,7 +168,7 @@ function likePart(part: Pattern[number]): string {
   return part.text.replaceAll(/[\\%_]/g, '\\$&')
 }
 
-/** Never null: to ask whether it is, would keep the planner from its index. */
+/** Ids are never null, and a test for null would keep the planner from its index. */
 const isId = ({ type }: Column) => type === 'uuid'
 
 /** `order by` of all keys; nulls where the key says. */
@@ -177,7 +176,7 @@ export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql 
   const keys = order.map(({ path, as, descending, nullsFirst }) => {
     const direction = descending ? sql`desc` : sql`asc`
     const column = columns(path, as)
-    // By itself it has an index, and that is in the order of `nulls last` one way only.
+    // The index of ids has the order of `nulls last` in one direction only.
     if (order.length === 1 && isId(column)) return sql`${column.sql} ${direction}`
     return sql`${orNull(column)} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
@@ -185,8 +184,8 @@ export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql 
 }
 
 /**
- * Rows behind the tuple, as conditions of which a row meets one at most: equal in the first keys and behind in the
- * next. Each is a range of an index over the keys; all of them joined by `or` would be none.
+ * Rows behind the tuple, as disjoint conditions: equal in the first keys and behind in the next. Each is a range of an
+ * index over the keys; joined by `or` they would not use it.
  */
 export function compileAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql[] {
   const [key, ...rest] = order
@@ -232,13 +231,15 @@ function cast(value: Scalar, type: ScalarType): Sql {
   return sql`${value}${CASTS[type]}`
 }
 
-const CASTS: Readonly<Record<ScalarType, Sql>> = {
+/** By name: no text of a user is ever a type. */
+export const CASTS: Readonly<Record<ColumnType, Sql>> = {
   text: sql`::text`,
   bigint: sql`::bigint`,
   'double precision': sql`::double precision`,
   boolean: sql`::boolean`,
   timestamptz: sql`::timestamptz`,
   uuid: sql`::uuid`,
+  jsonb: sql`::jsonb`,
 }
 
 /** The value at a path inside a jsonb expression. */
@@ -254,11 +255,11 @@ const member = (base: Sql, name: string): Sql =>
 function among(value: Sql, forms: readonly Json[]): Sql {
   const [only] = forms
   if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
-  // Named apart from the element of an array around it, which would hide it.
+  // Its name differs from that of the element of an enclosing array, which would hide it.
   return sql`${value} = any(array(select form from jsonb_array_elements(${JSON.stringify(forms)}::jsonb) forms(form)))`
 }
 
-/** Containment of jsonb has exceptions for scalars, so the type is asked as well. */
+/** Containment of jsonb has exceptions for scalars, so the type is tested as well. */
 function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
   const all = JSON.stringify(literals.flat())
   const test = {
@@ -271,7 +272,7 @@ function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Li
 
 const holds = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
 
-/** The statement's text does not grow with the list: where a literal has several forms, each is a list of them. */
+/** The text of the statement does not grow with the list: a literal of several forms is a list of them. */
 function containsEach(value: Sql, literals: readonly Literal[]): Sql {
   if (literals.every((literal) => literal.length === 1))
     return sql`${value} @> ${JSON.stringify(literals.flat())}::jsonb`

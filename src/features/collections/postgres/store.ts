@@ -6,7 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Change, Collection, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
+import type { Change, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {
@@ -18,7 +18,7 @@ import {
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
-/** A statement for some of the writes, and what its rows say of each of them. */
+/** A statement for some of the writes, and a function from its rows to their outcomes. */
 interface Step {
   readonly writes: readonly Write[]
   readonly statement: Sql
@@ -36,10 +36,9 @@ export const postgresStore: Store = {
     const found = await (places.length === 1
       ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
-    const missed = places.filter((_, index) => found[index]?.[0] === undefined)
     await checkDeclarations(
       scope,
-      missed.map(({ collection }) => collection),
+      places.filter((_, index) => found[index]?.[0] === undefined),
     )
     return places.map(({ collection }, index) => {
       const row = found[index]?.[0]
@@ -49,22 +48,16 @@ export const postgresStore: Store = {
 
   list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const { rows, ...counted } = await listRows<TableRow>(
-      scope,
-      table,
-      query,
-      collection.declared !== undefined,
-    )
-    if (rows.length === 0) await checkDeclarations(scope, [collection])
+    const { rows, ...counted } = await listRows(scope, table, query, collection.declared !== undefined)
+    if (rows.length === 0) await checkDeclarations(scope, [{ collection }])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
   write: async (scope, writes, marks = []) => {
     const outcomes = await tryAll(scope, writes, marks)
-    const missed = writes.filter((_, index) => 'missing' in (outcomes[index] ?? {}))
     await checkDeclarations(
       scope,
-      missed.map(({ collection }) => collection),
+      writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),
     )
     return outcomes
   },
@@ -82,7 +75,7 @@ export const postgresStore: Store = {
   },
 }
 
-/** All of them or none; where one is refused, its outcome says why and the others' say nothing. */
+/** Makes all changes or none; if one is rejected, its outcome has the reason, and the others are undefined. */
 async function tryAll(
   scope: WorkspaceScope,
   writes: readonly Write[],
@@ -113,8 +106,7 @@ async function tryAll(
 }
 
 /**
- * Locks several documents before any is changed, always in the same order: a second writer of the same ones waits, and
- * neither waits for the other.
+ * Locks several documents before any is changed, always in the same order, so that concurrent writers cannot deadlock.
  */
 function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
   const wanted = new Map<string, { collection: Write['collection']; ids: Set<string> }>()
@@ -124,7 +116,7 @@ function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
     wanted.set(collection.name, { collection, ids: known.ids.add(change.id) })
   }
   const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
-  // To lock is to be allowed to update, which an anon key may not be that deletes.
+  // A lock takes the right to update, which an anon key that deletes may lack.
   if (count < 2 || actor.role === 'anon') return []
   return [...wanted.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -138,7 +130,7 @@ function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean):
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const { collection, change } = step?.writes[0] ?? {}
-  // Of several writes it stays an error: the outcome of the others is unknown.
+  // For several writes it stays an error, since the outcome of the others is unknown.
   if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return { version: 1, stored: unseen(change) }
   return collection && takenOf(error, collection)
@@ -151,8 +143,8 @@ function takenOf(error: unknown, { declared }: Write['collection']) {
 }
 
 /**
- * Neighbours that create in the same collection are one statement, unless one of them alone could be refused. Statements are
- * put together in turns with other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
+ * Consecutive creates in the same collection become one statement, unless one alone could be rejected. Building statements
+ * yields to other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
  */
 async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
   const runs: Write[][] = []
@@ -161,17 +153,17 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
     if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
     else runs.push([write])
   }
-  const turns = new CpuBudget()
+  const budget = new CpuBudget()
   const steps: Step[] = []
   for (const run of runs) {
-    steps.push(turns.run(() => stepOf(scope, run, writes.length > 1)))
-    const rest = turns.yield()
+    steps.push(budget.run(() => stepOf(scope, run, writes.length > 1)))
+    const rest = budget.yield()
     if (rest !== undefined) await rest
   }
   return steps
 }
 
-/** True if the caller may not read the documents that it writes. Each such change is a statement of its own, from which nothing comes back. */
+/** True if the caller may not read the documents that it writes. Each such change is a statement of its own that returns nothing. */
 const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
   actor.role === 'anon' && !collection.anon.read
 
@@ -208,7 +200,7 @@ const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): Sta
   anonReads: anon.read,
 })
 
-/** The document as it was sent: who may not read is shown nothing else. */
+/** The document as it was sent, for callers that may not read it. */
 function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
   const now = new Date().toISOString()
   return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
@@ -247,29 +239,29 @@ function outcomeOf(current: Current): Outcome {
   return { current: current.version, bytes: current.bytes }
 }
 
-/** @param alone whether the table holds this collection and no other */
-async function listRows<Row>(
+/** @param alone true if the table holds this collection alone */
+async function listRows(
   scope: WorkspaceScope,
   table: Table,
   { filter, order, after, limit, count }: Query,
   alone: boolean,
-): Promise<{ rows: Row[]; total?: number }> {
+): Promise<{ rows: TableRow[]; total?: number }> {
   const { name, own, resolve: columns } = table
   const where = sql`${own} and ${compileFilter(filter, columns)}`
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
-  if (count === undefined) return { rows: await scope.rows<Row & object>(page) }
-  // What the planner knows of a table that many share would tell each of the others.
+  if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
+  // An estimate of the shared table would reveal documents of other tenants.
   const guess = count === 'estimated' && alone
   const counts = guess
     ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
-  return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
+  return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
 }
 
 /**
- * The limit is a value like others: so the planner looks at all of them each time, which a rare one is worth.
- * Rows behind the cursor are several ranges of an index: each is read to the limit, and what comes of them is merged.
+ * The limit is a parameter, so the planner makes a plan for its values each time, which pays off for rare values.
+ * Rows behind the cursor are several ranges of an index: each is read to the limit, and the results are merged.
  */
 function pageStatement(
   { name, row, columns, compared, resolve }: Table,
@@ -282,7 +274,7 @@ function pageStatement(
   const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
   const [first = sql`false`, ...others] = ranges
   if (others.length === 0) return range(first)
-  // Where keys have no column there is no such index, and outside the table not even the key.
+  // Keys without a column have no index, and cannot be ordered by outside the table.
   if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
     return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
   const shown = commas([row, ...compared])
@@ -295,7 +287,7 @@ function pageStatement(
 
 const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true
 
-/** @param most where there are more, one more than that is counted and no further */
+/** @param most counts at most one more than this */
 function counted(name: Sql, where: Sql, most?: number): Sql {
   if (most === undefined) return sql`select count(*) as n from ${name} where ${where}`
   return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) found`
@@ -303,7 +295,7 @@ function counted(name: Sql, where: Sql, most?: number): Sql {
 
 const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select from ${name} where ${where}`
 
-/** Few are counted; of many the planner's guess stands, where it is not less than what was counted. */
+/** Counts exactly up to `countedMax`; beyond that returns the planner's estimate, if it is not lower. */
 function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
   if (plan === undefined || all <= LIMITS.countedMax) return all
   const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
@@ -314,12 +306,15 @@ function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefine
 export class StaleDeclarationError extends Error {}
 
 /**
- * Asks if one of them is declared that was taken for undeclared, or closed to anon keys that was taken for open. A table
- * that is gone says so by itself, and so does the trigger of what is written; but what is read where nothing can be would
- * be an empty success.
- * @throws DeclaredMeanwhile
+ * Checks that no collection was declared, or closed to anon keys, since its declaration was cached. A dropped table and a
+ * write fail by themselves; a read from the wrong table would be an empty success.
+ * @throws StaleDeclarationError
  */
-async function checkDeclarations(scope: WorkspaceScope, collections: readonly Collection[]): Promise<void> {
+async function checkDeclarations(
+  scope: WorkspaceScope,
+  used: readonly Pick<Write, 'collection'>[],
+): Promise<void> {
+  const collections = used.map(({ collection }) => collection)
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
   const mayBeClosed =
     scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)

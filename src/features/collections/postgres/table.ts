@@ -16,25 +16,25 @@ export interface TableColumn extends DeclaredColumn {
   readonly sql: Sql
 }
 
-/** Pieces of statements on one table. All of them are the same text each time, so they are prepared once. */
+/** Pieces of statements on one table. Their texts are constant, so statements are prepared once. */
 export interface Table {
   readonly name: Sql
-  /** Which rows are the collection's. */
+  /** The condition that selects the rows of the collection. */
   readonly own: Sql
   /** The columns of its primary key. */
   readonly key: Sql
   /** Columns that a new row gets besides its fields, and their values. */
   readonly stamp: { readonly names: Sql; readonly values: Sql }
   readonly columns: readonly TableColumn[]
-  /** The same by the property that each is of. */
+  /** The columns by property. */
   readonly columnOf: ReadonlyMap<string, TableColumn>
-  /** Columns that are generated from those, to compare by. No row is read with them. */
+  /** Generated columns for comparisons; they are not read back. */
   readonly compared: readonly Sql[]
   /** The jsonb column of the fields that have no column. */
   readonly rest: Sql
   /** The select list of a row. */
   readonly row: Sql
-  /** All fields of what was read so, as one jsonb. */
+  /** All fields of such a row as one jsonb. */
   readonly document: Sql
   readonly resolve: Columns
 }
@@ -48,13 +48,13 @@ const OURS: Readonly<Record<string, Column>> = {
 
 const NO_STAMP = { names: sql``, values: sql`` }
 const TABLES = new WeakMap<Declaration, Table>()
-/** By name alone: they are the same in every workspace. */
+/** By name alone: undeclared collections are the same in every workspace. */
 const UNDECLARED = new LRUCache<string, Table>({
   max: LIMITS.undeclaredTablesKnownMax,
   memoMethod: undeclared,
 })
 
-/** The same one each time, while it is remembered: statements on it are put together once. */
+/** Returns the same value while it is cached, so that statements on it are built once. */
 export function tableOf({ name, declared }: Pick<Collection, 'name' | 'declared'>): Table {
   if (declared === undefined) return UNDECLARED.memo(name)
   const known = TABLES.get(declared)
@@ -111,7 +111,7 @@ function ofDeclaration(declared: Declaration): Table {
 /** PostgreSQL takes a hundred arguments. */
 const MEMBERS_AT_ONCE = 50
 
-/** The columns as jsonb, without those that are null. What is null inside a value stays, so a column of jsonb goes alone. */
+/** The columns as jsonb, without nulls. Nulls inside of a jsonb value stay, so such a column is built by itself. */
 function membersOf(columns: readonly TableColumn[]): Sql[] {
   const members = ({ property, sql: column }: TableColumn) => sql`${property}::text, ${column}`
   const flat = columns.filter(({ type }) => type !== 'jsonb')
@@ -128,8 +128,8 @@ function membersOf(columns: readonly TableColumn[]): Sql[] {
 }
 
 /**
- * Where a path's value stands. Without enforcement a value may be of another type than its column: then it is among
- * the rest, so both are asked, at the price of the column's index.
+ * Maps a path to the expression of its value. Without enforcement a value may be of another type than its column and then
+ * stands in the rest, so both are read, at the price of the column's index.
  */
 function resolver(
   columns: readonly TableColumn[],
@@ -144,9 +144,9 @@ function resolver(
     if (ours !== undefined) return ours
     const column = declared.get(name)
     if (column === undefined) return { sql: within(rest, path), type: 'jsonb' }
-    return below.length === 0 || column.type !== 'jsonb'
-      ? typedOrBelow(column, rest, path)
-      : { sql: within(column.sql, below), type: 'jsonb' }
+    if (below.length === 0) return column
+    // A typed value has no members; values that do not fit their column stand in the rest.
+    return { sql: column.type === 'jsonb' ? within(column.sql, below) : within(rest, path), type: 'jsonb' }
   }
   return (path, as) => {
     if (as === undefined) return written(path)
@@ -154,7 +154,7 @@ function resolver(
       ({ property, canonical }) => property === path[0] && canonical?.format === as,
     )
     if (column === undefined) return canonically(written(path), as)
-    // Where it is enforced, every text is of the format.
+    // If the schema is enforced, every text is of the format.
     return { sql: column.sql, type: 'text', ...(!enforced && { written: written(path) }) }
   }
 }
@@ -178,10 +178,6 @@ function canonically(written: Column, format: Format): Column {
   }
 }
 
-/** Below a typed value there is nothing; what does not fit its column is among the rest. */
-const typedOrBelow = (column: Column, rest: Sql, path: Path): Column =>
-  path.length === 1 ? column : { sql: within(rest, path), type: 'jsonb' }
-
 const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> = {
   text: (value) => typeof value === 'string',
   bigint: Number.isSafeInteger,
@@ -190,7 +186,7 @@ const FITS: Readonly<Record<TableColumn['type'], (value: unknown) => boolean>> =
   jsonb: (value) => value !== null,
 }
 
-/** `typed`: by column, null where there is none. `rest`: the others, and what its column cannot hold, null included. */
+/** `typed`: values by column, null if absent. `rest`: the other fields, and values that their column cannot hold. */
 export function split(table: Table, fields: Fields): { typed: Fields; rest: Fields } {
   if (table.columns.length === 0) return { typed: {}, rest: fields }
   const typed: Fields = {}

@@ -1,9 +1,10 @@
-/** Builds the statements that change documents. Each one writes its line of the outbox as well. */
+/** Builds the statements that change documents. Each one also writes a row of the outbox. */
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Change, Create } from '../store.ts'
+import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn } from './table.ts'
 
 type Verb = 'created' | 'updated' | 'deleted'
@@ -12,55 +13,55 @@ type Verb = 'created' | 'updated' | 'deleted'
 const shown = ({ oneOfMany }: StatementPurpose): Sql =>
   oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
-/** New rows, read back; those whose id is there already are left out. */
+/** Inserts and returns new rows; skips rows whose id exists. */
 export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
   const { oneOfMany } = purpose
   if (only !== undefined && more.length === 0) {
     const row = newRow(table, purpose, only)
-    const alone = creatingOne(table, row)
-    return oneOfMany ? alone : withKind(alone, row, statementKind(table, 'create', creatingGiven(table)))
+    const single = insertOne(table, row)
+    return oneOfMany ? single : withKind(single, row, statementKind(table, 'create', insertBatch(table)))
   }
   const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
-  return creatingAll(table, { purpose, rest: JSON.stringify(rows) })
+  return insertAll(table, { purpose, rest: JSON.stringify(rows) })
 }
 
-/** Ids come back in small letters. */
-const withKind = (alone: Sql, item: StatementParams, kind: StatementKind<StatementParams>): Sql =>
-  alone.as({ kind: kind as StatementKind, key: (item.id ?? '').toLowerCase(), item })
+/** PostgreSQL returns ids in lower case. */
+const withKind = (single: Sql, item: StatementParams, kind: StatementKind<StatementParams>): Sql =>
+  single.as({ kind: kind as StatementKind, key: (item.id ?? '').toLowerCase(), item })
 
-function creatingOne(table: Table, params: StatementParams): Sql {
+function insertOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
-  const written = sql`${inserting(table, sql`values (${rowOf(table, source)})`)} ${unlessThere(table)}`
+  const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${skipExisting(table)}`
   const line = sql`select id, version, ${source.text} as document from written`
-  return sql`with written as (${written}), told as (${tell(params, 'created', line)})
+  return sql`with written as (${written}), event as (${outboxRow(params, 'created', line)})
     select ${shown(params.purpose)} from written`
 }
 
-/** Of several callers, to each of whom the text is his own. */
-const creatingGiven = (table: Table) => (params: StatementParams) => {
-  const written = sql`${inserting(table, sql`select ${rowOf(table, BATCH_PARAMS)} from given`)} ${unlessThere(table)}`
-  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join given on given_id = id`
-  return sql`with ${given(params)}, written as (${written}), told as (${tell(params, 'created', line)})
+/** Inserts the rows of several callers, each with the text of its own document. */
+const insertBatch = (table: Table) => (params: StatementParams) => {
+  const written = sql`${insertInto(table, sql`select ${rowOf(table, BATCH_PARAMS)} from items`)} ${skipExisting(table)}`
+  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join items on given_id = id`
+  return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', line)})
     select written.*, id as given_id from written`
 }
 
-/** Of one caller. */
-function creatingAll(table: Table, params: StatementParams): Sql {
-  const written = sql`${inserting(table, rowsOf(table, params))} ${unlessThere(table)}`
-  return sql`with written as (${written}), told as (${tell(params, 'created', linesOf(documentOf(table)))})
+/** Inserts several rows of one caller. */
+function insertAll(table: Table, params: StatementParams): Sql {
+  const written = sql`${insertInto(table, rowsOf(table, params))} ${skipExisting(table)}`
+  return sql`with written as (${written}), event as (${outboxRow(params, 'created', linesOf(documentOf(table)))})
     select ${shown(params.purpose)} from written`
 }
 
-const unlessThere = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
+const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
-/** The same for those who may write and not read: nothing comes back, and an id that is there is an error. */
+/** For callers that may write and not read: returns nothing, and fails if the id exists. */
 export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
   const params = newRow(table, purpose, create)
   const source = ownValues(params)
   const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
-  return sql`with told as (${tell(params, 'created', line)})
-    ${inserting(table, sql`values (${rowOf(table, source)})`)}`
+  return sql`with event as (${outboxRow(params, 'created', line)})
+    ${insertInto(table, sql`values (${rowOf(table, source)})`)}`
 }
 
 function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create): StatementParams {
@@ -68,7 +69,7 @@ function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create
   return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
 }
 
-function inserting(table: Table, rows: Sql): Sql {
+function insertInto(table: Table, rows: Sql): Sql {
   const names = commas([...table.columns.map((column) => column.sql), table.rest])
   return sql`insert into ${table.name} (${table.stamp.names}id, ${names}) ${rows}`
 }
@@ -87,8 +88,8 @@ function rowsOf(table: Table, { rest }: StatementParams): Sql {
 }
 
 /**
- * A change of a row that is there. Where it cannot be made, the one row that comes back has no id and `current` says
- * what is in the way; null where there is nothing.
+ * Changes an existing row. If it cannot be changed, the returned row has no id, and `current` is its version and size;
+ * null if there is no such row.
  */
 export function changeStatement(
   table: Table,
@@ -99,64 +100,64 @@ export function changeStatement(
   const { oneOfMany } = purpose
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
   const unwritten = { purpose, id, versions }
-  if (verb === 'delete') return deleting(table, unwritten)
+  if (verb === 'delete') return deleteOne(table, unwritten)
   const { typed, rest } = split(table, change.content.fields)
   if (verb === 'replace') {
     const written = { purpose, id, versions, typed, rest: JSON.stringify(rest) }
-    return updating(table, written, replaced(table))
+    return updateOne(table, written, setAll(table))
   }
   const named = new Set([...Object.keys(change.content.fields), ...change.unset])
-  if (named.size === 0) return reading(table, unwritten)
+  if (named.size === 0) return readOne(table, unwritten)
   const columns = table.columns.filter(({ property }) => named.has(property))
   const shape = columns.map(({ column }) => column).join(' ')
-  const sets = changed(table, columns)
+  const sets = setNamed(table, columns)
   const row = { purpose, id, versions, typed, rest: JSON.stringify(rest), names: textArray([...named]) }
-  const alone = updating(table, row, sets)
+  const single = updateOne(table, row, sets)
   return oneOfMany
-    ? alone
-    : withKind(alone, row, statementKind(table, `update ${shape}`, updatingGiven(table, sets)))
+    ? single
+    : withKind(single, row, statementKind(table, `update ${shape}`, updateBatch(table, sets)))
 }
 
-const hereIn = (table: Table, { id }: Source): Sql => sql`${table.own} and id = ${id}`
+const isRow = (table: Table, { id }: Source): Sql => sql`${table.own} and id = ${id}`
 
-/** On which condition it is changed. */
+/** True for the versions that the caller accepts. */
 const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
-function deleting(table: Table, params: StatementParams): Sql {
+function deleteOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
-  const here = hereIn(table, source)
+  const here = isRow(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const told = tell(params, 'deleted', linesOf(sql`null::json`))
-  return reported(params, currentOf(table, here), { written, told })
+  const event = outboxRow(params, 'deleted', linesOf(sql`null::json`))
+  return reported(params, currentOf(table, here), written, event)
 }
 
-/** Reads the row without changing it, so it writes no line of the outbox. */
-function reading(table: Table, params: StatementParams): Sql {
+/** Reads the row without changing it, so it writes nothing to the outbox. */
+function readOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
-  const here = hereIn(table, source)
+  const here = isRow(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
-  return reported(params, currentOf(table, here), { written })
+  return reported(params, currentOf(table, here), written)
 }
 
-function updating(table: Table, params: StatementParams, made: MakeSets): Sql {
+function updateOne(table: Table, params: StatementParams, made: MakeSets): Sql {
   const source = ownValues(params)
-  const { written, current } = updated(table, source, made(source), sql``)
-  const told = tell(params, 'updated', linesOf(documentOf(table)))
-  return reported(params, current, { written, told })
+  const { written, current } = updateOf(table, source, made(source), sql``)
+  const event = outboxRow(params, 'updated', linesOf(documentOf(table)))
+  return reported(params, current, written, event)
 }
 
-/** Of several callers; of each, the row or what is in the way. */
-const updatingGiven = (table: Table, made: MakeSets) => (params: StatementParams) => {
-  const { written, current } = updated(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from given`)
-  const told = tell(params, 'updated', linesOf(documentOf(table)))
-  return sql`with ${given(params)}, written as (${written}), told as (${told})
+/** Updates the rows of several callers; returns for each the row, or its current version and size. */
+const updateBatch = (table: Table, made: MakeSets) => (params: StatementParams) => {
+  const { written, current } = updateOf(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from items`)
+  const event = outboxRow(params, 'updated', linesOf(documentOf(table)))
+  return sql`with ${itemsOf(params)}, written as (${written}), event as (${event})
     select given_id, written.*, case when written.id is null then ${current} end as current
-    from given left join written on written.id = given_id`
+    from items left join written on written.id = given_id`
 }
 
-function updated(table: Table, source: Source, { sets, bytes }: Sets, from: Sql) {
-  const here = hereIn(table, source)
+function updateOf(table: Table, source: Source, { sets, bytes }: Sets, from: Sql) {
+  const here = isRow(table, source)
   const all = commas([...sets, sql`version = version + 1`, sql`updated_at = now()`])
   const written = sql`update ${table.name} set ${all} ${from}
     where ${here} and ${atVersions(source)} and ${bytes} <= ${LIMITS.documentBytesMax}
@@ -168,17 +169,12 @@ function updated(table: Table, source: Source, { sets, bytes }: Sets, from: Sql)
 const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
-interface Made {
-  readonly written: Sql
-  /** Undefined if nothing is changed: the outbox gets no line. */
-  readonly told?: Sql
-}
-
-function reported({ purpose }: StatementParams, found: Sql, { written, told }: Made): Sql {
-  const line = told === undefined ? sql`` : sql`, told as (${told})`
-  const current = purpose.oneOfMany ? sql`tenon.refuse_change(${found})` : found
-  return sql`with written as (${written})${line}
-    select ${shown(purpose)}, case when written.id is null then ${current} end as current
+/** @param event the outbox row; undefined if nothing is changed */
+function reported({ purpose }: StatementParams, current: Sql, written: Sql, event?: Sql): Sql {
+  const outbox = event === undefined ? sql`` : sql`, event as (${event})`
+  const result = purpose.oneOfMany ? sql`tenon.refuse_change(${current})` : current
+  return sql`with written as (${written})${outbox}
+    select ${shown(purpose)}, case when written.id is null then ${result} end as current
     from (select 1) one left join written on true`
 }
 
@@ -187,8 +183,8 @@ const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 
 const linesOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
 
-/** A line of the outbox for each row that was written. */
-const tell = ({ purpose }: StatementParams, verb: Verb, lines: Sql): Sql =>
+/** Inserts a row of the outbox for each row that was written. */
+const outboxRow = ({ purpose }: StatementParams, verb: Verb, lines: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
     select ${purpose.collection}, ${verb}, id, version, document,
       coalesce(octet_length(document::text), 0), ${purpose.anonReads}
@@ -200,8 +196,8 @@ interface Sets {
 }
 type MakeSets = (source: Source) => Sets
 
-/** Only the named columns: what is not named costs nothing. */
-const changed =
+/** Sets the named columns alone, so that the others cost nothing. */
+const setNamed =
   (table: Table, columns: readonly TableColumn[]): MakeSets =>
   ({ names, rest, value }) => {
     const after = sql`((${table.rest} - ${names}) || ${rest})`
@@ -216,8 +212,8 @@ const changed =
     return { sets: [...sets, sql`${table.rest} = ${after}`], bytes }
   }
 
-/** All columns; the size was checked before. */
-const replaced =
+/** Sets all columns; the size was checked before. */
+const setAll =
   (table: Table): MakeSets =>
   ({ rest, value }) => {
     const sets = table.columns.map((column) => sql`${column.sql} = ${value(column)}`)
@@ -230,35 +226,34 @@ export interface StatementPurpose {
   /** True if anon keys may read the collection now, so they also receive its change events. */
   readonly anonReads: boolean
   /**
-   * One of several changes, of which all are made or none: one that cannot be made ends the transaction (TN003) instead
-   * of being reported as a row, and no documents come back, since they could be more than a reply may hold.
+   * One of several changes that are made together or not at all: a change that fails ends the transaction (TN003) instead
+   * of being reported as a row, and no documents are returned, since they could exceed the size of a reply.
    */
   readonly oneOfMany: boolean
 }
 
-/** The values of one statement: those that it asks for. */
+/** The parameters of one statement, as far as it uses them. */
 interface StatementParams {
   readonly purpose: StatementPurpose
-  /** Of the document. */
   readonly id?: string
-  /** By column. */
+  /** Values by column. */
   readonly typed?: Readonly<Record<string, unknown>>
-  /** JSON of the fields that have no column; of several documents, of all that is to be written. */
+  /** JSON of the fields without a column; for several documents, of everything to write. */
   readonly rest?: string
   /** The document as JSON. */
   readonly text?: string
   /** The names of the fields that are set and unset, as an array. */
   readonly names?: string
-  /** Those that the caller takes, as JSON; null where any will do. */
+  /** The versions that the caller accepts, as JSON; null for any. */
   readonly versions?: string | null
-  /** Several fillings, as JSON: the rows of {@link given}. */
+  /** Parameters of several statements, as JSON: the rows of {@link itemsOf}. */
   readonly rows?: string
 }
 
-/** Kinds by table, then by what the text of their statement depends on: statements are joined if their kind is the same value. */
+/** Kinds by table, then by shape: statements are coalesced if their kind is the same value. */
 const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<StatementParams>>>()
 
-/** The kind of the statements of a shape, which says several at once: `build` reads them from {@link given}. */
+/** The kind of all statements of a shape; `build` makes one statement of several, which reads them from {@link itemsOf}. */
 function statementKind(
   table: Table,
   shape: string,
@@ -272,7 +267,7 @@ function statementKind(
   if (known !== undefined) return known
   const merge: StatementKind<StatementParams>['merge'] = (items) => {
     const [first] = items
-    if (first === undefined) throw new TypeError('there is something to say')
+    if (first === undefined) throw new TypeError('a merged statement has parts')
     return build({ purpose: first.purpose, rows: `[${items.map(rowJson).join()}]` })
   }
   const kind = { merge }
@@ -295,7 +290,7 @@ interface Source {
   readonly value: (column: TableColumn) => Sql
 }
 
-/** From its own values; those that stand in several places are sent once. */
+/** From the parameters of one statement; those used in several places are sent once. */
 function ownValues(params: StatementParams): Source {
   return {
     id: sql`${Sql.shared(params.id)}::uuid`,
@@ -307,7 +302,7 @@ function ownValues(params: StatementParams): Source {
   }
 }
 
-/** From the rows of {@link given}. */
+/** From the rows of {@link itemsOf}. */
 const BATCH_PARAMS: Source = {
   id: sql`given_id`,
   versions: sql`given_versions`,
@@ -318,10 +313,10 @@ const BATCH_PARAMS: Source = {
 }
 
 /**
- * Several documents in one value, so that the text of the statement does not grow with them. How many they are is hidden
- * from the planner, which would make a plan for each number.
+ * Several documents in one value, so that the text of the statement does not grow with them. The subquery hides their
+ * number from the planner, which would make a plan for each number.
  */
-const given = ({ rows }: StatementParams): Sql => sql`given as (
+const itemsOf = ({ rows }: StatementParams): Sql => sql`items as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
     v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
@@ -335,12 +330,4 @@ function columnValue({ column, type }: TableColumn, { typed }: StatementParams):
   const value = typed?.[column] ?? null
   const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
   return sql`${sent}${CASTS[type]}`
-}
-
-const CASTS: Readonly<Record<TableColumn['type'], Sql>> = {
-  text: sql`::text`,
-  bigint: sql`::bigint`,
-  'double precision': sql`::double precision`,
-  boolean: sql`::boolean`,
-  jsonb: sql`::jsonb`,
 }

@@ -1,9 +1,8 @@
 /** Parses the JSON filter of a structured query. */
 
 import { isObject } from '../../../core/json.ts'
-import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
+import { type Filter, type Literal, negated, type Path, type Test } from './filter.ts'
 import {
-  type Container,
   checkElements,
   checkJson,
   checkParts,
@@ -44,7 +43,7 @@ function readGroup(key: string, value: unknown, source: Source, budget: Budget, 
   }
   if (!Array.isArray(value) || !value.every(isObject))
     throw refusal(source, `${key} takes an array of filters.`)
-  // An empty filter asks nothing, and may come a thousand times.
+  // Empty filters count, too: there may be a thousand of them.
   for (const filter of value) if (Object.keys(filter).length === 0) budget.spend(source)
   return { kind: key === '$or' ? 'any' : 'all', of: value.map((filter) => readAll(filter, budget, depth)) }
 }
@@ -65,74 +64,50 @@ function readTests(path: Path, value: unknown, source: Source, budget: Budget, d
 
 function readTest(path: Path, spelled: string, value: unknown, source: Source, budget: Budget): Filter {
   const [, name = spelled, quantifier] = /^([a-z_]+)\(([a-z]*)\)$/.exec(spelled) ?? []
-  const operand = new JsonOperand(value, source)
-  return readOperator(path, { name: name === 'ne' ? 'neq' : name, quantifier }, operand, budget)
+  const operator = { name: name === 'ne' ? 'neq' : name, quantifier }
+  return readOperator(path, operator, jsonOperand(value, source), budget)
 }
 
-class JsonOperand implements Operand {
-  readonly source: Source
-  readonly #value: unknown
-
-  constructor(value: unknown, source: Source) {
-    this.#value = value
-    this.source = source
-  }
-
-  get isNull(): boolean {
-    return this.#value === null
-  }
-
-  literal(): Literal {
-    if (!this.isNull) return [checkJson(this.#value, this.source)]
+function jsonOperand(value: unknown, source: Source): Operand {
+  const mismatch = (detail: string) => refusal({ ...source, code: 'filter_type_mismatch' }, detail)
+  const literal = (): Literal => {
+    if (value !== null) return [checkJson(value, source)]
     const hint = 'Write {"field": null}, or {"field": {"neq": null}}.'
-    throw refusal({ ...this.source, code: 'filter_null_operator' }, 'null stands alone.', hint)
+    throw refusal({ ...source, code: 'filter_null_operator' }, 'null stands alone.', hint)
   }
+  const each = () => {
+    if (!Array.isArray(value)) throw refusal(source, 'Here stands an array.')
+    checkElements(value, source)
+    return value.map((element) => jsonOperand(element, source))
+  }
+  return {
+    source,
+    isNull: value === null,
+    literal,
+    each,
+    comparable: () => {
+      const checked = literal()
+      if (typeof value === 'number' || typeof value === 'string') return checked
+      throw mismatch('Numbers and texts have an order, other values have none.')
+    },
+    list: () => each().map((element) => element.literal()),
+    pattern: () => {
+      if (typeof value === 'string') return readPattern(value, source)
+      throw mismatch('A pattern is a text.')
+    },
+    pathTest: () => readPathPair(value, source),
+    container: () => containerOf(value, source),
+    word: () => (typeof value === 'object' && value !== null ? '' : String(value).toLowerCase()),
+    written: (operator) => `{${JSON.stringify(source.name.slice(0, 100))}: {"${operator}": …}}`,
+  }
+}
 
-  comparable(): Literal {
-    const literal = this.literal()
-    if (typeof this.#value === 'number' || typeof this.#value === 'string') return literal
-    throw this.#mismatch('Numbers and texts have an order, other values have none.')
-  }
-
-  list(): Literal[] {
-    return this.each().map((element) => element.literal())
-  }
-
-  pattern(): Pattern {
-    if (typeof this.#value === 'string') return readPattern(this.#value, this.source)
-    throw this.#mismatch('A pattern is a text.')
-  }
-
-  /** `["$.a.b", value]` */
-  pathTest(): Test {
-    const [path, wanted, ...more] = Array.isArray(this.#value) ? this.#value : []
-    if (typeof path !== 'string' || wanted === undefined || more.length > 0)
-      throw refusal(this.source, 'json_path_eq takes [path, value].')
-    const { steps, end } = readSteps(path, this.source)
-    if (end < path.length) throw refusal(this.source, `At ${end} of the path there should be a step.`)
-    return { op: 'at', steps, value: new JsonOperand(wanted, this.source).literal() }
-  }
-
-  container(): Container {
-    return containerOf(this.#value, this.source)
-  }
-
-  word(): string {
-    const value = this.#value
-    return typeof value === 'object' && value !== null ? '' : String(value).toLowerCase()
-  }
-
-  each(): JsonOperand[] {
-    if (!Array.isArray(this.#value)) throw refusal(this.source, 'Here stands an array.')
-    checkElements(this.#value, this.source)
-    return this.#value.map((element) => new JsonOperand(element, this.source))
-  }
-
-  written(operator: string): string {
-    return `{${JSON.stringify(this.source.name.slice(0, 100))}: {"${operator}": …}}`
-  }
-
-  #mismatch(detail: string): Error {
-    return refusal({ ...this.source, code: 'filter_type_mismatch' }, detail)
-  }
+/** `["$.a.b", value]` */
+function readPathPair(value: unknown, source: Source): Test {
+  const [path, wanted, ...more] = Array.isArray(value) ? value : []
+  if (typeof path !== 'string' || wanted === undefined || more.length > 0)
+    throw refusal(source, 'json_path_eq takes [path, value].')
+  const { steps, end } = readSteps(path, source)
+  if (end < path.length) throw refusal(source, `At ${end} of the path there should be a step.`)
+  return { op: 'at', steps, value: jsonOperand(wanted, source).literal() }
 }

@@ -21,10 +21,10 @@ export function checkParts(filter: JsonObject, source: Source): void {
   }
 }
 
-/** Depth first: what comes is as deep as its sender liked. */
+/** Checks the depth first, since the sender chooses it. */
 export function checkJson(value: unknown, source: Source, depth = 1): Json {
   if (typeof value === 'string') checkText(value, source)
-  // JSON has no infinity: written down again it would be null.
+  // JSON has no infinity: serialized again it would be null.
   if (typeof value === 'number' && !Number.isFinite(value))
     throw refusal(source, 'A number is larger than any that is kept.')
   if (typeof value === 'object' && value !== null) checkInside(value, source, depth)
@@ -40,7 +40,7 @@ function checkInside(value: object, source: Source, depth: number): void {
   }
 }
 
-/** Refuses more elements than a list may have. */
+/** Rejects lists with too many elements. */
 export function checkElements(elements: readonly unknown[], source: Source): void {
   if (elements.length <= LIMITS.filterValuesMax) return
   const detail = `A list has at most ${LIMITS.filterValuesMax} elements; this one has ${elements.length}.`
@@ -50,7 +50,7 @@ export function checkElements(elements: readonly unknown[], source: Source): voi
 /** The operand of a comparison with an array or an object. */
 export type Container = { readonly values: readonly Literal[] } | { readonly members: Members }
 
-/** @throws Problem where it is neither an array nor an object */
+/** @throws Problem if it is neither an array nor an object */
 export function containerOf(value: unknown, source: Source): Container {
   const json = checkJson(value, source)
   if (isObject(json)) return { members: json as Members }
@@ -59,7 +59,7 @@ export function containerOf(value: unknown, source: Source): Container {
   return { values: json.map((element): Literal => [element]) }
 }
 
-/** `(a,"b,c",3)`, blanks and all; `()` is the list of nothing. */
+/** `(a,"b,c",3)`; blanks belong to the elements; `()` is the empty list. */
 export function readParentheses(text: string, source: Source): Literal[] {
   const inside = /^\((.*)\)$/su.exec(text)?.[1]
   if (inside === undefined)
@@ -71,7 +71,7 @@ export function readParentheses(text: string, source: Source): Literal[] {
   })
 }
 
-/** `{a,"b,c",3}`: blanks around an element are none of it; `{}` is the list of nothing. */
+/** `{a,"b,c",3}`; blanks around an element are ignored; `{}` is the empty list. */
 export function readBraces(text: string, source: Source): Piece[] {
   const inside = /^\{(.*)\}$/su.exec(text)?.[1]
   if (inside === undefined) throw refusal(source, 'Here stands a list in braces: {a,"b c"}.')
@@ -117,7 +117,7 @@ export function readContainer(text: string, source: Source): Container {
   throw refusal(source, 'cs, cd and ov take a list in braces, or a JSON array or object.', hint)
 }
 
-/** `{"a","b"}` is no JSON, so it is a list in braces. */
+/** Parses JSON; undefined for texts such as `{"a","b"}`, which is a list in braces. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -163,13 +163,13 @@ export function prefixOf([first]: Pattern): string | undefined {
   return typeof first === 'object' ? first.text : undefined
 }
 
-/** The first text by code point behind all that begin with `prefix`; undefined where there is none. */
+/** The first text by code point behind all that begin with `prefix`; undefined if there is none. */
 export function behindPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (char) => char.codePointAt(0) ?? 0)
   while (points.at(-1) === LAST_POINT) points.pop()
   const last = points.pop()
   if (last === undefined) return undefined
-  // Half surrogates are in no text; the point behind them comes next.
+  // No text contains lone surrogates; the code point behind them comes next.
   return String.fromCodePoint(...points, last + 1 === HALVES.from ? HALVES.to : last + 1)
 }
 
@@ -183,7 +183,7 @@ const STEPS: readonly [RegExp, (text: string) => Step][] = [
   [/\.([\p{L}\p{N}_$-]+)/uy, (text) => ({ member: text })],
 ]
 
-/** `(<path>,<literal>)`; the parentheses may be left out, and the comma be a colon. */
+/** `(<path>,<literal>)`; the parentheses are optional, and the comma may be a colon. */
 export function readPathTest(text: string, source: Source): Test {
   const inside = /^\((.*)\)$/su.exec(text)?.[1] ?? text
   const { steps, end } = readSteps(inside, source)
@@ -198,7 +198,7 @@ export function readPathTest(text: string, source: Source): Test {
   return { op: 'at', steps, value: readLiteral(pieceOf(inside.slice(end + 1)), source) }
 }
 
-/** The steps at the beginning of a text, and where they end. `$` and the first dot may be left out. */
+/** The steps at the beginning of a text, and their end. `$` and the first dot are optional. */
 export function readSteps(text: string, source: Source): { steps: Step[]; end: number } {
   const steps: Step[] = []
   const bare = /^[\p{L}_]/u.test(text)

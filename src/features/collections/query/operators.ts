@@ -21,7 +21,7 @@ export interface Operand {
   /** JSON null, which equality takes as null or missing. */
   readonly isNull: boolean
   literal(): Literal
-  /** A value that has an order: a number or a text. */
+  /** A value with an order: a number or a text. */
   comparable(): Literal
   list(): readonly Literal[]
   pattern(): Pattern
@@ -31,7 +31,7 @@ export interface Operand {
   word(): string
   /** The operands of `(any)` and `(all)`. */
   each(): readonly Operand[]
-  /** The filter with another operator, as it would be written: for hints. */
+  /** The filter with another operator in the syntax of its grammar, for hints. */
   written(operator: string): string
 }
 
@@ -77,8 +77,8 @@ export const OPERATOR_NAMES: readonly string[] = Object.keys(OPERATORS)
 export const isOperator = (name: string): boolean => Object.hasOwn(OPERATORS, name)
 
 /**
- * One operator on one path.
- * @param name as it was written; `quantifier` what stood behind it in parentheses
+ * Applies one operator to one path.
+ * @param name as it was written; `quantifier` is the word in parentheses behind it
  */
 export function readOperator(
   path: Path,
@@ -97,7 +97,7 @@ function quantified(path: Path, name: string, quantifier: string, operand: Opera
   if (!QUANTIFIED.includes(name) || (quantifier !== 'any' && quantifier !== 'all'))
     throw refusal(operand.source, `${QUANTIFIED.join(', ')} go with (any) or (all), nothing else does.`)
   const each = operand.each()
-  // Equal to any of them is one look-up, however many there are.
+  // `eq(any)` is one lookup, however many values there are.
   if (name === 'eq' && quantifier === 'any') {
     budget.spend(operand.source)
     return { kind: 'test', path, test: { op: 'in', values: each.map((one) => one.literal()) }, not: false }
@@ -124,7 +124,7 @@ function readIs(path: Path, operand: Operand): Filter {
   return both({ kind: 'null', path, not: true }, { kind: 'test', path, test, not: false })
 }
 
-/** Not equal, null and missing among it. */
+/** Not equal; null and missing values match. */
 function distinct(same: Filter): Filter {
   if (same.kind !== 'test') return negated(same)
   const { path } = same

@@ -10,14 +10,14 @@ const NULLS = ['nullsfirst', 'nullslast']
 const URL: Source = { code: 'order_invalid', in: 'query', name: 'order' }
 const BODY: Source = { code: 'order_invalid', in: 'body', name: 'sort' }
 
-/** Ascending where nothing is said; nulls last, or first when descending. */
+/** By default ascending; nulls last, or first when descending. */
 export function readOrder(text: string): OrderKey[] {
   return readKeys(commaParts(text), URL)
 }
 
 /**
- * An object in the order of its members; a list where that order is not the one they were written in, as with names
- * that are whole numbers, or where nulls stand elsewhere.
+ * Reads an object in the order of its members, or a list: that also expresses the position of nulls, and names that are
+ * whole numbers, which JavaScript reorders in an object.
  */
 export function readSort(sort: Readonly<Record<string, 1 | -1>> | readonly string[]): OrderKey[] {
   if (Array.isArray(sort)) return readKeys(sort, BODY)
@@ -45,7 +45,7 @@ function readKey(text: string, source: Source): OrderKey {
   return orderKey(toPath(pieces, source), direction === 'desc', nulls)
 }
 
-/** Nulls stand where PostgreSQL puts them: as if they were larger than everything. */
+/** By default nulls stand where PostgreSQL puts them: as if they were larger than all values. */
 function orderKey(path: Path, descending: boolean, nulls?: string): OrderKey {
   return { path, descending, nullsFirst: nulls === undefined ? descending : nulls === 'nullsfirst' }
 }
@@ -75,15 +75,15 @@ type Growing = Map<string, Growing>
 
 /**
  * `a,b.c`, or a list of such paths.
- * @returns undefined where everything is shown: nothing was asked for, or `*`
+ * @returns undefined for all fields: without a selection, or `*`
  */
 export function readSelection(
-  asked: string | readonly string[] | undefined,
+  requested: string | readonly string[] | undefined,
   place: Source['in'],
 ): Selection | undefined {
-  if (asked === undefined) return undefined
+  if (requested === undefined) return undefined
   const source: Source = { code: 'select_invalid', in: place, name: 'select' }
-  const parts = typeof asked === 'string' ? commaParts(asked) : asked
+  const parts = typeof requested === 'string' ? commaParts(requested) : requested
   if (parts.length > LIMITS.selectFieldsMax)
     throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are selected.`)
   if (parts.includes('*')) return undefined
@@ -92,7 +92,7 @@ export function readSelection(
   return tree
 }
 
-/** `a,b`: names of fields that are taken away. */
+/** `a,b`: names of fields to remove. */
 export function readUnset(text: string | undefined): string[] {
   if (text === undefined) return []
   const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
@@ -121,7 +121,7 @@ function grow(tree: Growing, [name, ...rest]: readonly string[]): void {
 
 type Members = Record<string, unknown>
 
-/** The selected part, in the shape of the whole. What is not there, or is not an object, is left out. */
+/** The selected part in the shape of the whole, without members that are missing or no objects. */
 export function project<T extends { id: string }>(
   document: T,
   selection: Selection | undefined,
@@ -131,7 +131,7 @@ export function project<T extends { id: string }>(
 }
 
 function cut(value: object, selection: Selection): Members {
-  // A field may be called __proto__: it is one like any other here.
+  // A field may be called __proto__.
   const shown: Members = Object.create(null)
   for (const [name, below] of selection) {
     if (!Object.hasOwn(value, name)) continue

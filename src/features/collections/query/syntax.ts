@@ -12,7 +12,7 @@ export interface Source {
   readonly name: string
 }
 
-/** The one way in which a query is refused. */
+/** A problem with a part of a query. */
 export function refusal(source: Source, detail: string, hint?: string): Problem {
   const name = source.name.slice(0, 100)
   const pointer = source.in === 'body' ? `/${token(name)}` : ''
@@ -20,16 +20,16 @@ export function refusal(source: Source, detail: string, hint?: string): Problem 
   return new Problem(source.code, { detail, errors, ...(hint !== undefined && { hint }) })
 }
 
-/** Names that the platform keeps for itself and that a query may use. */
+/** Names of the platform that a query may use. */
 const OURS = new Set(['_created_at', '_updated_at', '_version'])
 
-/** A piece between separators; `quoted` where it was wholly in quotes, which are gone. */
+/** A piece between separators; `quoted` if it was in quotes, which are removed. */
 export interface Piece {
   readonly text: string
   readonly quoted: boolean
 }
 
-/** A piece, and where it ends. */
+/** A piece and its end. */
 type Found = Piece & { readonly end: number }
 
 /** Reads the piece at an offset: a quoted text, or everything up to the next match of `stop` (a global pattern). */
@@ -52,7 +52,7 @@ export function quotedAt(text: string, from: number, source: Source): Found {
   throw refusal(source, `The quote at ${from} is not closed.`)
 }
 
-/** A name of a path, and what stands before it. */
+/** A name of a path, and the separator before it. */
 export interface PathPiece extends Piece {
   readonly by: string
 }
@@ -92,7 +92,7 @@ export function commaParts(text: string): string[] {
 
 export const readPath = (text: string, source: Source): Path => toPath(splitPath(text, source), source)
 
-/** @throws Problem where a name is empty, too long, not storable, or one of ours that does not exist */
+/** @throws Problem if a name is empty, too long, not storable, or begins with `_` and is none of ours */
 export function toPath(pieces: readonly PathPiece[], source: Source): Path {
   if (pieces.slice(0, -1).some(({ by }) => by === '->>')) throw refusal(source, 'Behind ->> no path goes on.')
   const names = pieces.map(({ text }) => text)
@@ -113,7 +113,7 @@ function checkName(name: string, source: Source): void {
   checkText(name, source)
 }
 
-/** @throws Problem where a text holds what no stored text can */
+/** @throws Problem if a text contains characters that no stored text can contain */
 export function checkText(text: string, source: Source): void {
   if (text.includes('\u0000')) throw refusal(source, 'It holds a NUL character, which no document does.')
   if (/\p{Surrogate}/u.test(text)) throw refusal(source, 'It holds half a surrogate pair.')
@@ -122,13 +122,13 @@ export function checkText(text: string, source: Source): void {
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/su
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
-/** A whole text as a piece: quoted where all of it is one quoted text. */
+/** A whole text as a piece; quoted if all of it is one quoted text. */
 export function pieceOf(text: string): Piece {
   const inside = QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
   return { text: inside ?? text, quoted: inside !== undefined }
 }
 
-/** An untyped literal: quoted, a text; else the number or boolean that it spells, or the same text. */
+/** Reads an untyped literal: a text if quoted, else the number or boolean that it spells, or the same text. */
 export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   checkText(text, source)
   if (quoted) return [text]

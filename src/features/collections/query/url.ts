@@ -1,9 +1,8 @@
 /** Parses the filters of a URL: `field=operator.value` pairs, and groups such as `or=(a.eq.1,not.and(b.gt.2))`. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { type Filter, type Literal, negated, type Path, type Pattern, type Test } from './filter.ts'
+import { type Filter, negated, type Path } from './filter.ts'
 import {
-  type Container,
   pastBlanks,
   readBraces,
   readContainer,
@@ -29,7 +28,7 @@ import {
 
 const GROUP = /^(not\.)?(or|and)$/
 
-/** Keys that are, or may become, parameters: a field of such a name is written in quotes. */
+/** Keys that are or may become parameters; a field of such a name is written in quotes. */
 const RESERVED = /^(not|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
 
 /** All pairs hold; the same field may come more than once. */
@@ -42,7 +41,7 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
   const source: Source = { code: 'filter_invalid', in: 'query', name: key }
   const [, not, kind] = GROUP.exec(key) ?? []
   if (kind !== undefined) {
-    const group = readGroup(kind, text, source, budget)
+    const group = new GroupReader(text, source, budget).whole(kind)
     return not === undefined ? group : negated(group)
   }
   if (RESERVED.test(key)) {
@@ -52,10 +51,10 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
   return readExpression(toKey(splitPath(key, source), `${key}=`, source), text, source, budget)
 }
 
-/** A field, and how it was written. */
+/** A field and its notation. */
 interface Key {
   readonly path: Path
-  /** Its last name stands behind `->>`: what has an order is compared as text. */
+  /** True if its last name stands behind `->>`: comparisons use its text. */
   readonly asText: boolean
   /** The text before the operator, for hints. */
   readonly before: string
@@ -71,7 +70,7 @@ const EXPRESSION = /^(not\.)?([a-z_]+)(?:\(([a-z]*)\))?\.(.*)$/su
 function readExpression(key: Key, text: string, source: Source, budget: Budget): Filter {
   const [, not, name, quantifier, value = ''] = EXPRESSION.exec(text) ?? []
   if (name === undefined) throw noOperator(key, text, source)
-  const operand = new TextOperand(value, pieceOf(value), key, source)
+  const operand = textOperand(value, pieceOf(value), key, source)
   const filter = readOperator(key.path, { name, quantifier }, operand, budget)
   return not === undefined ? filter : negated(filter)
 }
@@ -81,67 +80,21 @@ function noOperator({ before }: Key, text: string, source: Source): Error {
   return refusal({ ...source, code: 'filter_operator_missing' }, detail, `${before}eq.${text.slice(0, 100)}`)
 }
 
-class TextOperand implements Operand {
-  readonly source: Source
-  readonly isNull = false
-  readonly #text: string
-  readonly #piece: Piece
-  readonly #key: Key
-
-  constructor(text: string, piece: Piece, key: Key, source: Source) {
-    this.#text = text
-    this.#piece = piece
-    this.#key = key
-    this.source = source
+function textOperand(text: string, piece: Piece, key: Key, source: Source): Operand {
+  const literal = () => readLiteral(piece, source)
+  return {
+    source,
+    isNull: false,
+    literal,
+    comparable: () => (key.asText ? [piece.text] : literal()),
+    list: () => readParentheses(text, source),
+    pattern: () => readPattern(piece.text, source),
+    pathTest: () => readPathTest(text, source),
+    container: () => readContainer(text, source),
+    word: () => text.toLowerCase(),
+    each: () => readBraces(text, source).map((element) => textOperand(element.text, element, key, source)),
+    written: (operator) => `${key.before}${operator}.…`,
   }
-
-  literal(): Literal {
-    return readLiteral(this.#piece, this.source)
-  }
-
-  comparable(): Literal {
-    const literal = this.literal()
-    return this.#key.asText ? [this.#piece.text] : literal
-  }
-
-  list(): Literal[] {
-    return readParentheses(this.#text, this.source)
-  }
-
-  pattern(): Pattern {
-    return readPattern(this.#piece.text, this.source)
-  }
-
-  pathTest(): Test {
-    return readPathTest(this.#text, this.source)
-  }
-
-  container(): Container {
-    return readContainer(this.#text, this.source)
-  }
-
-  word(): string {
-    return this.#text.toLowerCase()
-  }
-
-  each(): Operand[] {
-    return readBraces(this.#text, this.source).map(
-      (piece) => new TextOperand(piece.text, piece, this.#key, this.source),
-    )
-  }
-
-  written(operator: string): string {
-    return `${this.#key.before}${operator}.…`
-  }
-}
-
-/**
- * @param kind what the members are joined by
- * @throws Problem with the place in the text where it cannot be read on
- */
-function readGroup(kind: string, text: string, source: Source, budget: Budget): Filter {
-  const reader = new GroupReader(text, source, budget)
-  return reader.whole(kind)
 }
 
 const GROUP_START = /(not\.)?(or|and)(?=\()/y
@@ -161,6 +114,7 @@ class GroupReader {
     this.#budget = budget
   }
 
+  /** @param kind joins the members: `or`, `and`. @throws Problem with the offset at which the text cannot be read on */
   whole(kind: string): Filter {
     const filter = this.#group(kind, 1)
     if (this.#at < this.#text.length) throw this.#stuck('the end')
@@ -179,7 +133,7 @@ class GroupReader {
     return { kind: kind === 'or' ? 'any' : 'all', of }
   }
 
-  /** One sign of the grammar, and the blanks behind it. */
+  /** Consumes a character of the grammar and the blanks behind it. */
   #take(sign: string): void {
     if (this.#text[this.#at] !== sign) throw this.#stuck(sign === ')' ? 'a comma or )' : sign)
     this.#at = pastBlanks(this.#text, this.#at + 1)
@@ -230,7 +184,7 @@ class GroupReader {
     return end ?? pieceAt(this.#text, from, VALUE_ENDS, this.#source).end
   }
 
-  /** Behind the bracket that closes the one at `from`; those in quotes do not count. */
+  /** The offset behind the bracket that closes the one at `from`; brackets in quotes do not count. */
   #closed(opening: string, closing: string, from: number): number | undefined {
     let depth = 0
     for (let at = from; at < this.#text.length; at++) {
@@ -254,11 +208,11 @@ class GroupReader {
   }
 
   #noOperator(key: Key, pieces: readonly PathPiece[]): Error {
-    const meant = pieces.slice(1).find(({ text, by }) => by === '.' && nearest(text, OPERATOR_NAMES))
-    if (meant === undefined) return noOperator({ ...key, before: '' }, key.before, this.#source)
-    const before = key.before.slice(0, key.before.indexOf(`.${meant.text}`))
+    const misspelt = pieces.slice(1).find(({ text, by }) => by === '.' && nearest(text, OPERATOR_NAMES))
+    if (misspelt === undefined) return noOperator({ ...key, before: '' }, key.before, this.#source)
+    const before = key.before.slice(0, key.before.indexOf(`.${misspelt.text}`))
     const written = (operator: string) => `${before}.${operator}.…`
-    return unknownOperator(meant.text, { source: this.#source, written })
+    return unknownOperator(misspelt.text, { source: this.#source, written })
   }
 
   #stuck(wanted: string): Error {

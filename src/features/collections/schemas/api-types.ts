@@ -4,9 +4,10 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Time } from '../../../access/operation-builders.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type InputError, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
@@ -16,12 +17,12 @@ const FieldNames = Type.Array(Type.String(), {
 })
 
 /** The indexes that a declaration may request. */
-const IndexesAsked = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
+const RequestedIndexList = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
 })
-const UniqueAsked = Type.Array(FieldNames, {
+const RequestedUnique = Type.Array(FieldNames, {
   maxItems: LIMITS.indexesMax,
   description:
     'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',
@@ -45,7 +46,7 @@ export interface RequestedIndexes {
   readonly unique: readonly (readonly string[])[]
 }
 
-/** Requested indexes in one form: unique ones last, no duplicates. */
+/** Requested indexes in one form: unique indexes last, no duplicates. */
 export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
   const wanted = [
     ...indexes.map(({ fields }) => ({ fields, unique: false })),
@@ -59,29 +60,32 @@ interface Wanted {
 }
 
 /** The indexes of a declaration in the form in which they are requested. */
-export const askedOf = (indexes: readonly Index[]): RequestedIndexes => ({
+export const requestedOf = (indexes: readonly Index[]): RequestedIndexes => ({
   indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
   unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
 })
 
 /**
- * Refuses what could not hold.
- * @throws Problem `validation_failed` for fields without a typed column; `not_supported` where documents are in MongoDB
+ * Rejects indexes that cannot be built.
+ * @throws Problem `validation_failed` for fields without a typed column; `not_supported` if the documents are in MongoDB
  */
-export function checkWanted(wanted: readonly Wanted[], about: About): void {
+export function checkWanted(
+  wanted: readonly Wanted[],
+  { mode, scalars, inMongo }: { mode: string; scalars: ReadonlyMap<string, Scalar>; inMongo: boolean },
+): void {
   if (wanted.length === 0) return
-  if (about.mode !== 'enforce')
+  if (mode !== 'enforce')
     throw refused(
-      '',
+      'indexes',
       'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
     )
   if (wanted.length > LIMITS.indexesMax)
-    throw refused('', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
+    throw refused('indexes', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
   for (const { fields, unique } of wanted) {
-    const unknown = fields.find((field) => !about.scalars.has(field))
-    if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, about))
+    const unknown = fields.find((field) => !scalars.has(field))
+    if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
-  if (about.inMongo)
+  if (inMongo)
     throw new Problem('not_supported', {
       detail:
         `Documents of this store are in MongoDB, in one collection for all tenants: it takes 64 indexes in all, and
@@ -92,23 +96,14 @@ export function checkWanted(wanted: readonly Wanted[], about: About): void {
     })
 }
 
-interface About {
-  readonly mode: string
-  readonly scalars: ReadonlyMap<string, Scalar>
-  /** True if the documents are outside PostgreSQL. */
-  readonly inMongo: boolean
-}
-
-function notScalar(field: string, { scalars }: About): string {
+function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string {
   const near = nearest(field, [...scalars.keys()])
   const shown = JSON.stringify(field.slice(0, 100))
   return `${shown} is not declared as string, integer, number or boolean${near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`}`
 }
 
-function refused(name: string, detail: string): Problem {
-  const error: InputError = { in: 'body', name: name || 'indexes', pointer: `/${name || 'indexes'}`, detail }
-  return new Problem('validation_failed', { detail: `${error.name}: ${detail}`, errors: [error] })
-}
+const refused = (name: 'indexes' | 'unique', detail: string) =>
+  bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
 /** The indexes of a table before a change. */
 export interface IndexesBefore {
@@ -119,7 +114,7 @@ export interface IndexesBefore {
   readonly retried: boolean
 }
 
-/** An index of the same fields and columns stays as it is. */
+/** An index over the same fields and columns stays as it is. */
 export function indexesOf(
   wanted: readonly Wanted[],
   columns: readonly TableColumn[],
@@ -139,7 +134,7 @@ export function indexesOf(
   })
 }
 
-/** The one that the field is compared by. */
+/** The column by which the field is compared. */
 function columnOf(field: string, columns: readonly TableColumn[]): string {
   const column = columns.findLast(({ property }) => property === field)
   if (column === undefined) throw new TypeError(`${field} has no column`)
@@ -179,8 +174,8 @@ export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
 export const Changeable = {
   mode: Type.Optional(Mode),
   access: Type.Optional(Access),
-  indexes: Type.Optional(IndexesAsked),
-  unique: Type.Optional(UniqueAsked),
+  indexes: Type.Optional(RequestedIndexList),
+  unique: Type.Optional(RequestedUnique),
 }
 
 export const Schema = Type.Object({
@@ -199,7 +194,7 @@ export const Schema = Type.Object({
 })
 export type Schema = Static<typeof Schema>
 
-/** Of an index, columns are our own affair. */
+/** The columns of an index are internal. */
 export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
   (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
     from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes,

@@ -3,6 +3,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import { checkFields } from '../document.ts'
 import { validateInThread } from '../validate-document.ts'
 import {
@@ -47,7 +48,7 @@ export interface BuiltDeclaration {
   readonly indexes: readonly Index[]
 }
 
-/** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every fault of its kind */
+/** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every error of its kind */
 export async function buildDeclaration(
   scope: AdminScope,
   request: DeclarationRequest,
@@ -65,18 +66,18 @@ export async function buildDeclaration(
   return { schema, prepared, columns, indexes: indexesOf(wanted, columns, before?.indexes) }
 }
 
-/** A default that its own property refuses would make every document that relies on it invalid. */
+/** Rejects defaults that do not fit their own property: documents that rely on them would be invalid. */
 async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
   const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
-  const turns = new CpuBudget()
+  const budget = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
-    const judged = prepare({ properties: { value: property }, $defs })
-    const found = turns.run(() => validateDocument(judged, { value: property['default'] }))
-    const [fault] = isPending(found) ? await validateInThread(scope, found, turns) : found
-    await turns.yield()
-    if (fault === undefined) continue
-    const detail = `does not fit its property: ${fault.detail}`
+    const prepared = prepare({ properties: { value: property }, $defs })
+    const found = budget.run(() => validateDocument(prepared, { value: property['default'] }))
+    const [violation] = isPending(found) ? await validateInThread(scope, found, budget) : found
+    await budget.yield()
+    if (violation === undefined) continue
+    const detail = `does not fit its property: ${violation.detail}`
     errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })
   }
   if (errors.length > 0) {
@@ -86,12 +87,9 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
   checkFields(withDefaults(defaultsOf(schema), {}))
 }
 
-/** An update gives the whole document back, and says whether there is one. */
+/** Updates and deletes need the right to read: an update returns the whole document, and both reveal if it exists. */
 function checkAccess({ anon }: DeclarationRequest['access']): void {
   if (anon?.read !== false || !(anon.update || anon.delete)) return
   const detail = 'anon keys that may update or delete must be able to read'
-  throw new Problem('validation_failed', {
-    detail: `access: ${detail}`,
-    errors: [{ in: 'body', name: 'access', pointer: '/access/anon/read', detail }],
-  })
+  throw bodyProblem('/access/anon/read', detail, `access: ${detail}`)
 }

@@ -8,14 +8,14 @@ export const isFormat = (name: unknown): name is Format =>
   typeof name === 'string' && Object.hasOwn(CANONICAL, name)
 
 /**
- * The canonical text of a value: of two texts of one format it is the same where they mean the same, and by code point
- * it comes first where the value does. `tenon.canonical` says the same of what is in a table.
- * @param text any text; all that JSON Schema's format takes has a canonical one
- * @returns undefined where the text is not of the format
+ * The canonical text of a value: equal for texts of equal meaning, and ordered by code point as the values are.
+ * `tenon.canonical` computes the same in SQL.
+ * @param text any text; every text that JSON Schema's format accepts has a canonical one
+ * @returns undefined if the text is not of the format
  */
 export const canonicalOf = (format: Format, text: string): string | undefined => CANONICAL[format](text)
 
-/** The same of a literal in a query, where a point in time may be shorter: `2026-01-01` is its midnight in UTC. */
+/** The canonical text of a literal in a query, in which a timestamp may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {
   return canonicalOf(format, format === 'date-time' ? (completeTimestamp(text) ?? text) : text)
 }
@@ -28,7 +28,7 @@ export function sortKey(format: Format | undefined, value: unknown): unknown {
 
 const SHORT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i
 
-/** A date, or a date and a time, as RFC 3339 has it: of what is not said, midnight and UTC. */
+/** Completes a date, or a date and time, to RFC 3339: midnight and UTC by default. */
 export function completeTimestamp(text: string): string | undefined {
   const [, date, minute = '00:00', second = ':00', offset = 'Z'] = SHORT.exec(text) ?? []
   return date === undefined ? undefined : `${date}T${minute}${second}${offset}`
@@ -43,7 +43,7 @@ const CANONICAL: Readonly<Record<Format, (text: string) => string | undefined>> 
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
 
-/** Days since 0000-01-01. Counted 400 years later, where the calendar is the same and `Date.UTC` treats no year specially. */
+/** Days since 0000-01-01. Counted 400 years later, when the calendar is the same and `Date.UTC` treats no year specially. */
 function dayOf(text: string): number | undefined {
   const [year = 0, month = 0, day = 0] = DATE.exec(text)?.slice(1).map(Number) ?? []
   const time = Date.UTC(year + 400, month - 1, day)
@@ -51,12 +51,12 @@ function dayOf(text: string): number | undefined {
   return exists ? (time - Date.UTC(400, 0, 1)) / 86_400_000 : undefined
 }
 
-/** RFC 3339 §5.6; behind it, names of zones and the like (RFC 9557) change nothing. */
+/** RFC 3339 §5.6; a suffix (RFC 9557) is ignored. */
 const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))(?:\[.*\])?$/is
 
 /**
- * Minutes in UTC since the last day before the year 0, ten digits; seconds, two; and the fraction without zeros at its
- * end. Offsets are whole minutes, so a leap second (60) stays between those it was between.
+ * Minutes in UTC since the last day before the year 0, ten digits; seconds, two; and the fraction without trailing zeros.
+ * Offsets are whole minutes, so a leap second (60) keeps its place.
  */
 function instant(text: string): string | undefined {
   const [, date = '', hour, minute, second = '', fraction = '', sign, ...offset] = INSTANT.exec(text) ?? []

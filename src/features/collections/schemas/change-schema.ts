@@ -6,17 +6,18 @@ import { documentsOf, hasDocumentStore } from '../../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import type { Filter, OrderKey } from '../query/filter.ts'
 import type { Store, Stored } from '../store.ts'
 import { validateInThread } from '../validate-document.ts'
-import { askedOf, COLUMNS, refOf, type Schema } from './api-types.ts'
+import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import {
   type Before,
   type BuiltDeclaration,
@@ -34,7 +35,7 @@ import {
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
 import type { Prepared } from './schema-language.ts'
-import { type Fault, isPending, validateDocument } from './validate.ts'
+import { isPending, type Violation, validateDocument } from './validate.ts'
 
 /** The changed members of a declaration; absent members stay. */
 type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
@@ -45,30 +46,36 @@ interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' 
 }
 
 /**
- * @param revision the one that the caller knows
- * @returns the declaration as it is now; where indexes are yet to be built, the operation that waits to be started
- * @throws Problem `not_found`; `schema_incompatible` where documents would not fit; `conflict` where the revision
- *   is another one; `state_conflict` while an index is built; `overloaded` where the table is in use for long
+ * @param revision the revision that the caller knows; a conflict if it is not the current one
+ * @returns the declaration as it is now, and the job that builds its new indexes, which is yet to be started
+ * @throws Problem `not_found`; `schema_incompatible` if documents would not fit; `conflict`; `state_conflict` while an
+ *   index is built; `overloaded` if the table is in use for long
  */
 export async function changeSchema(
   scope: AdminScope,
   id: string,
   change: Change,
   revision: number | undefined,
-): Promise<Evolved> {
+): Promise<{ schema: Schema; building?: IndexBuild }> {
   for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
     const row = await read(scope, id)
     checkRevision(row, revision)
     const ref = refOf(row)
     await refuseWhileBuilding(scope, ref, row)
-    const asked = { ...askedOf(row.indexes), ...change }
-    const made = await buildDeclaration(
+    const requested = { ...requestedOf(row.indexes), ...change }
+    const built = await buildDeclaration(
       scope,
-      requestOf(row, asked, hasDocumentStore(scope)),
+      requestOf(row, requested, hasDocumentStore(scope)),
       beforeOf(row, change),
     )
-    if (highestColumn(0, made.columns) > LIMITS.tableColumnsEverMax) throw columnsExhausted()
-    const evolved = await once(scope, { row, ref, made, asked })
+    if (
+      highest(
+        0,
+        built.columns.map(({ column }) => column),
+      ) > LIMITS.tableColumnsEverMax
+    )
+      throw columnsExhausted()
+    const evolved = await once(scope, row, requested, built)
     if (evolved === undefined) continue
     invalidate(scope, ref, memoKey(row.collection))
     return evolved
@@ -76,58 +83,51 @@ export async function changeSchema(
   throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
 }
 
-interface Evolved {
-  readonly schema: Schema
-  readonly building?: IndexBuild
-}
-
-interface Attempt {
-  readonly row: Row
-  readonly ref: WorkspaceRef
-  readonly made: BuiltDeclaration
-  readonly asked: Change
-}
-
 /** @returns undefined if the declaration was changed concurrently */
-async function once(scope: AdminScope, attempt: Attempt): Promise<Evolved | undefined> {
-  const { row, ref, made, asked } = attempt
-  const scan = new ExistingDocumentsScan(row.collection, toDeclaration(row), made.prepared)
-  const mode = asked.mode ?? row.mode
+async function once(
+  scope: AdminScope,
+  row: Row,
+  requested: Change,
+  built: BuiltDeclaration,
+): Promise<{ schema: Schema; building?: IndexBuild } | undefined> {
+  const ref = refOf(row)
+  const scan = new ExistingDocumentsScan(row.collection, toDeclaration(row), built.prepared)
+  const mode = requested.mode ?? row.mode
   try {
-    const mark = needsExamination(row, made, mode)
+    const mark = needsValidation(row, built, mode)
       ? await validateExisting(enterWorkspace(scope, ref), scan)
       : undefined
-    return await scope.transaction(ref, async (held) => {
-      // Locks the row before the table, in the order in which schema.delete takes them.
-      const own = await held.row(
+    return await scope.transaction(ref, async (transaction) => {
+      // Locks the row before the table, in the order of schema.delete.
+      const locked = await transaction.row(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
-      if (own === undefined) return undefined
-      if (mark !== undefined) await validateConcurrent(enterWorkspace(held, ref), scan, mark)
-      await held.row(sql`
-        select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(made.schema)}::jsonb,
-          ${mode}, ${JSON.stringify(made.columns)}::jsonb, ${JSON.stringify(made.indexes)}::jsonb,
-          ${JSON.stringify(asked.access ?? row.access)}::jsonb)
+      if (locked === undefined) return undefined
+      if (mark !== undefined) await validateConcurrent(enterWorkspace(transaction, ref), scan, mark)
+      await transaction.row(sql`
+        select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
+          ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
+          ${JSON.stringify(requested.access ?? row.access)}::jsonb)
         from schemas where id = ${row.id}`)
-      const schema = await held.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
+      const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
       if (buildingOf(schema).length === 0) return { schema }
-      return { schema, building: await recordBuilding(held, ref, schema) }
+      return { schema, building: await recordBuilding(transaction, ref, schema) }
     })
   } catch (error) {
-    // Its table has the name of another revision by now.
+    // A concurrent change has renamed the table.
     if (refusal(error) === 'no_table') return undefined
     throw error
   }
 }
 
-/** Documents of a schema that was enforced fit it, and so whatever widens it. */
-function needsExamination(row: Row, made: BuiltDeclaration, mode: string): boolean {
+/** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
+function needsValidation(row: Row, built: BuiltDeclaration, mode: string): boolean {
   if (mode !== 'enforce') return false
-  return row.mode !== 'enforce' || !isCompatible(toDeclaration(row).schema.schema, made.prepared.schema)
+  return row.mode !== 'enforce' || !isCompatible(toDeclaration(row).schema.schema, built.prepared.schema)
 }
 
-/** All documents while others write, then what was written meanwhile, until that is little. @returns the mark */
+/** Validates all documents while others write, then those written meanwhile, until they are few. @returns the last mark */
 async function validateExisting(inside: WorkspaceScope, scan: ExistingDocumentsScan): Promise<string> {
   let mark = await scan.mark(inside)
   await scan.all(inside)
@@ -152,13 +152,13 @@ async function validateConcurrent(
   await scan.these(inside, await scan.since(inside, mark))
 }
 
-async function read(scope: AdminScope, id: string): Promise<Row> {
-  const row = await scope.row<Row>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id, collection, revision, last_column, last_index
-    from schemas where id = ${id}`)
-  if (row === undefined) throw notFound('schema')
-  return row
-}
+const read = (scope: AdminScope, id: string) =>
+  findRow<Row>(
+    scope,
+    'schema',
+    sql`select ${DECLARATION}, tenant_id, workspace_id, collection, revision, last_column, last_index
+      from schemas where id = ${id}`,
+  )
 
 function checkRevision({ revision }: Row, known: number | undefined): void {
   if (known === undefined || known === revision) return
@@ -179,17 +179,20 @@ async function refuseWhileBuilding(scope: AdminScope, ref: WorkspaceRef, row: Ro
   })
 }
 
-function requestOf(
-  row: Row,
-  asked: Change & Pick<DeclarationRequest, 'indexes' | 'unique'>,
+const requestOf = (
+  { schema, mode, access, store }: Row,
+  requested: Change & Pick<DeclarationRequest, 'indexes' | 'unique'>,
   hasDocumentStore: boolean,
-): DeclarationRequest {
-  const { schema, mode, access, store } = row
-  return { schema, mode, access, ...asked, store, hasDocumentStore }
-}
+): DeclarationRequest => ({ schema, mode, access, ...requested, store, hasDocumentStore })
 
 const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Change): Before => ({
-  columns: { columns, last: highestColumn(last_column, columns) },
+  columns: {
+    columns,
+    last: highest(
+      last_column,
+      columns.map(({ column }) => column),
+    ),
+  },
   indexes: {
     indexes,
     last: highest(
@@ -200,12 +203,6 @@ const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Ch
   },
 })
 
-const highestColumn = (last: number, columns: Row['columns']) =>
-  highest(
-    last,
-    columns.map(({ column }) => column),
-  )
-
 const highest = (last: number, names: readonly string[]) =>
   Math.max(last, ...names.map((name) => Number(name.slice(1))))
 
@@ -215,7 +212,7 @@ const columnsExhausted = () =>
     hint: 'Declare another collection, and copy the documents.',
   })
 
-/** A document that does not fit, with the first of its faults. */
+/** A document that does not fit, with its first violation. */
 interface InvalidDocument {
   readonly id: string
   readonly pointer: string
@@ -230,11 +227,11 @@ class ExistingDocumentsScan {
   readonly #was: Declaration
   readonly #schema: Prepared
   readonly #untilMs = Date.now() + LIMITS.examinationMs
-  readonly #turns = new CpuBudget(LIMITS.examinationMs)
-  readonly #offending: InvalidDocument[] = []
+  readonly #budget = new CpuBudget(LIMITS.examinationMs)
+  readonly #invalid: InvalidDocument[] = []
   #seen = 0
 
-  /** @param was the declaration under which the documents are kept */
+  /** @param was the declaration under which the documents are stored */
   constructor(collection: string, was: Declaration, schema: Prepared) {
     this.#collection = collection
     this.#was = was
@@ -242,22 +239,22 @@ class ExistingDocumentsScan {
   }
 
   /**
-   * Every document, however many: memory holds one page.
-   * @throws Problem `schema_incompatible` at the end of the page that has the last offence that is shown, or of all;
-   *   `query_timeout` where they are too many for `examinationMs`
+   * Validates every document; memory holds one page.
+   * @throws Problem `schema_incompatible` after the page with the last violation that is shown, or after all pages;
+   *   `query_timeout` if they take longer than `examinationMs`
    */
   async all(scope: WorkspaceScope): Promise<void> {
     await this.#pages(scope, ALL)
-    this.#judge()
+    this.#throwInvalid()
   }
 
-  /** Those of the ids that are still there. */
+  /** Validates the documents with these ids that still exist. */
   async these(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
     for (let at = 0; at < ids.length; at += LIMITS.filterValuesMax) {
       const values = ids.slice(at, at + LIMITS.filterValuesMax).map((id) => [id] as const)
       await this.#pages(scope, { kind: 'test', path: ['id'], test: { op: 'in', values }, not: false })
     }
-    this.#judge()
+    this.#throwInvalid()
   }
 
   /** The current mark: the oldest transaction that may still change a document unseen. */
@@ -268,18 +265,18 @@ class ExistingDocumentsScan {
     return row?.xid ?? '0'
   }
 
-  /** Ids of what was written since the mark. In MongoDB nothing tells: writers there are not waited for. */
+  /** Ids of documents written since the mark. MongoDB cannot tell them, so writers there are not awaited. */
   async since(scope: WorkspaceScope, mark: string): Promise<string[]> {
     if (this.#store(scope) !== postgresStore) return []
     const table = sql`tenon_data.${Sql.identifier(this.#was.relation)}`
-    // Counted from now, since ids of transactions begin anew after four thousand million.
+    // Compares ages, since transaction ids start again after four thousand million.
     const rows = await scope.rows<{ id: string }>(
       sql`select id from ${table} where age(xmin) <= age(${mark}::text::xid8::xid)`,
     )
     return rows.map(({ id }) => id)
   }
 
-  /** Keeps everybody else out of the table until the transaction ends. */
+  /** Locks the table for all others until the transaction ends. */
   async lock(scope: WorkspaceScope): Promise<void> {
     await scope.batch(
       sql`lock table tenon_data.${Sql.identifier(this.#was.relation)} in access exclusive mode`,
@@ -297,41 +294,41 @@ class ExistingDocumentsScan {
       const { rows: page } = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
       await this.#page(scope, page)
       last = page.length < limit ? undefined : page.at(-1)?.id
-    } while (last !== undefined && this.#offending.length < LIMITS.faultsShownMax)
+    } while (last !== undefined && this.#invalid.length < LIMITS.faultsShownMax)
   }
 
-  /** Up to the last offence that is shown: each may have taken a fifth of a second. */
+  /** Stops at the last violation that is shown: each may take a fifth of a second. */
   async #page(scope: WorkspaceScope, page: readonly Stored[]): Promise<void> {
     for (const stored of page) {
       if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
-      if (this.#offending.length >= LIMITS.faultsShownMax) return
+      if (this.#invalid.length >= LIMITS.faultsShownMax) return
       this.#seen += 1
-      const [fault] = await this.#faults(scope, stored.fields)
-      if (fault !== undefined)
-        this.#offending.push({ id: stored.id, pointer: fault.pointer, detail: fault.detail })
-      await this.#turns.yield()
+      const [violation] = await this.#violations(scope, stored.fields)
+      if (violation !== undefined)
+        this.#invalid.push({ id: stored.id, pointer: violation.pointer, detail: violation.detail })
+      await this.#budget.yield()
     }
   }
 
-  /** Of a document that takes too long, that it does. */
-  async #faults(
+  /** The violations of a document; a document that takes too long has that as its violation. */
+  async #violations(
     scope: WorkspaceScope,
     fields: object,
-  ): Promise<readonly Pick<Fault, 'pointer' | 'detail'>[]> {
-    const found = this.#turns.run(() => validateDocument(this.#schema, fields))
-    if (!isPending(found)) return found
+  ): Promise<readonly Pick<Violation, 'pointer' | 'detail'>[]> {
+    const result = this.#budget.run(() => validateDocument(this.#schema, fields))
+    if (!isPending(result)) return result
     try {
-      return await validateInThread(scope, found, this.#turns)
+      return await validateInThread(scope, result, this.#budget)
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'validation_too_costly') throw error
       return [{ pointer: '', detail: error.message }]
     }
   }
 
-  #judge(): void {
-    if (this.#offending.length === 0) return
-    const offending = this.#offending.slice(0, LIMITS.faultsShownMax)
-    const detail = `Of ${this.#seen} documents examined, ${this.#offending.length} do not fit the new schema.`
+  #throwInvalid(): void {
+    if (this.#invalid.length === 0) return
+    const offending = this.#invalid.slice(0, LIMITS.faultsShownMax)
+    const detail = `Of ${this.#seen} documents examined, ${this.#invalid.length} do not fit the new schema.`
     throw new Problem('schema_incompatible', { detail, members: { examined: this.#seen, offending } })
   }
 

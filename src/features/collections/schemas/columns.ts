@@ -12,7 +12,7 @@ export const CollectionName = Type.String({
 })
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
-/** `jsonb` takes a value of any type, and stands in no index. */
+/** `jsonb` holds a value of any type and is never indexed. */
 type ColumnType = 'text' | 'bigint' | 'double precision' | 'boolean' | 'jsonb'
 
 export interface TableColumn {
@@ -20,13 +20,13 @@ export interface TableColumn {
   /** `c1`, `c2`, …: no text of a user is ever an identifier. */
   readonly column: string
   readonly type: ColumnType
-  /** It holds what the texts of another column are compared as, and is generated from that. */
+  /** The column is generated: it holds the canonical texts of another column. */
   readonly canonical?: { readonly format: Format; readonly of: string }
 }
 
 /**
- * Texts of every format stay texts: a point in time with an offset must read back as it was written. Those that are
- * compared as something else have a second column for that.
+ * Texts of every format stay texts: a timestamp with an offset must read back as it was written. Formats that are not
+ * compared as texts have a second column.
  */
 const TYPES: Readonly<Record<Scalar, ColumnType>> = {
   string: 'text',
@@ -37,7 +37,7 @@ const TYPES: Readonly<Record<Scalar, ColumnType>> = {
 
 const propertiesOf = (schema: SchemaObject) => (schema['properties'] ?? {}) as SchemaObject
 
-/** The declared scalar properties: name → type. A property that may also be null has the other type. */
+/** The declared scalar properties: name → type. `null` beside another type is ignored. */
 export function scalarsOf(schema: SchemaObject): Map<string, Scalar> {
   const scalars = Object.entries(propertiesOf(schema)).flatMap(([name, property]) => {
     const type = scalarOf(property)
@@ -54,7 +54,7 @@ function scalarOf(property: unknown): Scalar | undefined {
     : undefined
 }
 
-/** The declared texts that are compared as what their format says: name → format. */
+/** The declared texts that are compared by their format: name → format. */
 export function formatsOf(schema: SchemaObject): Map<string, Format> {
   const formats = [...scalarsOf(schema)].flatMap(([name, scalar]) => {
     const { format } = Object(propertiesOf(schema)[name]) as { format?: unknown }
@@ -66,14 +66,14 @@ export function formatsOf(schema: SchemaObject): Map<string, Format> {
 /** The columns of a table before a change; empty if it is new. */
 export interface ColumnsBefore {
   readonly columns: readonly TableColumn[]
-  /** The highest number that a column of it ever had. */
+  /** The highest number that any column of the table ever had. */
   readonly last: number
 }
 
 /**
  * A relational collection has a column for every declared property, a document collection for those of its indexes.
- * A column whose property and type stay is the same one.
- * @param indexed the fields of its indexes
+ * A column whose property and type stay is kept.
+ * @param indexed the fields of the indexes
  */
 export function columnsOf(
   schema: SchemaObject,
@@ -96,7 +96,7 @@ interface Wanted extends Pick<TableColumn, 'property' | 'type'> {
   readonly format?: Format
 }
 
-/** As many as a table takes, by what makes one another column; texts before what is generated from them. */
+/** The wanted columns by identity, as many as a table may have; texts come before the columns generated from them. */
 function wantedOf(
   schema: SchemaObject,
   indexed: readonly string[],
@@ -122,42 +122,42 @@ const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined
 /** By property: its own default, and those of the members below it. */
 export type Defaults = ReadonlyMap<string, { readonly own?: unknown; readonly below: Defaults }>
 
-/** References and alternatives are not followed: a default stands at the property that it is for. */
+/** Defaults of properties; references and alternatives are not followed. */
 export function defaultsOf(schema: SchemaObject): Defaults {
   const found = Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
-    const said = Object(property) as SchemaObject
-    const below = defaultsOf(said)
-    const own = Object.hasOwn(said, 'default') ? { own: said['default'] } : {}
+    const declared = Object(property) as SchemaObject
+    const below = defaultsOf(declared)
+    const own = Object.hasOwn(declared, 'default') ? { own: declared['default'] } : {}
     return 'own' in own || below.size > 0 ? [[name, { ...own, below }] as const] : []
   })
   return new Map(found)
 }
 
 /**
- * The fields with what is missing of them. Members of an object that is there get theirs too.
- * @returns the same object where nothing is missing
+ * Adds the defaults of absent members, also inside of existing objects.
+ * @returns the same object if nothing is missing
  */
 export function withDefaults(
   defaults: Defaults,
   fields: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const added = [...defaults].flatMap(([name, { own, below }]): [string, unknown][] => {
-    const there = Object.hasOwn(fields, name)
-    if (!there && own === undefined) return []
-    const value = there ? fields[name] : structuredClone(own)
+    const isPresent = Object.hasOwn(fields, name)
+    if (!isPresent && own === undefined) return []
+    const value = isPresent ? fields[name] : structuredClone(own)
     const filled = isObject(value) ? withDefaults(below, value) : value
-    return there && filled === value ? [] : [[name, filled]]
+    return isPresent && filled === value ? [] : [[name, filled]]
   })
-  // Entries become own members whatever their name, `__proto__` too.
+  // Entries become own members, `__proto__` too.
   return added.length === 0 ? fields : Object.fromEntries([...Object.entries(fields), ...added])
 }
 
-/** Every property with a default of its own, with its pointer in the schema. */
+/** Every property with a default, with its pointer in the schema. */
 export function propertiesWithDefault(schema: SchemaObject, pointer = ''): [string, SchemaObject][] {
   return Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
-    const said = Object(property) as SchemaObject
+    const declared = Object(property) as SchemaObject
     const at = `${pointer}/properties/${token(name)}`
-    const own: [string, SchemaObject][] = Object.hasOwn(said, 'default') ? [[at, said]] : []
-    return [...own, ...propertiesWithDefault(said, at)]
+    const own: [string, SchemaObject][] = Object.hasOwn(declared, 'default') ? [[at, declared]] : []
+    return [...own, ...propertiesWithDefault(declared, at)]
   })
 }

@@ -20,11 +20,11 @@ export interface Declaration {
   /** The rights of anon keys, as far as the declaration sets them. */
   readonly anon: Partial<AnonAccess>
   readonly schema: Prepared
-  /** Declared scalar properties: what filters on them are compared as. */
+  /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
-  /** Those of them that are texts and compared as what their format says. */
+  /** The formats of those texts that are compared by their format. */
   readonly formats: ReadonlyMap<string, Format>
-  /** The values of absent members: `withDefaults`. */
+  /** The values of absent members; see `withDefaults`. */
   readonly defaults: Defaults
 }
 
@@ -75,5 +75,5 @@ export function declarationOf(scope: WorkspaceScope, collection: string): Promis
   })
 }
 
-/** A parsed schema takes several times the room of its text. */
+/** A parsed schema takes several times the memory of its text. */
 const HEAP_FACTOR = 8

@@ -7,10 +7,10 @@ import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/work.ts'
 import type { Builder } from '../../../infra/postgres/index-builder.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
-import type { Job } from '../../tenants/jobs.ts'
+import { JOB_COLUMNS, type Job } from '../../tenants/jobs.ts'
 import { COLUMNS, type Index, type Schema } from './api-types.ts'
 
-/** An operation that is yet to be started. */
+/** A job that is yet to be started. */
 export interface IndexBuild {
   readonly input: IndexBuildInput
   readonly uuid: string
@@ -18,7 +18,7 @@ export interface IndexBuild {
 
 export const buildingOf = (schema: Schema) => schema.indexes.filter(({ state }) => state === 'building')
 
-/** The record of the operation, written with the change that needs it. */
+/** Records the job in the transaction of the change that needs it. */
 export async function recordBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
@@ -35,7 +35,7 @@ export async function recordBuilding(
   return { input, uuid }
 }
 
-/** Starts the workflow; the same one again changes nothing. Waits for its end at most `waitS`. */
+/** Starts the workflow, once, and waits for its end at most `waitS` seconds. */
 export async function startBuilding(
   scope: AdminScope,
   { input, uuid }: IndexBuild,
@@ -49,7 +49,7 @@ export async function startBuilding(
   if (waitS > 0) await work.ended(workflow, waitS * 1_000)
 }
 
-/** Starts once more what is on record, for a node that was gone between the record and the start. */
+/** Starts the recorded job again, in case a process died between recording and starting it. @returns its id */
 export async function resumeBuilding(
   scope: AdminScope,
   ref: WorkspaceRef,
@@ -66,11 +66,10 @@ export async function resumeBuilding(
   return row.id
 }
 
-/** The operation, while it has work to do; else the declaration. */
+/** The job until it has succeeded, then the declaration. */
 export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
-    sql`select id, tenant_id, type, target, state, steps, error, created_at, finished_at
-      from operations where id = ${input.operation_id}`,
+    sql`select ${JOB_COLUMNS} from operations where id = ${input.operation_id}`,
     sql`select ${COLUMNS} from schemas where id = ${input.schema_id}`,
   )
   if (operation === undefined || schema === undefined) throw notFound('schema')
@@ -79,14 +78,14 @@ export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promi
 
 export interface IndexBuildContext {
   readonly admin: AdminScope
-  /** The same workspace with the rights of a service key: it sees which documents are in the way. */
+  /** The same workspace with the rights of a service key, which reads the conflicting documents. */
   readonly inside: WorkspaceScope
   readonly builder: Builder | undefined
 }
 
 /**
  * Builds one index and records it; idempotent.
- * @throws Problem `unique_violation` with some of the documents that have the same; as {@link Builder.build} does
+ * @throws Problem `unique_violation` with some documents of equal values; as {@link Builder.build} does
  */
 export async function buildIndex(
   { admin, inside, builder }: IndexBuildContext,
@@ -100,7 +99,7 @@ export async function buildIndex(
   await recordStep(admin, input, name, { state: 'succeeded' })
 }
 
-/** Records that an index could not be built, and clears away what there is of it. */
+/** Records that an index could not be built, and removes its remains. */
 export async function indexFailed(
   { admin, inside, builder }: IndexBuildContext,
   input: IndexBuildInput,
@@ -111,19 +110,13 @@ export async function indexFailed(
   await recordStep(admin, input, name, { state: 'failed', failure })
 }
 
-interface Step {
-  readonly state: 'running' | 'succeeded' | 'failed'
-  readonly failure?: WorkFailure
-}
-
-/** Step and index together; the last step ends the operation, which has failed where any step has. */
+/** Records step and index together. The last step ends the job, which has failed if any step has. */
 async function recordStep(
   scope: AdminScope,
   input: IndexBuildInput,
   name: string,
-  step: Step,
+  { state, failure }: { state: 'running' | 'succeeded' | 'failed'; failure?: WorkFailure },
 ): Promise<void> {
-  const { state, failure } = step
   const last = state !== 'running' && name === input.indexes.at(-1)
   const shown = JSON.stringify([{ name, state, ...(failure && { detail: failure.detail }) }])
   const error = failure === undefined ? null : JSON.stringify(failure)
@@ -153,7 +146,7 @@ const withoutBuilder = () =>
       'This installation builds no indexes of collections with documents: its worker has no DATABASE_BUILDER_URL.',
   })
 
-/** Ids of some documents that have the same of a unique index's fields, in groups. */
+/** Finds some documents with equal values in the fields of a unique index, in groups. */
 async function duplicates(scope: WorkspaceScope, schemaId: string, name: string): Promise<Problem> {
   const row = await scope.row<{ relation: string; index: Index }>(sql`
     select relation, i as index from schemas, jsonb_array_elements(indexes) i

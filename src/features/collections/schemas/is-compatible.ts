@@ -4,9 +4,9 @@ import { isDeepStrictEqual as same } from 'node:util'
 import type { Schema, SchemaObject } from './schema-language.ts'
 
 /**
- * Conservative: `false` says nothing.
+ * Conservative: `false` proves nothing.
  * @param from a prepared schema
- * @param to another; every value that fits `from` fits it where the answer is `true`
+ * @param to another one; if the result is true, it accepts every value that `from` accepts
  */
 export function isCompatible(from: Schema, to: Schema): boolean {
   if (to === true || from === false) return true
@@ -24,14 +24,14 @@ function implied(keyword: string, from: SchemaObject, to: SchemaObject): boolean
 
 type Rule = (from: SchemaObject, to: SchemaObject, keyword: string) => boolean
 
-/** Of a number that may only grow smaller, or larger. */
+/** Rules of numbers that may only decrease, or increase. */
 const atLeast: Rule = (from, to, keyword) =>
   Number(from[keyword] ?? Number.NEGATIVE_INFINITY) >= Number(to[keyword])
 const atMost: Rule = (from, to, keyword) =>
   Number(from[keyword] ?? Number.POSITIVE_INFINITY) <= Number(to[keyword])
 const count: Rule = (from, to, keyword) => Number(from[keyword] ?? 0) >= Number(to[keyword])
 
-/** Keywords that mean something together: equal, all of them. */
+/** A rule of keywords that only have a meaning together: all are equal. */
 const together =
   (...keywords: readonly string[]): Rule =>
   (from, to) =>
@@ -109,21 +109,21 @@ const RULES: Readonly<Record<string, Rule>> = {
   else: alternatives,
 }
 
-/** A member of that name: what `from` says of it, by name, by one of its patterns, or as of any other. */
+/** True if `from` constrains the member enough, by its name, by one of its patterns, or as any other member. */
 function memberFits(from: SchemaObject, name: string, schema: Schema): boolean {
   const named = parts(from, 'properties')
   const matching = Object.entries(parts(from, 'patternProperties')).filter(([pattern]) =>
     new RegExp(pattern, 'u').test(name),
   )
-  const said = [
+  const schemas = [
     ...(Object.hasOwn(named, name) ? [named[name] ?? true] : []),
     ...matching.map(([, one]) => one),
   ]
-  if (said.length === 0) return isCompatible(part(from, 'additionalProperties'), schema)
-  return said.some((one) => isCompatible(one, schema))
+  if (schemas.length === 0) return isCompatible(part(from, 'additionalProperties'), schema)
+  return schemas.some((one) => isCompatible(one, schema))
 }
 
-/** Members that `to` names nowhere were named by `from`, or were others there too. */
+/** True if every member that `to` does not name fits its `additionalProperties`. */
 function othersFit(from: SchemaObject, to: SchemaObject): boolean {
   const others = part(to, 'additionalProperties')
   const gone = (keyword: string) =>

@@ -7,12 +7,13 @@ import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json
 import { cutToken, deeper, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject
 export type SchemaObject = Readonly<Record<string, unknown>>
 
-/** Those of the library that are regular and cheap; `regex` would compile what a document holds. */
+/** The formats of the library that are cheap to test; `regex` would compile texts of documents. */
 const FORMATS = [
   'date-time',
   'date',
@@ -34,7 +35,7 @@ const isNames = (value: unknown): value is readonly string[] =>
   value.every((name) => typeof name === 'string')
 const oneOf = (list: readonly string[], value: unknown) => typeof value === 'string' && list.includes(value)
 
-/** Keywords below which there are schemas: one, several in an array, several by name or by pattern. */
+/** The shapes of values that contain schemas: one, several in an array, several by name or by pattern. */
 type Below = 'schema' | 'schemas' | 'schemaMap' | 'patternMap'
 
 interface Test {
@@ -74,7 +75,7 @@ const TESTS: Readonly<Record<Exclude<Shape, Below>, Test>> = {
   },
 }
 
-/** Keywords that say less here than in flows. */
+/** Keywords with narrower values than in flows. */
 const NARROWER: Readonly<Record<string, Test>> = {
   enum: {
     wants: `a list of 1 to ${LIMITS.schemaEnumMax} values`,
@@ -86,14 +87,14 @@ const NARROWER: Readonly<Record<string, Test>> = {
   },
 }
 
-const NOT_TAKEN = ['contentEncoding', 'contentMediaType']
+const UNSUPPORTED = ['contentEncoding', 'contentMediaType']
 const ANNOTATIONS = ['title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly']
 
-/** The shape of a keyword. One that has none is refused: what is ignored would look as if it held. */
+/** The shape of a keyword; keywords without one are rejected, since an ignored keyword would look enforced. */
 const shapeOf = (name: string): Shape | undefined =>
-  Object.hasOwn(KEYWORDS, name) && !NOT_TAKEN.includes(name) ? KEYWORDS[name] : undefined
+  Object.hasOwn(KEYWORDS, name) && !UNSUPPORTED.includes(name) ? KEYWORDS[name] : undefined
 
-/** The shape of a keyword that says something about documents; references are resolved apart. */
+/** The shape of a keyword that constrains documents; references are resolved separately. */
 const assertionShapeOf = (name: string): Shape | undefined =>
   name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
@@ -103,15 +104,15 @@ interface Walk {
 }
 
 /**
- * @param schema any JSON value, as it came
- * @returns the same, known to be a schema for documents
- * @throws Problem `schema_invalid` with the faults, each with its pointer
+ * @param schema any JSON value
+ * @returns the same value, checked
+ * @throws Problem `schema_invalid` with the errors, each with its pointer
  */
 export function checkSchema(schema: unknown): SchemaObject {
   const walk: Walk = { errors: [], nodes: 0 }
-  if (!isObject(schema)) fault(walk, '', 'must be an object')
+  if (!isObject(schema)) reportError(walk, '', 'must be an object')
   else if (deeper(schema, LIMITS.schemaDepthMax))
-    fault(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
+    reportError(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
   else checkWhole(walk, schema)
   if (walk.errors.length === 0) return schema as SchemaObject
   const detail = walk.errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
@@ -122,17 +123,19 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   const json = JSON.stringify(schema)
   const bytes = Buffer.byteLength(json)
   if (bytes > LIMITS.schemaBytesMax) {
-    fault(walk, '', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
+    reportError(walk, '', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
     return
   }
-  if (UNKEEPABLE.test(json)) fault(walk, '', 'holds a NUL character or half a surrogate pair')
-  if (schema['type'] !== undefined && schema['type'] !== 'object') fault(walk, '/type', 'must be "object"')
+  if (UNKEEPABLE.test(json)) reportError(walk, '', 'holds a NUL character or half a surrogate pair')
+  if (schema['type'] !== undefined && schema['type'] !== 'object')
+    reportError(walk, '/type', 'must be "object"')
   for (const name of Object.keys(Object(schema['properties']))) {
     if (name === 'id' || /^[_$]/.test(name))
-      fault(walk, `/properties/${cutToken(name)}`, 'is reserved: no document has it')
+      reportError(walk, `/properties/${cutToken(name)}`, 'is reserved: no document has it')
   }
   check(walk, schema, '')
-  if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
+  if (walk.nodes > LIMITS.schemaNodesMax)
+    reportError(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
 }
 
 /** Escapes that PostgreSQL rejects in JSON; after an odd number of backslashes they are plain text. */
@@ -143,51 +146,51 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
   walk.nodes += 1
   if (typeof schema === 'boolean') return
   if (!isObject(schema)) {
-    fault(walk, pointer, 'must be a schema: an object, true or false')
+    reportError(walk, pointer, 'must be a schema: an object, true or false')
     return
   }
   for (const [name, value] of Object.entries(schema)) {
     const at = `${pointer}/${cutToken(name)}`
     const shape = shapeOf(name)
-    if (shape === undefined) fault(walk, at, 'is not a keyword that is taken here')
-    else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
+    if (shape === undefined) reportError(walk, at, 'is not a keyword that is taken here')
+    else if (name === '$defs' && pointer !== '') reportError(walk, at, 'stands at the top only')
     else checkKeyword(walk, NARROWER[name] ?? shape, value, at)
-    if (name === 'pattern' && typeof value === 'string') fault(walk, at, patternError(value))
+    if (name === 'pattern' && typeof value === 'string') reportError(walk, at, patternError(value))
   }
 }
 
 function checkKeyword(walk: Walk, wanted: Shape | Test, value: unknown, at: string): void {
   if (wanted === 'schema') check(walk, value, at)
-  else if (wanted === 'schemas') checkList(walk, value, at)
-  else if (wanted === 'schemaMap' || wanted === 'patternMap') checkNamed(walk, wanted, value, at)
+  else if (wanted === 'schemas' || wanted === 'schemaMap' || wanted === 'patternMap')
+    checkParts(walk, wanted, value, at)
   else {
     const { wants, fits } = typeof wanted === 'string' ? TESTS[wanted] : wanted
-    if (!fits(value)) fault(walk, at, `must be ${wants}`)
+    if (!fits(value)) reportError(walk, at, `must be ${wants}`)
   }
 }
 
-function checkList(walk: Walk, value: unknown, at: string): void {
-  if (!Array.isArray(value) || value.length === 0) fault(walk, at, 'must be a list of schemas')
-  else for (const [index, item] of value.entries()) check(walk, item, `${at}/${index}`)
-}
-
-function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void {
-  if (!isObject(value)) fault(walk, at, 'must be schemas by name')
-  for (const [name, schema] of Object.entries(isObject(value) ? value : {})) {
+/** Checks the subschemas in a list or an object. */
+function checkParts(walk: Walk, shape: Exclude<Below, 'schema'>, value: unknown, at: string): void {
+  const isList = shape === 'schemas'
+  if (isList ? !Array.isArray(value) || value.length === 0 : !isObject(value)) {
+    reportError(walk, at, isList ? 'must be a list of schemas' : 'must be schemas by name')
+    return
+  }
+  for (const [name, schema] of Object.entries(value as object)) {
     const pointer = `${at}/${cutToken(name)}`
-    if (shape === 'patternMap') fault(walk, pointer, patternError(name))
+    if (shape === 'patternMap') reportError(walk, pointer, patternError(name))
     check(walk, schema, pointer)
   }
 }
 
-function fault(walk: Walk, pointer: string, detail: string | undefined): void {
+function reportError(walk: Walk, pointer: string, detail: string | undefined): void {
   if (detail === undefined || walk.errors.length >= LIMITS.faultsShownMax) return
   walk.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
 }
 
 interface Built {
   readonly schema: Schema
-  /** Subschemas that one value may meet, each as often as a reference leads to it, and the items of their lists. */
+  /** The number of subschemas for one value, each counted for every reference to it, and of the items of their lists. */
   readonly size: number
 }
 
@@ -196,8 +199,8 @@ export interface Prepared extends Built {
   readonly separable: boolean
 }
 
-/** Keywords that judge each member by its own name and value; `required` by whether it is there at all. */
-const OF_MEMBERS = [
+/** Keywords that constrain single members: their presence, name or value. */
+const MEMBER_KEYWORDS = [
   'type',
   'properties',
   'patternProperties',
@@ -207,15 +210,15 @@ const OF_MEMBERS = [
 ]
 
 /**
- * References form no circle, so the result is a finite graph that shares what is referred to twice. An evaluator
- * evaluates it needs no resolver, and meets at most `size` subschemas for each value of a document.
- * @param root a schema that `checkSchema` let through
- * @throws Problem `schema_invalid` where a reference leads nowhere, in a circle, or to too much
+ * Replaces references by their targets. References form no cycle, so the result is a finite graph that shares repeated
+ * targets. An evaluator needs no resolver and meets at most `size` subschemas for each value of a document.
+ * @param root a schema that `checkSchema` accepted
+ * @throws Problem `schema_invalid` if a reference has no target, is cyclic, or the schema expands to too much
  */
 export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
   const built = builder.build(root as Schema)
-  const separable = Object.keys(built.schema).every((name) => OF_MEMBERS.includes(name))
+  const separable = Object.keys(built.schema).every((name) => MEMBER_KEYWORDS.includes(name))
   if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
   throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
 }
@@ -230,17 +233,17 @@ class Builder {
   }
 
   build(schema: Schema): Built {
-    const made: Made = { said: [], size: 1 }
+    const made: Made = { keywords: [], size: 1 }
     if (typeof schema === 'boolean') return { ...made, schema }
     for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
     const reference = schema['$ref']
     if (typeof reference === 'string') this.#refer(made, reference)
-    return { ...made, schema: Object.fromEntries(made.said) }
+    return { ...made, schema: Object.fromEntries(made.keywords) }
   }
 
   #keyword(made: Made, name: string, value: unknown): void {
     const shape = assertionShapeOf(name)
-    if (shape !== undefined) made.said.push([name, this.#below(made, shape, value)])
+    if (shape !== undefined) made.keywords.push([name, this.#below(made, shape, value)])
   }
 
   #below(made: Made, shape: Shape, value: unknown): unknown {
@@ -263,8 +266,8 @@ class Builder {
   /** `$ref` beside other keywords is one more condition (JSON Schema Core 2020-12 §8.2.3.1). */
   #refer(made: Made, reference: string): void {
     const target = add(made, this.#target(reference))
-    const conditions = made.said.find(([name]) => name === 'allOf')
-    if (conditions === undefined) made.said.push(['allOf', [target]])
+    const conditions = made.keywords.find(([name]) => name === 'allOf')
+    if (conditions === undefined) made.keywords.push(['allOf', [target]])
     else conditions[1] = [...(conditions[1] as Schema[]), target]
   }
 
@@ -282,7 +285,7 @@ class Builder {
   }
 }
 
-/** Items of `enum`, `required` and the like: each is a comparison. */
+/** The number of items of `enum`, `required` and similar keywords: each is a comparison. */
 function listed(value: unknown): number {
   if (Array.isArray(value)) return value.length
   return Object.values(Object(value)).reduce<number>(
@@ -292,7 +295,7 @@ function listed(value: unknown): number {
 }
 
 interface Made {
-  readonly said: [string, unknown][]
+  readonly keywords: [string, unknown][]
   size: number
 }
 
@@ -301,9 +304,4 @@ function add(made: Made, part: Built): Schema {
   return part.schema
 }
 
-function invalid(detail: string): Problem {
-  return new Problem('schema_invalid', {
-    detail,
-    errors: [{ in: 'body', name: 'schema', pointer: '/schema', detail }],
-  })
-}
+const invalid = (detail: string) => bodyProblem('/schema', detail, detail, 'schema_invalid')

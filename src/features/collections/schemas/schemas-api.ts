@@ -6,12 +6,13 @@ import { Input, onStructure, Ref, Wait } from '../../../access/operation-builder
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
@@ -41,10 +42,10 @@ export const createSchema = onStructure({
     location: ({ id }) => `/v1/schemas/${id}`,
   },
   run: async (scope, input) => {
-    const { mode = 'enforce', access = {}, indexes: asked = [], unique = [] } = input
+    const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
     const { schema, columns, indexes } = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
-      ...{ indexes: asked, unique, hasDocumentStore: hasDocumentStore(scope) },
+      ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
     await refuseOccupied(scope, input)
     const id = scope.newId('sch')
@@ -82,15 +83,14 @@ const occupied = (collection: string) =>
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** `create_collection_table` looks into PostgreSQL alone; documents that are elsewhere are looked up there. */
+/** Rejects a collection with documents in MongoDB; `create_collection_table` checks PostgreSQL alone. */
 async function refuseOccupied(
   scope: AdminScope,
-  asked: { workspace_id: string; collection: string },
+  { workspace_id, collection }: { workspace_id: string; collection: string },
 ): Promise<void> {
   const row = await scope.row<WorkspaceRef>(sql`
-    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${asked.workspace_id}`)
-  if (row !== undefined && (await hasDocuments(scope, row, asked.collection)))
-    throw occupied(asked.collection)
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`)
+  if (row !== undefined && (await hasDocuments(scope, row, collection))) throw occupied(collection)
 }
 
 async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
@@ -101,6 +101,9 @@ async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> 
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }
 
+const findSchema = (scope: AdminScope, id: string) =>
+  findRow<Schema>(scope, 'schema', sql`select ${COLUMNS} from schemas where id = ${id}`)
+
 export const getSchema = onStructure({
   name: 'schema.get',
   summary: 'Read the declaration of a collection',
@@ -108,11 +111,7 @@ export const getSchema = onStructure({
   input: Input({ id: Ref('schema') }),
   output: Schema,
   http: { method: 'GET', path: '/v1/schemas/{id}' },
-  run: async (scope, { id }) => {
-    const schema = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
-    if (schema === undefined) throw notFound('schema')
-    return schema
-  },
+  run: (scope, { id }) => findSchema(scope, id),
 })
 
 export const listSchemas = onStructure({
@@ -122,17 +121,15 @@ export const listSchemas = onStructure({
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(Schema),
   http: { method: 'GET', path: '/v1/schemas' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const workspaceId = input.workspace_id ?? null
-    return pageFrom(
+  run: (scope, { workspace_id = null, ...input }) =>
+    listPage<Schema>(
+      scope,
       input,
-      await scope.rows<Schema>(sql`
+      (after, limit) => sql`
         select ${COLUMNS} from schemas
-        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
-        order by id limit ${limit}`),
-    )
-  },
+        where id > ${after} and (${workspace_id}::text is null or workspace_id = ${workspace_id})
+        order by id limit ${limit}`,
+    ),
 })
 
 export const deleteSchema = onStructure({
@@ -143,17 +140,16 @@ export const deleteSchema = onStructure({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
-    const there = await scope.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${id}`)
-    if (there === undefined) throw notFound('schema')
-    if (await hasDocuments(scope, refOf(there), there.collection)) throw full()
-    const gone = await scope
+    const schema = await findSchema(scope, id)
+    if (await hasDocuments(scope, refOf(schema), schema.collection)) throw full()
+    const deleted = await scope
       .row<{ dropped: boolean }>(sql`
         select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
       .catch((error: unknown) => {
         throw refusal(error) === 'has_documents' ? full() : error
       })
-    if (gone?.dropped !== true) throw notFound('schema')
-    invalidate(scope, refOf(there), memoKey(there.collection))
+    if (deleted?.dropped !== true) throw notFound('schema')
+    invalidate(scope, refOf(schema), memoKey(schema.collection))
     return { id, deleted: true as const }
   },
 })
@@ -198,7 +194,7 @@ export const updateSchema = onStructure({
 
 type Immutable = { [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
 
-/** They may be named, so that a file that declares a collection also changes it. */
+/** Immutable members may be named unchanged, so that the file that declares a collection can also change it. */
 async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Promise<void> {
   const row = await scope.row<Required<Immutable>>(
     sql`select collection, store, workspace_id from schemas where id = ${id}`,
@@ -206,9 +202,6 @@ async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Pr
   for (const name of ['collection', 'store', 'workspace_id'] as const) {
     if (row === undefined || named[name] === undefined || named[name] === row[name]) continue
     const detail = `is ${row[name]} for good`
-    throw new Problem('validation_failed', {
-      detail: `${name}: ${detail}`,
-      errors: [{ in: 'body', name, pointer: `/${name}`, detail }],
-    })
+    throw bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
   }
 }

@@ -10,8 +10,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
 import type { Prepared, Schema } from './schema-language.ts'
 
-/** A fault of a document, with the keyword of the schema that says so. */
-export interface Fault extends InputError {
+/** A violation of a document, with the keyword of the schema that it violates. */
+export interface Violation extends InputError {
   readonly keyword: string
 }
 
@@ -24,10 +24,10 @@ export interface Validation {
 /**
  * Validates a whole document on this thread, if that takes few steps.
  * @param fields the caller's fields, within the bounds of documents
- * @returns the faults, at most `faultsShownMax` and none if the document is valid; or the validation, for a worker thread,
- *   if it takes more than `validationSteps`
+ * @returns the violations, at most `faultsShownMax` and none if the document is valid; or the validation, for a worker
+ *   thread, if it takes more than `validationSteps`
  */
-export function validateDocument(prepared: Prepared, fields: object): readonly Fault[] | Validation {
+export function validateDocument(prepared: Prepared, fields: object): readonly Violation[] | Validation {
   return attempt({ schema: prepared.schema, fields })
 }
 
@@ -37,19 +37,20 @@ export function validateDocument(prepared: Prepared, fields: object): readonly F
  * @param fields the members that are set
  * @returns as {@link validateDocument}
  */
-export function validateChange(prepared: Prepared, fields: object): readonly Fault[] | Validation {
+export function validateChange(prepared: Prepared, fields: object): readonly Violation[] | Validation {
   const { required: _required, ...ofMembers } = Object(prepared.schema)
   return attempt({ schema: ofMembers, fields })
 }
 
-export const isPending = (result: readonly Fault[] | Validation): result is Validation => 'schema' in result
+export const isPending = (result: readonly Violation[] | Validation): result is Validation =>
+  'schema' in result
 
 /** Validates however long it takes: for worker threads, which are stopped from outside. */
-export function faultsOf({ schema, fields }: Validation): readonly Fault[] {
+export function faultsOf({ schema, fields }: Validation): readonly Violation[] {
   return evaluate(schema, fields, Number.POSITIVE_INFINITY)
 }
 
-function attempt(validation: Validation): readonly Fault[] | Validation {
+function attempt(validation: Validation): readonly Violation[] | Validation {
   try {
     return evaluate(validation.schema, validation.fields, LIMITS.validationSteps)
   } catch (error) {
@@ -59,26 +60,26 @@ function attempt(validation: Validation): readonly Fault[] | Validation {
 }
 
 /** The schema is interpreted: no text of it becomes code. @throws FlowError if it takes more steps */
-function evaluate(schema: Schema, fields: object, steps: number): readonly Fault[] {
+function evaluate(schema: Schema, fields: object, steps: number): readonly Violation[] {
   const budget: Budget = { ...UNBOUNDED, steps }
   const errors = schemaErrors(schema as Json, fields as Json, budget, Format.Test)
-  // Several subschemas may say the same of a value.
-  return [...new Map(errors.map(toFault).map((one) => [`${one.keyword} ${one.pointer}`, one])).values()]
+  // Several subschemas may report the same violation.
+  return [...new Map(errors.map(toViolation).map((one) => [`${one.keyword} ${one.pointer}`, one])).values()]
 }
 
-/** Documents and schemas are bounded where they come in. */
+/** Documents and schemas are bounded when they enter. */
 const UNBOUNDED = {
   depthMax: Number.POSITIVE_INFINITY,
   sizeMax: Number.POSITIVE_INFINITY,
   carriedMax: Number.POSITIVE_INFINITY,
 } as const
 
-function toFault({ keyword, pointer, message, missing }: SchemaError): Fault {
-  if (missing !== undefined) return fault(keyword, `${pointer}/${cutToken(missing)}`, 'is required')
-  return fault(keyword, pointer, keyword === 'additionalProperties' ? 'is not a declared field' : message)
+function toViolation({ keyword, pointer, message, missing }: SchemaError): Violation {
+  if (missing !== undefined) return violation(keyword, `${pointer}/${cutToken(missing)}`, 'is required')
+  return violation(keyword, pointer, keyword === 'additionalProperties' ? 'is not a declared field' : message)
 }
 
-function fault(keyword: string, pointer: string, detail: string): Fault {
+function violation(keyword: string, pointer: string, detail: string): Violation {
   const short = pointer.slice(0, 300)
   return {
     in: 'body',

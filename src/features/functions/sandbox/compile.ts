@@ -1,4 +1,4 @@
-/** Compiles TypeScript to JavaScript with esbuild, each time in a process of its own, which a source may crash. */
+/** Compiles TypeScript to JavaScript with esbuild, in a process of its own, since a source may crash it. */
 
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -17,8 +17,8 @@ export type Compiled =
   | { readonly faults: readonly Fault[] }
 
 /**
- * Never `--bundle`: without it esbuild opens no file. With it, and whatever is external, `import('./etc' + x)` becomes a
- * list of the host's files, and a `sourceMappingURL` is read. Every import stays one, for the sandbox to judge.
+ * Without `--bundle`, esbuild opens no file. With it, `import('./etc' + x)` becomes a list of the host's files, and a
+ * `sourceMappingURL` is read. Imports stay as they are; the sandbox rejects them.
  */
 const ARGUMENTS = [
   ...['--format=esm', '--platform=neutral', '--target=es2024', '--tsconfig-raw={}'],
@@ -31,23 +31,23 @@ const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 /** The last statement of an esbuild module is its exports. */
 const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
 
-/** Each holder has one compilation at a time, and all together few: many at once would only be late, and all at fault. */
+/** Each holder has one compilation at a time, and all together few, so that none exceeds its time limit for the others. */
 const OWN = new KeyedSemaphore(1, LIMITS.functionQueueMs)
 const ALL = new KeyedSemaphore(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
 const BUSY = 'Other functions are being compiled.'
 
 /**
- * @param holder whose compilation it is
- * @returns the code with a source map inside, or what is wrong with the source
- * @throws Problem `overloaded` where it had no turn in time
+ * @param holder the tenant, or the subject of an operator, whose concurrent compilations are limited
+ * @returns the code with an inline source map, or the errors of the source
+ * @throws Problem `overloaded` if it has to wait too long
  */
 export async function compileFunction(source: string, holder: string): Promise<Compiled> {
-  const leaveOwn = await OWN.acquire(holder, BUSY)
+  const releaseOwn = await OWN.acquire(holder, BUSY)
   try {
-    const leaveAll = await ALL.acquire('all', BUSY)
-    return await compiled(source).finally(leaveAll)
+    const releaseAll = await ALL.acquire('all', BUSY)
+    return await compiled(source).finally(releaseAll)
   } finally {
-    leaveOwn()
+    releaseOwn()
   }
 }
 

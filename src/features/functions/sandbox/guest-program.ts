@@ -1,11 +1,11 @@
 /** The main module of a function's process: reads one call from stdin and writes its result to stdout. It enforces nothing. */
 
 /**
- * JavaScript for Deno, passed as its main module. User code in the same realm can undo or fake all of it; that
- * harms that call alone, since the process serves no other and the host believes no frame (process.ts).
+ * JavaScript for Deno, passed as its main module. User code in the same realm can change all of it, which affects that
+ * call alone: the process serves no other, and the host trusts no frame (process.ts).
  *
- * The code to run is never named in this text: what stands in a main module, or is imported from it by a literal,
- * is loaded without asking for permissions, files included. An `import(…)` of a value asks.
+ * This text never names the code to run: Deno loads the main module and its literal imports without checking permissions,
+ * files included. An `import(…)` of a value is checked.
  */
 const GUEST = String.raw`
 const { stdin, stdout, stderr, exit, inspect, version } = Deno
@@ -66,18 +66,18 @@ const describe = (thrown) => {
   if (!(thrown instanceof Error)) return { name: 'Error', message: typeof thrown === 'string' ? thrown : inspect(thrown) }
   const [, line, column] = FRAME.exec(String(thrown.stack)) ?? []
   const denied = /Requires (\w+) access/.exec(thrown.message)
-  const told = denied ? denied[0] + ': ' + NONE + '.' : String(thrown.message).replace(NAMED, '')
+  const text = denied ? denied[0] + ': ' + NONE + '.' : String(thrown.message).replace(NAMED, '')
   const memory = thrown instanceof RangeError && /allocat/i.test(thrown.message)
-  return { name: String(thrown.name), message: told, line: Number(line), column: Number(column), memory }
+  return { name: String(thrown.name), message: text, line: Number(line), column: Number(column), memory }
 }
 const fail = (thrown) => {
-  let said
+  let described
   try {
-    said = describe(thrown)
+    described = describe(thrown)
   } catch {
-    said = { name: 'Error', message: 'It threw something that cannot be shown.' }
+    described = { name: 'Error', message: 'It threw something that cannot be shown.' }
   }
-  answer('error', stringify(said))
+  answer('error', stringify(described))
 }
 addEventListener('unhandledrejection', (event) => {
   event.preventDefault()
@@ -98,7 +98,7 @@ try {
 }
 `
 
-/** The main module. Of another type than user code, so that positions in the two are told apart. */
+/** The main module. Its media type differs from that of user code, which tells positions in the two apart. */
 export const GUEST_URL = `data:text/javascript;base64,${Buffer.from(GUEST).toString('base64')}`
 
 /** The call, sent as `<bytes>\n<json>`. */

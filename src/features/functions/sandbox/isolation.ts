@@ -15,27 +15,22 @@ export interface Layers {
   readonly sandbox: { readonly name: Sandbox; readonly path: string } | undefined
 }
 
-/** How to start a program inside the layers. */
-export interface Start {
-  readonly command: string
-  readonly args: readonly string[]
-  readonly user: { readonly uid?: number; readonly gid?: number }
-}
-
-/** The range that systemd reserves for users that exist while a service runs (DynamicUser): no file belongs to them. */
+/** The range of user ids that systemd reserves for running services (DynamicUser); they own no files. */
 const USERS = { first: 61_184, count: 4_336 }
 let nextUser = randomInt(USERS.count)
 
 /**
- * No core dumps; an end by itself should its watcher die while it computes; after the platform when processors are
- * short, since what watches it must not wait for it.
+ * No core dumps; a limit of CPU time, in case its watcher dies; a lower priority than the platform, which must be able to
+ * watch it.
  */
 const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec nice -n 5 "$0" "$@"`
-/** Besides, few threads. `-p` is dash's and busybox's word for it, `-u` bash's. Counted for each user and namespace.
- * In a sandbox there is no /dev/null. */
+/**
+ * In addition, few threads, counted for each user and namespace: `-p` in dash and busybox, `-u` in bash. A sandbox has no
+ * /dev/null.
+ */
 const FEW_THREADS = `ulimit -p ${LIMITS.functionThreadsMax} 2>&- || ulimit -u ${LIMITS.functionThreadsMax}; ${BOUNDED}`
 
-/** All that the sandbox has of the host's files: what a program needs to be loaded. Nothing in them is a secret. */
+/** The host's files in the sandbox: those that a program needs to start, and no secrets. */
 const LIBRARIES = ['/usr/lib', '/usr/lib64', '/usr/bin', '/lib', '/lib64', '/bin']
 const INSIDE = '/program'
 
@@ -46,13 +41,16 @@ export class Isolation {
     this.layers = layers
   }
 
-  /** True if the process that is started is a parent of the program, and not the program itself. */
+  /** True if the started process is a parent of the program. */
   get isWrapped(): boolean {
     return this.layers.sandbox !== undefined
   }
 
   /** The command that runs a program in all layers, bounded in processor time, and in threads if they can be counted. */
-  start(program: string, args: readonly string[]): Start {
+  start(
+    program: string,
+    args: readonly string[],
+  ): { command: string; args: readonly string[]; user: { uid?: number; gid?: number } } {
     const { ownUser, sandbox } = this.layers
     const id = USERS.first + (nextUser++ % USERS.count)
     const user = ownUser ? { uid: id, gid: id } : {}
@@ -79,18 +77,18 @@ const BWRAP = [
 ]
 const UNSHARE = ['--user', '--net', '--ipc', '--uts', '--pid', '--fork', '--kill-child']
 
-/** Read-only binds of libraries and the program; a /proc of the sandbox alone; no /dev and no folder that can be written to. */
+/** Read-only binds of libraries and the program, and a /proc of the sandbox; no /dev and no writable folder. */
 function hostFiles(program: string): string[] {
   const shared = LIBRARIES.filter((path) => existsSync(path)).flatMap((path) =>
     lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path],
   )
-  // Deno's modules of Node ask the sandbox's own /proc for their program, and end the process if there is none.
+  // Deno's Node modules read their program from /proc, and end the process if there is none.
   const own = ['--ro-bind', program, INSIDE, '--proc', '/proc']
   return [...shared, ...own, '--remount-ro', '/', '--chdir', '/']
 }
 
 /**
- * Tries which layers work here: the more of them first, each by a start of the program in them. Takes some 20 ms.
+ * Finds the layers that work here by starting the program in them, most layers first. Takes some 20 ms.
  * @param program the path of Deno
  * @param path a list of folders as in PATH, where bwrap and unshare are looked for
  */
@@ -99,7 +97,7 @@ export async function findIsolation(program: string, path = process.env['PATH'] 
     const at = onPath(name, path)
     return at === undefined ? [] : [{ name, path: at }]
   })
-  // Memory is watched by the child of the sandbox, so it must be possible to find it.
+  // Watching the memory takes the pid of the sandbox's child.
   const sandboxes = existsSync(childrenOf(process.pid)) ? [...found, undefined] : [undefined]
   const users = process.getuid?.() === 0 ? [true, false] : [false]
   for (const ownUser of users)
@@ -107,14 +105,14 @@ export async function findIsolation(program: string, path = process.env['PATH'] 
       const isolation = new Isolation({ ownUser, sandbox })
       if (await runs(isolation, program)) return isolation
     }
-  // The program does not run even alone; starting it reports why.
+  // The program does not run at all; starting it reports the reason.
   return new Isolation({ ownUser: false, sandbox: undefined })
 }
 
-/** Layers as people read them. */
+/** A description of the layers. */
 export interface Described {
   readonly active: readonly string[]
-  /** Each with how to get it. */
+  /** Each with the way to get it. */
   readonly missing: readonly string[]
 }
 
@@ -148,7 +146,7 @@ function onPath(name: string, path: string): string | undefined {
   })
 }
 
-/** True if the program says anything when it is started so. */
+/** True if the program writes any output in these layers. */
 function runs(isolation: Isolation, program: string): Promise<boolean> {
   const { command, args, user } = isolation.start(program, ['--version'])
   const child = spawn(command, args, {

@@ -10,18 +10,18 @@ import { type Frame, FunctionProcess, type Job, type Report } from './process.ts
 
 export class Functions {
   readonly #deno: string | undefined
-  /** Blank ones of the default size; another size starts its own. */
+  /** Unused processes of the default size; another size starts a new process. */
   readonly #warm: FunctionProcess[] = []
   readonly #alive = new Set<FunctionProcess>()
   #isolation: Promise<Isolation> | undefined
   #closed = false
 
-  /** @param deno path of the program; undefined where there is none */
+  /** @param deno path of the program; undefined if there is none */
   constructor(deno: string | undefined) {
     this.#deno = deno
   }
 
-  /** Starts the blank processes, so that the first calls need not wait for one. */
+  /** Starts unused processes, so that the first calls need not wait for one. */
   async warmUp(): Promise<void> {
     if (this.#deno === undefined) return
     const isolation = await this.#isolationOf(this.#deno)
@@ -35,7 +35,7 @@ export class Functions {
 
   /**
    * Runs code once, in a process of its own.
-   * @returns what it returned, as JSON; `null` for undefined
+   * @returns its result as JSON; `null` for undefined
    * @throws Problem `function_error`, `function_timeout`, `function_out_of_memory`, `function_output_too_large`,
    *   `run_cut_off`; each with `logs`, the last lines that it printed. `functions_unavailable` before it was run.
    */
@@ -44,7 +44,7 @@ export class Functions {
     try {
       return resultOf(await taken.run(job), job)
     } finally {
-      // Now, and not when it was taken: the new one would compete with the call.
+      // After the call, since a starting process would compete with it.
       void this.warmUp()
     }
   }
@@ -58,21 +58,21 @@ export class Functions {
   }
 
   async #take(memoryMb: number): Promise<FunctionProcess> {
-    if (this.#deno === undefined) throw unavailable('there is no Deno on this worker')
+    if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
     const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#warm.shift() : undefined
     const taken = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
     await taken.ready.catch((cause: unknown) => {
-      throw unavailable(cause instanceof Error ? cause.message : 'Deno does not start')
+      throw functionsUnavailable(cause instanceof Error ? cause.message : 'Deno does not start')
     })
     return taken
   }
 
-  /** Layers around each process, as people read them; undefined without Deno. */
+  /** A description of the layers around each process; undefined without Deno. */
   async layers(): Promise<Described | undefined> {
     return this.#deno === undefined ? undefined : describeLayers((await this.#isolationOf(this.#deno)).layers)
   }
 
-  /** Found when the first process is started, and kept. */
+  /** Determined when the first process starts, then cached. */
   #isolationOf(deno: string): Promise<Isolation> {
     this.#isolation ??= findIsolation(deno)
     return this.#isolation
@@ -92,7 +92,7 @@ export class Functions {
   }
 }
 
-const unavailable = (why: string) =>
+const functionsUnavailable = (why: string) =>
   new Problem('functions_unavailable', { detail: `Functions cannot be run: ${why}.` })
 
 /** @throws Problem for every ending but a result */
@@ -100,7 +100,7 @@ function resultOf({ ending, logs }: Report, job: Job): Json {
   const members = { logs }
   switch (ending.kind) {
     case 'frame':
-      return answered(ending.frame, job, members)
+      return resultOfFrame(ending.frame, job, members)
     case 'timeout':
       throw new Problem('function_timeout', {
         detail: `It had not returned after ${job.timeoutMs} ms.`,
@@ -121,7 +121,7 @@ function resultOf({ ending, logs }: Report, job: Job): Json {
   }
 }
 
-function answered(frame: Frame, job: Job, members: Members): Json {
+function resultOfFrame(frame: Frame, job: Job, members: Members): Json {
   const value = parsed(frame.text)
   if (frame.kind === 'result' && value !== undefined) {
     if (tooDeep(value)) throw failed(`Its result is nested deeper than ${LIMITS.runInputDepthMax}.`, members)

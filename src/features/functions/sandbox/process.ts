@@ -14,11 +14,11 @@ export interface Job {
   readonly input: unknown
   readonly timeoutMs: number
   readonly memoryMb: number
-  /** Gives the call up. */
+  /** Aborts the call. */
   readonly signal: AbortSignal
 }
 
-/** How a call ended. `died` is a process that ended before it answered. */
+/** The end of a call. `died`: the process ended before it replied. */
 export type Ending =
   | { readonly kind: 'frame'; readonly frame: Frame }
   | { readonly kind: 'timeout' | 'memory' | 'too_large' | 'too_loud' | 'given_up' }
@@ -29,7 +29,7 @@ export interface Report {
   readonly logs: readonly string[]
 }
 
-/** Deny beats any default that a later Deno may have. No remote code, no packages, no settings from files. */
+/** Explicit denials override the defaults of any Deno. No remote code, no packages, no settings from files. */
 const FLAGS = [
   'run',
   ...['prompt', 'remote', 'npm', 'config', 'lock', 'code-cache'].map((what) => `--no-${what}`),
@@ -38,20 +38,20 @@ const FLAGS = [
 ]
 
 /**
- * Nothing can be kept there. Deno's `localStorage` and `caches` lie in its folder under the name of the main module,
- * which is the same for all tenants: in one folder they would read each other's.
+ * A folder that cannot exist. Deno stores `localStorage` and `caches` in its folder under the name of the main module,
+ * which is the same for all tenants: they would read each other's data.
  */
 const NO_FOLDER = '/dev/null/none'
 const ENV = { DENO_DIR: NO_FOLDER, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1' }
 const MAJOR = 2
 
 export class FunctionProcess {
-  /** Rejects where no usable Deno came up; the message is for operators. */
+  /** Rejects if Deno does not start; the message is for operators. */
   readonly ready: Promise<void>
   readonly memoryMb: number
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #isolation: Isolation
-  /** Of the engine itself, whose parent may be a sandbox. */
+  /** The pid of the engine, whose parent may be a sandbox. */
   #enginePid: number | undefined
   readonly #closed: Promise<number | null>
   readonly #log = new Log()
@@ -69,7 +69,7 @@ export class FunctionProcess {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
     })
-    // A process that is dead already takes no input; how it died is told by its end.
+    // A dead process takes no input; its end is reported by `close`.
     this.#child.stdin.on('error', () => {})
     this.#closed = new Promise((done) => {
       this.#child.once('error', () => done(null))
@@ -78,7 +78,7 @@ export class FunctionProcess {
     this.#child.stderr.on('data', (chunk: Buffer) => {
       if (!this.#log.add(chunk)) this.kill()
     })
-    this.ready = this.#becomesReady()
+    this.ready = this.#becomeReady()
     this.ready.catch(() => this.kill())
   }
 
@@ -87,12 +87,12 @@ export class FunctionProcess {
     return this.#closed
   }
 
-  /** With all its threads; it can have no children. */
+  /** Kills the process with all its threads; it can have no children. */
   kill(): void {
     killGroup(this.#child.pid)
   }
 
-  /** Runs the call and ends the process, whatever the code does. Never rejects once the process was ready. */
+  /** Runs the call and ends the process in any case. Never rejects once the process is ready. */
   async run(job: Job): Promise<Report> {
     if (this.#used) throw new TypeError('A process is used once')
     this.#used = true
@@ -106,7 +106,7 @@ export class FunctionProcess {
     // The last lines may still be in the pipe.
     if (ended.kind !== 'frame' || ended.frame.kind !== 'result') await this.#closed
     this.#log.add(reply.noise())
-    return { ending: this.#judged(ended), logs: this.#log.lines() }
+    return { ending: this.#withMemory(ended), logs: this.#log.lines() }
   }
 
   #send(job: Job, nonce: string): void {
@@ -121,7 +121,7 @@ export class FunctionProcess {
     this.#child.stdin.write(Buffer.concat([Buffer.from(`${text.length}\n`), text]))
   }
 
-  /** Whatever comes first: an answer, the clock, the memory, a flood, the process's own end, or our giving up. */
+  /** Resolves with the first of: a reply, the timeout, the memory limit, too much output, the end of the process, an abort. */
   async #ending(job: Job, reply: Reply): Promise<Ending> {
     const { promise, resolve } = Promise.withResolvers<Ending>()
     const clock = setTimeout(() => resolve({ kind: 'timeout' }), job.timeoutMs)
@@ -129,13 +129,13 @@ export class FunctionProcess {
     const watch = setInterval(() => {
       if (residentKb(this.#enginePid) > limitKb) resolve({ kind: 'memory' })
     }, LIMITS.functionMemoryPollMs)
-    const giveUp = () => resolve({ kind: 'given_up' })
-    job.signal.addEventListener('abort', giveUp)
-    if (job.signal.aborted) giveUp()
+    const abort = () => resolve({ kind: 'given_up' })
+    job.signal.addEventListener('abort', abort)
+    if (job.signal.aborted) abort()
     this.#child.stdout.on('data', (chunk: Buffer) => {
-      const heard = reply.take(chunk)
-      if (heard === 'too_large' || heard === 'too_loud') resolve({ kind: heard })
-      else if (heard !== undefined) resolve({ kind: 'frame', frame: heard })
+      const state = reply.take(chunk)
+      if (state === 'too_large' || state === 'too_loud') resolve({ kind: state })
+      else if (state !== undefined) resolve({ kind: 'frame', frame: state })
     })
     void this.#closed.then((code) => resolve({ kind: 'died', code }))
     try {
@@ -143,17 +143,17 @@ export class FunctionProcess {
     } finally {
       clearTimeout(clock)
       clearInterval(watch)
-      job.signal.removeEventListener('abort', giveUp)
+      job.signal.removeEventListener('abort', abort)
     }
   }
 
-  /** V8 ends the process when its heap is full, and says so. */
-  #judged(ending: Ending): Ending {
+  /** V8 ends the process when its heap is full, and logs that. */
+  #withMemory(ending: Ending): Ending {
     return ending.kind === 'died' && this.#log.ranOutOfMemory ? { kind: 'memory' } : ending
   }
 
-  /** The first line names Deno's version. It can be trusted, since user code has not been sent yet. */
-  async #becomesReady(): Promise<void> {
+  /** Reads Deno's version from the first line, which is trustworthy, since no user code was sent yet. */
+  async #becomeReady(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<string>()
     let line = ''
     const read = (chunk: Buffer) => {
@@ -163,10 +163,10 @@ export class FunctionProcess {
     this.#child.stdout.on('data', read)
     const late = setTimeout(() => resolve(''), LIMITS.functionStartMs)
     void this.#closed.then(() => resolve(line))
-    const said = await promise
+    const firstLine = await promise
     clearTimeout(late)
     this.#child.stdout.off('data', read)
-    const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(said) ?? []
+    const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(firstLine) ?? []
     if (version === undefined) throw new Error('Deno does not start')
     if (Number(major) !== MAJOR) throw new Error(`Deno ${MAJOR} is needed, and this is ${version}`)
     this.#enginePid = this.#isolation.isWrapped ? childOf(this.#child.pid) : this.#child.pid
@@ -175,13 +175,13 @@ export class FunctionProcess {
   }
 }
 
-/** The one process that a sandbox has started. */
+/** The pid of the process that a sandbox has started. */
 function childOf(pid: number | undefined): number | undefined {
   const [child] = pid === undefined ? [] : readFileSync(childrenOf(pid), 'latin1').trim().split(' ')
   return child ? Number(child) : undefined
 }
 
-/** Resident memory; 0 where it cannot be known. V8's own limit does not count buffers, so this one does. */
+/** Resident memory; 0 if it is unknown. It counts buffers, which V8's own limit does not. */
 function residentKb(pid: number | undefined): number {
   try {
     return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0)
@@ -195,54 +195,54 @@ export interface Frame {
   readonly text: string
 }
 
-export type Heard = Frame | 'too_large' | 'too_loud' | undefined
+export type ReplyState = Frame | 'too_large' | 'too_loud' | undefined
 
 /**
- * Stdout of one process. User code owns it too, so bytes before the frame are just what it printed; a frame has the
- * nonce of this call, and its size is judged before one byte of it is kept.
+ * Stdout of one process. User code can write to it, too, so bytes before the frame are its output. A frame has the nonce
+ * of this call, and its size is checked before a byte of it is stored.
  */
 export class Reply {
   readonly #mark: Buffer
-  #got: Buffer = Buffer.alloc(0)
+  #received: Buffer = Buffer.alloc(0)
 
   constructor(nonce: string) {
     this.#mark = Buffer.from(`\n${nonce} `)
   }
 
-  /** Takes what came. @returns the frame when it is whole, or why there will be none */
-  take(chunk: Buffer): Heard {
-    this.#got = Buffer.concat([this.#got, chunk])
-    const at = this.#got.indexOf(this.#mark)
-    if (at < 0) return this.#got.length > LIMITS.functionNoiseBytesMax ? 'too_loud' : undefined
+  /** Adds a chunk. @returns the frame when it is complete, or the reason why there will be none */
+  take(chunk: Buffer): ReplyState {
+    this.#received = Buffer.concat([this.#received, chunk])
+    const at = this.#received.indexOf(this.#mark)
+    if (at < 0) return this.#received.length > LIMITS.functionNoiseBytesMax ? 'too_loud' : undefined
     const start = at + this.#mark.length
-    const end = this.#got.indexOf(10, start)
-    if (end < 0) return this.#got.length - start > 64 ? 'too_loud' : undefined
-    const [kind = '', size = ''] = this.#got.toString('latin1', start, end).split(' ')
+    const end = this.#received.indexOf(10, start)
+    if (end < 0) return this.#received.length - start > 64 ? 'too_loud' : undefined
+    const [kind = '', size = ''] = this.#received.toString('latin1', start, end).split(' ')
     const bytes = /^[0-9]{1,15}$/.test(size) ? Number(size) : Number.POSITIVE_INFINITY
     if (bytes > LIMITS.functionResultBytesMax) return 'too_large'
     const from = end + 1
-    if (this.#got.length < from + bytes) return undefined
-    return { kind, text: this.#got.toString('utf8', from, from + bytes) }
+    if (this.#received.length < from + bytes) return undefined
+    return { kind, text: this.#received.toString('utf8', from, from + bytes) }
   }
 
   /** Output before the frame. */
   noise(): Buffer {
-    const at = this.#got.indexOf(this.#mark)
-    return at < 0 ? this.#got : this.#got.subarray(0, at)
+    const at = this.#received.indexOf(this.#mark)
+    return at < 0 ? this.#received : this.#received.subarray(0, at)
   }
 }
 
 /** Output of a function; the last 64 KiB are kept. */
 export class Log {
-  #kept: Buffer = Buffer.alloc(0)
+  #tail: Buffer = Buffer.alloc(0)
   #bytes = 0
 
-  /** @returns whether it is still within what a process may write */
+  /** @returns false once the process has written more than it may */
   add(chunk: Buffer): boolean {
     this.#bytes += chunk.length
-    this.#kept = Buffer.concat([this.#kept, chunk])
-    if (this.#kept.length > LIMITS.functionLogBytesMax)
-      this.#kept = this.#kept.subarray(this.#kept.length - LIMITS.functionLogBytesMax)
+    this.#tail = Buffer.concat([this.#tail, chunk])
+    if (this.#tail.length > LIMITS.functionLogBytesMax)
+      this.#tail = this.#tail.subarray(this.#tail.length - LIMITS.functionLogBytesMax)
     return this.#bytes <= LIMITS.functionNoiseBytesMax + LIMITS.functionLogBytesMax
   }
 
@@ -250,17 +250,17 @@ export class Log {
     return /Fatal JavaScript out of memory|heap limit/.test(this.#text())
   }
 
-  /** The last lines, without what the engine says when it dies: that has addresses and paths of the host. */
+  /** The last lines without the engine's crash report, which contains addresses and paths of the host. */
   lines(): string[] {
-    const said = this.#text()
+    const output = this.#text()
       .split(/\n*<--- Last few GCs --->|\n*#\n# Fatal/)[0]
       ?.replaceAll(/data:(?:application|text)\/javascript;base64,[^\s:]*/g, 'function.ts')
-    const text = Buffer.from((said ?? '').trimEnd())
+    const text = Buffer.from((output ?? '').trimEnd())
     const shown = text.subarray(Math.max(0, text.length - LIMITS.functionLogShownBytesMax)).toString()
     return shown === '' ? [] : shown.split('\n')
   }
 
   #text(): string {
-    return this.#kept.toString()
+    return this.#tail.toString()
   }
 }
