@@ -40,7 +40,7 @@ grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_s
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 
 -- Removes a few expired rows of any tenant: a tenant that went silent does not keep its rows for ever.
-create function tenon.forget_expired_replies() returns bigint
+create function tenon.delete_expired_replies() returns bigint
   language sql security definer set search_path = tenon, pg_temp as $$
   with gone as (
     delete from idempotency where ctid = any(array(
@@ -48,5 +48,5 @@ create function tenon.forget_expired_replies() returns bigint
     returning 1)
   select count(*) from gone
 $$;
-revoke execute on function tenon.forget_expired_replies from public;
-grant execute on function tenon.forget_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+revoke execute on function tenon.delete_expired_replies from public;
+grant execute on function tenon.delete_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;

@@ -14,13 +14,13 @@ test('of what runs as its owner the masks may call these functions; each says wh
   const writers = ['tenon_service']
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
   expect(called).toEqual([
-    { name: 'adopt_objects', roles: writers },
+    { name: 'register_objects', roles: writers },
     { name: 'append_audit', roles: ['tenon_operator'] },
     { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     {
-      name: 'forget_expired_replies',
+      name: 'delete_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
     },
     { name: 'is_limited', roles: writers },
@@ -28,9 +28,9 @@ test('of what runs as its owner the masks may call these functions; each says wh
     { name: 'limited', roles: inside },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'reserve_bytes', roles: writers },
-    { name: 'settle_object', roles: writers },
-    { name: 'spend', roles: inside },
-    { name: 'watch', roles: ['tenon_operator'] },
+    { name: 'reconcile_object', roles: writers },
+    { name: 'consume_quota', roles: inside },
+    { name: 'enable_counting', roles: ['tenon_operator'] },
   ])
   // Everybody may make temporary things: none of them is found before ours.
   const open = await asSuperuser(`
@@ -47,8 +47,8 @@ test('the login role puts on the nine masks and nothing else', async () => {
     'tenon_admin',
     'tenon_anon',
     'tenon_issuer',
-    'tenon_keyring',
-    'tenon_mender',
+    'tenon_payload_keys',
+    'tenon_reconciler',
     'tenon_operator',
     'tenon_relay',
     'tenon_service',

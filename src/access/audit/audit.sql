@@ -28,17 +28,17 @@ grant select on tenon.audit_heads to tenon_admin;
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
 
-create function tenon.refuse_rewriting() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+create function tenon.forbid_update() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
   raise exception 'the audit log is only appended to' using errcode = 'insufficient_privilege';
 end $$;
 create trigger rewriting before update or delete or truncate on tenon.audit
-  for each statement execute function tenon.refuse_rewriting();
+  for each statement execute function tenon.forbid_update();
 create trigger rewriting before delete or truncate on tenon.audit_heads
-  for each statement execute function tenon.refuse_rewriting();
+  for each statement execute function tenon.forbid_update();
 create trigger rewinding before update on tenon.audit_heads
   for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
-  execute function tenon.refuse_rewriting();
+  execute function tenon.forbid_update();
 
 -- SHA-256 of three lines: the hash before in hexadecimal, the number, the entry. No line feed at the end.
 create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) returns bytea

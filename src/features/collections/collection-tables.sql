@@ -75,7 +75,7 @@ end $$;
 
 -- Makes the table of a declaration. No text of a user becomes an identifier: the table has the id's name, columns and
 -- indexes are numbered, types are of the list above.
-create function tenon.make_table(declared tenon.schemas) returns void
+create function tenon.create_table(declared tenon.schemas) returns void
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
   columns text := '';
@@ -114,21 +114,21 @@ begin
   end loop;
 end $$;
 
--- Acts as the workspace of a declaration, as enter_workspace does, for callers that administer it.
-create function tenon.enter_administered(t text, w text) returns text[]
+-- Acts as the workspace of a declaration, as act_for_workspace does, for callers that administer it.
+create function tenon.act_for_administered(t text, w text) returns text[]
   language plpgsql set search_path = tenon, pg_temp as $$
 begin
   if not administers(t, w) then
     raise exception 'permission denied for the workspace' using errcode = 'insufficient_privilege';
   end if;
-  return enter_workspace(t, w);
+  return act_for_workspace(t, w);
 end $$;
 
 -- Makes the table of a declaration that was just written. Raises TN001 if the collection has documents.
 create function tenon.create_collection_table(t text, w text, schema_id text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   declared schemas;
   counted regclass;
   quota text;
@@ -138,10 +138,10 @@ begin
   if exists (select from documents d where d.collection = declared.collection) then
     raise exception 'the collection has documents' using errcode = 'TN001';
   end if;
-  perform make_table(declared);
+  perform create_table(declared);
   counted := format('tenon_data.%I', declared.relation)::regclass;
-  call weigh_as(counted, t, w);
-  call count_as('documents', counted, null, t, w);
+  call add_byte_quota(counted, t, w);
+  call add_row_quota('documents', counted, null, t, w);
   foreach quota in array array['document_bytes', 'documents'] loop
     -- A transaction that sets a limit either sees this table, or is seen here.
     perform pg_advisory_xact_lock_shared(quota_lock(t, w, quota));
@@ -149,7 +149,7 @@ begin
       call switch_counting(counted, quota, 'disable');
     end if;
   end loop;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
 end $$;
 
 -- Deletes a declaration with its table. Raises TN001 if it has documents.
@@ -157,7 +157,7 @@ end $$;
 create function tenon.drop_collection_table(t text, w text, schema_id text) returns boolean
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   declared schemas;
   is_filled boolean;
 begin
@@ -173,7 +173,7 @@ begin
     execute format('drop table tenon_data.%I', declared.relation);
     delete from schemas s where s.id = schema_id;
   end if;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
   return declared.id is not null;
 end $$;
 
@@ -307,7 +307,7 @@ create function tenon.change_collection_table(t text, w text, schema_id text, ne
     new_columns jsonb, new_indexes jsonb, new_access jsonb) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   was schemas;
   declared schemas;
   changed regclass;
@@ -336,11 +336,11 @@ begin
       where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes');
     if is_weighed then
       call switch_counting(changed, 'document_bytes', 'disable');
-      bytes := weight(t, w, changed);
+      bytes := total_bytes(t, w, changed);
     end if;
     declared.indexes := alter_table(was, declared);
     if is_weighed then
-      update quotas q set used = q.used + weight(t, w, changed) - bytes
+      update quotas q set used = q.used + total_bytes(t, w, changed) - bytes
         where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes';
       call switch_counting(changed, 'document_bytes', 'enable');
     end if;
@@ -353,11 +353,11 @@ begin
           (select max(substr(value ->> 'name', 2)::integer) from jsonb_array_elements(was.indexes || new_indexes)))
       where s.id = schema_id;
   end if;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
 end $$;
 
-revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.make_table,
-  tenon.enter_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.create_table,
+  tenon.act_for_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
   tenon.change_indexes, tenon.alter_table, tenon.create_collection_table, tenon.change_collection_table,
   tenon.drop_collection_table from public;
 grant execute on function tenon.create_collection_table, tenon.change_collection_table, tenon.drop_collection_table

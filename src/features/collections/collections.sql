@@ -37,7 +37,7 @@ create policy data on tenon.schemas for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant select on tenon.schemas to tenon_anon, tenon_service;
 call tenon.allow('tenon_owner', 'tenon.schemas', 'workspace');
-call tenon.count_as('collections', 'tenon.schemas');
+call tenon.add_row_quota('collections', 'tenon.schemas');
 
 -- Documents of undeclared collections. The key begins with the tenant, so policies and every read use it.
 create table tenon.documents (
@@ -59,8 +59,8 @@ grant select on tenon.documents to tenon_anon;
 call tenon.allow('tenon_service', 'tenon.documents', 'workspace', 'select, insert, update, delete');
 -- The functions below run as the owner, which is under row-level security too.
 call tenon.allow('tenon_owner', 'tenon.documents', 'workspace', 'select');
-call tenon.count_as('documents', 'tenon.documents');
-call tenon.weigh_as('tenon.documents');
+call tenon.add_row_quota('documents', 'tenon.documents');
+call tenon.add_byte_quota('tenon.documents');
 
 -- Declaring a collection and writing to it undeclared exclude each other. Raises TN002 if it is declared by now.
 create function tenon.collection_lock(tenant text, workspace text, collection text) returns bigint

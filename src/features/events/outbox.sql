@@ -20,7 +20,7 @@ create table tenon.outbox (
   -- documents that they never might have seen.
   anon_reads boolean not null default false,
   -- How many executions began one by the event of another before this change: beyond a limit, it begins none.
-  hops smallint not null default coalesce(nullif(current_setting('tenon.hops', true), ''), '0')::smallint,
+  chain_depth smallint not null default coalesce(nullif(current_setting('tenon.chain_depth', true), ''), '0')::smallint,
   at timestamptz(3) not null default now(),
   -- Tenants take turns: a million changes of one are not before the next one's first.
   primary key (tenant_id, seq)

@@ -118,9 +118,9 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
-  for (const { pointer, answer = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
+  for (const { pointer, result = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
     mocks[pointer] ??= []
-    mocks[pointer].push(error === null ? { output: answer } : { error })
+    mocks[pointer].push(error === null ? { output: result } : { error })
   }
   return { input, mocks }
 }

@@ -16,7 +16,7 @@ create table tenon.flows (
   unique (tenant_id, workspace_id, name)
 );
 call tenon.allow('tenon_admin', 'tenon.flows', 'workspace', 'select, insert, update, delete');
-call tenon.count_as('flows', 'tenon.flows');
+call tenon.add_row_quota('flows', 'tenon.flows');
 
 -- A version never changes once it is published, and goes with its flow alone.
 create table tenon.flow_versions (
@@ -44,7 +44,7 @@ create table tenon.flow_versions (
 );
 create index on tenon.flow_versions (tenant_id, workspace_id, namespace, document_name, document_version);
 call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert');
-call tenon.count_as('flow_versions', 'tenon.flow_versions');
+call tenon.add_row_quota('flow_versions', 'tenon.flow_versions');
 
 -- Names of versions. No foreign key to them: a version goes with its flow alone, as its names do.
 create table tenon.flow_aliases (
@@ -97,7 +97,7 @@ create table tenon.executions (
   status text not null check (status in
     ('pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed')),
   -- A suspended execution has its own status beneath.
-  held boolean not null default false,
+  suspended boolean not null default false,
   paused boolean not null default false,
   pause_reason text,
   input jsonb not null,
@@ -110,14 +110,14 @@ create table tenon.executions (
   correlation_key text,
   rerun_of text,
   -- How many executions led to the event that began it.
-  hops smallint,
+  chain_depth smallint,
   -- The number of its newest event.
   events integer not null default 0,
   started_at timestamptz(3) not null default now(),
   ended_at timestamptz(3),
   -- How it has ended. Not the status, which changes with every wait: an index on it would be written each time.
   outcome text generated always as (case when ended_at is not null then status end) stored,
-  -- When tenon_mender looks after it next.
+  -- When tenon_reconciler looks after it next.
   due_at timestamptz(3) not null default now() + interval '10 seconds',
   primary key (tenant_id, workspace_id, id),
   foreign key (tenant_id, workspace_id, flow_id, version) references tenon.flow_versions
@@ -142,12 +142,12 @@ call tenon.allow('tenon_admin', 'tenon.executions', 'workspace', 'select, insert
 -- The platform asks for the newest events of all executions that are watched at once: that there is something new is no
 -- secret of a tenant, what it is stays one.
 create policy watch on tenon.executions for select to tenon_operator using (true);
-grant select (tenant_id, workspace_id, id, events, held, paused, ended_at) on tenon.executions to tenon_operator;
+grant select (tenant_id, workspace_id, id, events, suspended, paused, ended_at) on tenon.executions to tenon_operator;
 -- Repairing what crashes have left needs which executions are open, of all tenants, and nothing of what they carry.
-create policy mender on tenon.executions to tenon_mender using (ended_at is null) with check (ended_at is null);
+create policy mender on tenon.executions to tenon_reconciler using (ended_at is null) with check (ended_at is null);
 grant select (tenant_id, workspace_id, id, status, ended_at, due_at), update (due_at)
-  on tenon.executions to tenon_mender;
-call tenon.count_as('concurrent_executions', 'tenon.executions', 'ended_at');
+  on tenon.executions to tenon_reconciler;
+call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at');
 -- Each row that is made is a start; no row of another table is counted when the limit is set.
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
@@ -167,13 +167,13 @@ create table tenon.execution_steps (
   status text not null check (status in ('running', 'completed', 'faulted', 'skipped', 'cancelled')),
   error jsonb,
   -- The answer of a call or a flow: simulations and reruns take their answers from it.
-  answer jsonb,
+  result jsonb,
   -- The answer was too large to keep.
-  cut boolean not null default false,
+  truncated boolean not null default false,
   -- A rerun took the answer over.
   reused boolean not null default false,
   -- The step's position in the execution, independent of the order in which steps end.
-  place text,
+  path text,
   -- How often it has begun, if it was tried again.
   attempt integer not null default 1,
   -- SHA-256, hex, of what an approval or a flow was asked about. A rerun takes a decision over for an equal digest alone.
@@ -204,7 +204,7 @@ create table tenon.execution_events (
 call tenon.allow('tenon_admin', 'tenon.execution_events', 'workspace', 'select, insert, update, delete');
 
 -- Deletes steps and events with their execution, with the rights of the role that deletes it.
-create function tenon.forget_records() returns trigger
+create function tenon.delete_execution_records() returns trigger
   language plpgsql set search_path = tenon, pg_temp as $$
 begin
   delete from execution_steps r using gone g
@@ -213,5 +213,5 @@ begin
     where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
   return null;
 end $$;
-create trigger forget_records after delete on tenon.executions referencing old table as gone
-  for each statement execute function tenon.forget_records();
+create trigger delete_execution_records after delete on tenon.executions referencing old table as gone
+  for each statement execute function tenon.delete_execution_records();

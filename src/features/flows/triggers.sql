@@ -28,7 +28,7 @@ create index on tenon.flow_triggers (workspace_id, id);
 create index on tenon.flow_triggers (id) where kind = 'event';
 call tenon.allow('tenon_admin', 'tenon.flow_triggers', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.flow_triggers', 'all', 'select');
-call tenon.count_as('schedules', 'tenon.flow_triggers', 'uncounted');
+call tenon.add_row_quota('schedules', 'tenon.flow_triggers', 'uncounted');
 
 -- Sealed for the flow and the name of its webhook, so that a secret is of no use in another row.
 create table tenon.webhook_secrets (
@@ -64,20 +64,20 @@ create index on tenon.webhook_deliveries (tenant_id, workspace_id, trigger_id, r
 call tenon.allow('tenon_admin', 'tenon.webhook_deliveries', 'workspace', 'select, insert, delete');
 
 -- The last entry of each stream that a trigger has consumed, and the events that wait for others.
-create table tenon.event_watches (
+create table tenon.trigger_offsets (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
   trigger_id text not null,
-  events_after text not null,
-  changes_after text not null,
-  gathered jsonb not null default '[]',
+  events_offset text not null,
+  changes_offset text not null,
+  correlation_state jsonb not null default '[]',
   -- The last time that its stream dropped events before they were consumed.
   gap_from timestamptz(3),
   gap_to timestamptz(3),
   primary key (tenant_id, workspace_id, trigger_id),
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.flow_triggers on delete cascade
 );
-call tenon.allow('tenon_admin', 'tenon.event_watches', 'workspace', 'select, insert, update, delete');
-call tenon.allow('tenon_triggers', 'tenon.event_watches', 'all', 'select');
-create policy heard on tenon.event_watches for update to tenon_triggers using (true);
-grant update (events_after, changes_after, gathered, gap_from, gap_to) on tenon.event_watches to tenon_triggers;
+call tenon.allow('tenon_admin', 'tenon.trigger_offsets', 'workspace', 'select, insert, update, delete');
+call tenon.allow('tenon_triggers', 'tenon.trigger_offsets', 'all', 'select');
+create policy heard on tenon.trigger_offsets for update to tenon_triggers using (true);
+grant update (events_offset, changes_offset, correlation_state, gap_from, gap_to) on tenon.trigger_offsets to tenon_triggers;

@@ -42,4 +42,4 @@ call tenon.allow('tenon_service', 'tenon.function_versions', 'workspace', 'selec
 create policy anon on tenon.functions for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"anon": true}');
 grant select on tenon.functions to tenon_anon;
-call tenon.count_as('functions', 'tenon.functions');
+call tenon.add_row_quota('functions', 'tenon.functions');

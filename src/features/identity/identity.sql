@@ -75,7 +75,7 @@ end $$;
 -- Triggers run in the order of their names: this one before `generations`.
 create trigger account_kept before update on tenon.accounts for each row execute function tenon.keep_account();
 
-create function tenon.begin_generation() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+create function tenon.bump_token_generation() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
   new.generation := old.generation + 1;
   return new;
@@ -83,7 +83,7 @@ end $$;
 -- Without a list of columns: a trigger changes the password, too.
 create trigger generations before update on tenon.accounts for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
-  execute function tenon.begin_generation();
+  execute function tenon.bump_token_generation();
 
 -- @returns whether an approval that was asked for at a time waits for an account to be confirmed: it was reset since
 -- then, and no subject but the starter of the execution has confirmed it. The workspace may not see the account.

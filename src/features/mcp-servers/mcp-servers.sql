@@ -22,7 +22,7 @@ create table tenon.mcp_servers (
 -- The issuer and the MCP endpoint know the workspace alone.
 create index on tenon.mcp_servers (workspace_id);
 call tenon.allow('tenon_admin', 'tenon.mcp_servers', 'workspace', 'select, insert, update, delete');
-call tenon.count_as('mcp_servers', 'tenon.mcp_servers');
+call tenon.add_row_quota('mcp_servers', 'tenon.mcp_servers');
 
 create table tenon.mcp_server_versions (
   tenant_id text not null default tenon.tenant(),
@@ -69,7 +69,7 @@ begin
   select * into row from quotas q
     where q.tenant_id = new.tenant_id and q.workspace_id = new.workspace_id and q.name = 'mcp_tools';
   if jsonb_array_length(new.manifest -> 'tools') > row.max then
-    perform exceeded(row, quota_tools(new.server_id));
+    perform raise_quota_exceeded(row, quota_tools(new.server_id));
   end if;
   return null;
 end $$;

@@ -66,11 +66,11 @@ begin
 end $$;
 
 -- Locks an object while the store is asked about it: the last to ask writes the last answer.
-create function tenon.hold_object(object bytea) returns void language sql
+create function tenon.lock_object(object bytea) returns void language sql
   return pg_advisory_xact_lock(hashtextextended(tenon.tenant() || '/' || tenon.workspace() || '/' || encode(object, 'hex'), 24));
 
 -- Records the store's answer, 0 for no object, and ends the upload. It is the truth, so it is written beyond any limit.
-create function tenon.settle_object(object bytea, upload text, bucket text, key text, bytes bigint) returns void
+create function tenon.reconcile_object(object bytea, upload text, bucket text, key text, bytes bigint) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   had bigint;
@@ -79,18 +79,18 @@ begin
     return;
   end if;
   with gone as (delete from stored_objects s where s.tenant_id = tenant() and s.workspace_id = workspace()
-      and s.id = object and s.upload in ('', settle_object.upload) returning s.bytes)
+      and s.id = object and s.upload in ('', reconcile_object.upload) returning s.bytes)
     select coalesce(sum(g.bytes), 0) into had from gone g;
-  if settle_object.bytes > 0 then
+  if reconcile_object.bytes > 0 then
     insert into stored_objects (id, bucket, key, bytes)
-      values (object, settle_object.bucket, settle_object.key, settle_object.bytes);
+      values (object, reconcile_object.bucket, reconcile_object.key, reconcile_object.bytes);
   end if;
-  update quotas q set used = q.used + settle_object.bytes - had
+  update quotas q set used = q.used + reconcile_object.bytes - had
     where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
 end $$;
 
 -- Records objects that were there before the limit. What was settled meanwhile is newer, and stays.
-create function tenon.adopt_objects(objects bytea[], bucket text, keys text[], sizes bigint[]) returns void
+create function tenon.register_objects(objects bytea[], bucket text, keys text[], sizes bigint[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   n bigint;
@@ -100,14 +100,14 @@ begin
   end if;
   with made as (
     insert into stored_objects (id, bucket, key, bytes)
-      select o.id, adopt_objects.bucket, o.key, o.bytes from unnest(objects, keys, sizes) as o (id, key, bytes)
+      select o.id, register_objects.bucket, o.key, o.bytes from unnest(objects, keys, sizes) as o (id, key, bytes)
       where o.bytes > 0
       on conflict (tenant_id, workspace_id, id, upload) do nothing returning bytes)
     select coalesce(sum(m.bytes), 0) into n from made m;
   update quotas q set used = q.used + n
     where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
 end $$;
-revoke execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+revoke execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
   from public;
-grant execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+grant execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
   to tenon_service;

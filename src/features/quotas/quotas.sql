@@ -4,7 +4,7 @@ create table tenon.quotas (
   tenant_id text not null references tenon.tenants (id),
   -- Empty for a quota of the tenant as a whole.
   workspace_id text not null,
-  room text generated always as (nullif(workspace_id, '')) stored,
+  workspace_ref text generated always as (nullif(workspace_id, '')) stored,
   name text not null,
   max bigint not null check (max >= 0),
   used bigint not null,
@@ -12,7 +12,7 @@ create table tenon.quotas (
   resets_at timestamptz(3),
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, name),
-  foreign key (tenant_id, room) references tenon.workspaces (tenant_id, id)
+  foreign key (tenant_id, workspace_ref) references tenon.workspaces (tenant_id, id)
 );
 call tenon.allow('tenon_operator', 'tenon.quotas', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.quotas', 'tenant', 'select');
@@ -42,7 +42,7 @@ create function tenon.window_end(quota text) returns timestamptz language sql
     when quota like '%\_per\_minute' then date_trunc('minute', clock_timestamp()) + interval '1 minute' end;
 
 -- Raises TQ001, which says in its detail which quota it is, its limit, and how much is used.
-create function tenon.exceeded(q tenon.quotas, used bigint) returns void language plpgsql as $$
+create function tenon.raise_quota_exceeded(q tenon.quotas, used bigint) returns void language plpgsql as $$
 begin
   raise exception 'quota exceeded' using errcode = 'TQ001', detail = jsonb_strip_nulls(jsonb_build_object(
     'quota', q.name, 'limit', q.max, 'used', used,
@@ -62,7 +62,7 @@ begin
       resets_at = case when q.resets_at <= clock_timestamp() then window_end(q.name) else q.resets_at end
     where q.tenant_id = t and q.workspace_id = w and q.name = quota returning q.* into row;
   if found and n > 0 and row.used > row.max then
-    perform exceeded(row, row.used - n);
+    perform raise_quota_exceeded(row, row.used - n);
   end if;
 end $$;
 
@@ -104,7 +104,7 @@ begin
 end $$;
 
 -- Makes a table with tenant_id and workspace_id count towards a quota. One line per table.
-create procedure tenon.count_as(quota text, counted regclass, until text default null,
+create procedure tenon.add_row_quota(quota text, counted regclass, until text default null,
     t text default null, w text default null)
   language plpgsql as $$
 begin
@@ -125,7 +125,7 @@ end $$;
 
 -- Acts as a workspace for the rest of the transaction, or until it is called with what it returned.
 -- @returns the tenant and the workspace before
-create function tenon.enter_workspace(t text, w text) returns text[] language plpgsql set search_path = tenon, pg_temp as $$
+create function tenon.act_for_workspace(t text, w text) returns text[] language plpgsql set search_path = tenon, pg_temp as $$
 declare
   before constant text[] := array[coalesce(tenant(), ''), coalesce(workspace(), '')];
 begin
@@ -150,14 +150,14 @@ begin
   if not administers(t, w) then
     return 0;
   end if;
-  before := enter_workspace(t, w);
+  before := act_for_workspace(t, w);
   if quota_count.quota = 'mcp_tools' then
     total := quota_tools();
   end if;
   for source in select relation, until from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     if quota_count.quota = 'document_bytes' then
-      n := weight(t, w, source.relation);
+      n := total_bytes(t, w, source.relation);
     else
       execute format('select count(*) from %s where tenant_id = $1 and workspace_id = $2 and %s', source.relation,
         case when source.until is null then 'true' else format('%I is null', source.until) end)
@@ -165,7 +165,7 @@ begin
     end if;
     total := total + n;
   end loop;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
   return total;
 end $$;
 
@@ -184,22 +184,22 @@ create function tenon.limited() returns setof text
   select q.name from quotas q where q.tenant_id = tenant() and q.workspace_id = workspace() $$;
 
 -- Takes one of a quota with a window. It is never given back: how far a failed call came is not known.
-create function tenon.spend(quota text) returns void
+create function tenon.consume_quota(quota text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
-  if spend.quota not in ('events_per_day', 'invocations_per_day', 'mcp_calls_per_minute') then
+  if consume_quota.quota not in ('events_per_day', 'invocations_per_day', 'mcp_calls_per_minute') then
     raise exception 'no such window' using errcode = 'check_violation';
   end if;
-  perform use_quota(tenant(), workspace(), spend.quota, 1);
+  perform use_quota(tenant(), workspace(), consume_quota.quota, 1);
 end $$;
 
 -- The bytes of a document are those of its text as the database keeps it, without what the platform adds.
-create function tenon.weigh(stored jsonb) returns bigint immutable parallel safe language sql
+create function tenon.document_bytes(stored jsonb) returns bigint immutable parallel safe language sql
   return octet_length((stored - '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'::text[])::text);
 
 -- Adds the bytes of a statement's rows to `document_bytes`. Inlines is_limited, since every write runs it; documents are
 -- written inside one workspace.
-create function tenon.weigh_rows() returns trigger
+create function tenon.count_bytes() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   n bigint := 0;
@@ -211,10 +211,10 @@ begin
     return null;
   end if;
   if tg_op <> 'DELETE' then
-    select coalesce(sum(weigh(to_jsonb(a))), 0) into n from added a;
+    select coalesce(sum(document_bytes(to_jsonb(a))), 0) into n from added a;
   end if;
   if tg_op <> 'INSERT' then
-    select coalesce(sum(weigh(to_jsonb(r))), 0) into m from removed r;
+    select coalesce(sum(document_bytes(to_jsonb(r))), 0) into m from removed r;
   end if;
   if n <> m then
     perform use_quota(tenant(), workspace(), 'document_bytes', n - m);
@@ -224,28 +224,28 @@ end $$;
 
 -- Makes a table of documents count towards `document_bytes`. Triggers fire in the order of their names: all writers lock
 -- the quota of bytes before that of documents, so they cannot deadlock.
-create procedure tenon.weigh_as(weighed regclass, t text default null, w text default null)
+create procedure tenon.add_byte_quota(weighed regclass, t text default null, w text default null)
   language plpgsql as $$
 begin
   insert into tenon.quota_sources (quota, relation, tenant_id, workspace_id) values ('document_bytes', weighed, t, w);
   execute format('create trigger bytes_added after insert on %s referencing new table as added
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', weighed);
   execute format('create trigger bytes_removed after delete on %s referencing old table as removed
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', weighed);
   execute format('create trigger bytes_changed after update on %s referencing old table as removed new table as added
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', weighed);
 end $$;
 
 -- The bytes of the documents in a table. Weighs under the policies of that workspace.
-create function tenon.weight(t text, w text, weighed regclass) returns bigint
+create function tenon.total_bytes(t text, w text, weighed regclass) returns bigint
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_workspace(t, w);
+  before constant text[] := act_for_workspace(t, w);
   n bigint;
 begin
-  execute format('select coalesce(sum(weigh(to_jsonb(r))), 0) from %s r where tenant_id = $1 and workspace_id = $2',
+  execute format('select coalesce(sum(document_bytes(to_jsonb(r))), 0) from %s r where tenant_id = $1 and workspace_id = $2',
     weighed) into n using t, w;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
   return n;
 end $$;
 
@@ -263,28 +263,28 @@ end $$;
 
 -- Makes the tables of one workspace count, from before its limit is set: they do not while there is no limit. Enabling a
 -- trigger waits for writers, and keeps others out until the limit is set on what was counted.
-create function tenon.watch(t text, w text, quota text) returns void
+create function tenon.enable_counting(t text, w text, quota text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   source record;
 begin
   for source in select relation from quota_sources s
-      where s.quota = watch.quota and s.tenant_id = t and s.workspace_id = w and exists (
+      where s.quota = enable_counting.quota and s.tenant_id = t and s.workspace_id = w and exists (
         select from pg_catalog.pg_trigger g where g.tgrelid = s.relation and g.tgenabled = 'D'
         and g.tgname = case s.quota when 'document_bytes' then 'bytes_added' else 'count_added' end)
       order by relation loop
-    call switch_counting(source.relation, watch.quota, 'enable');
+    call switch_counting(source.relation, enable_counting.quota, 'enable');
   end loop;
 end $$;
 
 -- A workspace counts from its beginning to its end.
-create function tenon.is_there(state text) returns boolean immutable language sql
+create function tenon.is_active(state text) returns boolean immutable language sql
   return coalesce(state not in ('deleted', 'provisioning_failed'), false);
 
 create function tenon.count_workspaces() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  n constant integer := is_there(new.state)::integer - is_there(old.state)::integer;
+  n constant integer := is_active(new.state)::integer - is_active(old.state)::integer;
 begin
   if n <> 0 then
     perform use_quota(new.tenant_id, '', 'workspaces', n);
@@ -304,11 +304,11 @@ end $$;
 create trigger begin_with_quotas after insert on tenon.workspaces
   for each row execute function tenon.begin_with_quotas();
 
-revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end, tenon.exceeded,
-  tenon.is_limited, tenon.limited, tenon.spend, tenon.is_there, tenon.count_workspaces, tenon.begin_with_quotas,
-  tenon.weigh, tenon.weigh_rows, tenon.weight, tenon.watch, tenon.enter_workspace, tenon.administers from public;
-revoke execute on procedure tenon.count_as, tenon.weigh_as, tenon.switch_counting from public;
-grant execute on function tenon.quota_count, tenon.window_end, tenon.is_there to tenon_admin, tenon_operator;
-grant execute on function tenon.watch to tenon_operator;
-grant execute on function tenon.limited, tenon.spend to tenon_anon, tenon_service, tenon_admin;
+revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end, tenon.raise_quota_exceeded,
+  tenon.is_limited, tenon.limited, tenon.consume_quota, tenon.is_active, tenon.count_workspaces, tenon.begin_with_quotas,
+  tenon.document_bytes, tenon.count_bytes, tenon.total_bytes, tenon.enable_counting, tenon.act_for_workspace, tenon.administers from public;
+revoke execute on procedure tenon.add_row_quota, tenon.add_byte_quota, tenon.switch_counting from public;
+grant execute on function tenon.quota_count, tenon.window_end, tenon.is_active to tenon_admin, tenon_operator;
+grant execute on function tenon.enable_counting to tenon_operator;
+grant execute on function tenon.limited, tenon.consume_quota to tenon_anon, tenon_service, tenon_admin;
 grant execute on function tenon.is_limited to tenon_service;

@@ -7,9 +7,9 @@ create table tenon.tenants (
   state text not null check (state in
     ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
   -- Counts the changes of this tenant's state, so that none is made twice.
-  standing integer not null default 0,
+  state_seq integer not null default 0,
   -- Counts those of the tenant and all its workspaces, so that a run that is told of several knows the last.
-  suspensions integer not null default 0,
+  suspension_seq integer not null default 0,
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
@@ -23,7 +23,7 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_mender', 'tenon.tenants', 'all', 'select (id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state)');
 
 create table tenon.workspaces (
   id text primary key,
@@ -34,7 +34,7 @@ create table tenon.workspaces (
   bucket text unique,
   state text not null check (state in
     ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
-  standing integer not null default 0,
+  state_seq integer not null default 0,
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
@@ -50,7 +50,7 @@ create policy admin on tenon.workspaces to tenon_admin
   with check (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()));
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
-call tenon.allow('tenon_mender', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
 
 -- Settings of a workspace: experimental features, what is open to anon keys, private addresses that flows may reach.
 create table tenon.services (
@@ -118,7 +118,7 @@ call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, 
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update');
 call tenon.allow('tenon_admin', 'tenon.tenant_keys', 'whole tenant', 'select, insert, update');
 
--- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_keyring
+-- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_payload_keys
 -- sees them, one tenant's at a time. A destroyed key leaves its number, so that no other key takes its place.
 create table tenon.payload_keys (
   tenant_id text not null default tenon.tenant() references tenon.tenants (id),
@@ -130,4 +130,4 @@ create table tenon.payload_keys (
   primary key (tenant_id, number),
   check ((sealed is null) = (destroyed_at is not null))
 );
-call tenon.allow('tenon_keyring', 'tenon.payload_keys', 'whole tenant', 'select, insert');
+call tenon.allow('tenon_payload_keys', 'tenon.payload_keys', 'whole tenant', 'select, insert');

@@ -183,7 +183,7 @@ async function run(
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
-    ...(hops === undefined ? [] : [sql`select set_config('tenon.hops', ${hops}, true) is null`]),
+    ...(hops === undefined ? [] : [sql`select set_config('tenon.chain_depth', ${hops}, true) is null`]),
     ...(lockTimeoutMs === undefined
       ? []
       : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),

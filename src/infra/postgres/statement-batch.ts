@@ -19,10 +19,10 @@ type DatabaseRole =
   | 'tenon_admin'
   | 'tenon_operator'
   | 'tenon_relay'
-  | 'tenon_mender'
+  | 'tenon_reconciler'
   | 'tenon_triggers'
   | 'tenon_issuer'
-  | 'tenon_keyring'
+  | 'tenon_payload_keys'
 
 /** Session settings of a transaction. Row-level security shows no rows for an empty tenant or workspace. */
 export interface SessionContext {

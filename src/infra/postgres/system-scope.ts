@@ -30,7 +30,7 @@ const CONTEXTS: Partial<Record<Reason, SessionContext>> = {
   /** The changes to be published, and nothing else. */
   relay: { ...OPERATOR, role: 'tenon_relay' },
   /** Which executions are open, and nothing of their content. */
-  mender: { ...OPERATOR, role: 'tenon_mender' },
+  mender: { ...OPERATOR, role: 'tenon_reconciler' },
   /** To which tenant a trigger belongs, and its stream offsets. */
   triggers: { ...OPERATOR, role: 'tenon_triggers' },
   issuer: ISSUER,

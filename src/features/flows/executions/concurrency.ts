@@ -27,7 +27,7 @@ export type Queue = Static<typeof Queue>
 /** The outcome of acquiring a slot, and the executions to cancel for it. */
 export interface SlotResult {
   readonly state: 'admitted' | 'queued'
-  readonly unwanted: readonly string[]
+  readonly to_cancel: readonly string[]
 }
 
 /**
@@ -39,7 +39,7 @@ export interface SlotResult {
 export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
   const { ir: _ir, input, ...rest } = run
   const onLimit = isChild ? 'always' : concurrency.onLimit
-  return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
+  return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
       ${JSON.stringify(rest)}::jsonb) p
     where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
@@ -55,39 +55,39 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
 }
 
 /** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
-export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.release_slot(${id}) g`
 
 /** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
 export const promoteNext = (flowId: string, key: string): Sql =>
-  sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
+  sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
 
 /** A statement that records that the execution knows of the slot it got back in that turn. */
 export const ackSlot = (id: string, turn: number): Sql => sql`
-  update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
+  update concurrency_slots set notify_pending = false where execution_id = ${id} and generation = ${turn}::integer`
 
 /** A statement that reads the queue position of an execution; no row if it is not queued. */
 export const queuePosition = (id: string): Sql => sql`
   select a.key, a.max as limit,
-    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
-      and q.state in ('queued', 'returning')
-      and tenon.place_rank(q.state, q.seq) <= tenon.place_rank(a.state, a.seq)) as position,
-    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+    (select count(*)::integer from concurrency_slots q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state in ('queued', 'requeued')
+      and tenon.slot_rank(q.state, q.seq) <= tenon.slot_rank(a.state, a.seq)) as position,
+    (select count(*)::integer from concurrency_slots q where q.flow_id = a.flow_id and q.key = a.key
       and q.state = 'admitted') as running
-  from admissions a where a.execution_id = ${id} and a.state in ('queued', 'returning')`
+  from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
  * Ends a queued execution, which has not started.
  * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
  */
 export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
+  const row = await scope.row<{ left: boolean }>(sql`select tenon.cancel_queued(${id}) as left`)
   return row?.left === true
 }
 
 /** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by its turn. */
 export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
   const next = await scope.rows<{ id: string }>(
-    sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
+    sql`select p as id from tenon.yield_slot(${execution_id}, ${turn}::integer) p`,
   )
   await resumeAdmitted(scope, next)
 }
@@ -102,7 +102,7 @@ export async function reacquireSlot(
 ): Promise<boolean> {
   const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
     select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
-    from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+    from tenon.reacquire_slot(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
   await resumeAdmitted(scope, row?.others ?? [])
   return row?.has_it ?? true
 }

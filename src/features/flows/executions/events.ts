@@ -43,7 +43,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
   const found = existing(
     'execution',
     await scope.row<Found>(sql`
-    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+    select status, events, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
   )
   const { status, ...seen } = found
   return {

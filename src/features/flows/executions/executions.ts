@@ -73,11 +73,11 @@ export const Execution = Type.Object({
 export type Execution = Static<typeof Execution>
 
 /** As it is shown: of the row, beside what keeps it from going on. */
-export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+export const STATUS = sql`case when (suspended or paused) and ended_at is null then 'suspended' else status end`
 
 /** All but what it was given and what it gave, which may be large. */
 const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
-  case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
+  case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
@@ -244,8 +244,9 @@ const until = (time: string | undefined): Sql =>
 function ofStatus(status: Filters['status']): Sql {
   if (status === undefined) return sql``
   if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
-  if (status === 'suspended') return sql`and outcome is null and (held or paused or status = 'suspended')`
-  return sql`and outcome is null and status = ${status} and not held and not paused`
+  if (status === 'suspended')
+    return sql`and outcome is null and (suspended or paused or status = 'suspended')`
+  return sql`and outcome is null and status = ${status} and not suspended and not paused`
 }
 
 /** @throws Problem `cursor_invalid` where it is not of a list of executions */

@@ -25,16 +25,16 @@ export interface RecordedStep {
   readonly pointer: string
   readonly iteration: number
   /** Null in records from before reruns. */
-  readonly place: string | null
+  readonly path: string | null
   readonly started_at: string
 }
 
 /** A step that has ended. */
 export interface AnsweredStep extends RecordedStep {
-  readonly answer: Json
+  readonly result: Json
   readonly error: { [field: string]: Json } | null
   /** The answer was too large to be kept, or a secret was in it. */
-  readonly cut: boolean
+  readonly truncated: boolean
   /** Of what an approval, or a flow that is run, was asked about; null where the data were changed by hand. */
   readonly digest: string | null
   /** The execution of the flow that it ran. */
@@ -59,7 +59,7 @@ export async function recordedRun(scope: WorkspaceScope, id: string): Promise<Re
   )
 }
 
-const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`
+const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
 
 /** The first step, in the order in which they began, of which that is so. */
 export function recordedStep(
@@ -94,7 +94,7 @@ export async function answeredSteps(
   { which = sql`true`, max }: { which?: Sql; max: number },
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
-    select ${STEP}, answer, error, cut, digest, child from execution_steps
+    select ${STEP}, result, error, truncated, digest, child from execution_steps
     where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
 }
@@ -113,13 +113,13 @@ export async function decidedIn(
       where s.child is not null
     )
     select b.top as id,
-      bool_and(e.id is not null and not coalesce(s.cut, false)) as "isKnown",
+      bool_and(e.id is not null and not coalesce(s.truncated, false)) as "isKnown",
       coalesce(bool_or(s.seq is not null), false) as "isDecided",
       coalesce(array_agg(distinct d.decider) filter (where d.decider is not null), '{}') as deciders
     from below b
       left join executions e on e.id = b.id
       left join execution_steps s on s.execution_id = b.id and s.kind = 'approve' and s.status in ('completed', 'faulted')
-      left join lateral jsonb_path_query(s.answer, '$.decisions[*].by') as path (decider) on true
+      left join lateral jsonb_path_query(s.result, '$.decisions[*].by') as path (decider) on true
       left join lateral (select path.decider #>> '{}' as decider) d on true
     group by b.top`)
   return new Map(rows.map(({ id, ...decided }) => [id, decided]))

@@ -12,11 +12,11 @@ interface Candidate {
   readonly id: string
   readonly workflow_id: string
   readonly status: string
-  /** A row of `admissions` exists. */
-  readonly has_place: boolean
-  readonly is_unwanted: boolean
+  /** A row of `concurrency_slots` exists. */
+  readonly has_slot: boolean
+  readonly is_cancel_requested: boolean
   /** It got its slot back and has not acknowledged it. */
-  readonly is_unheard: boolean
+  readonly is_notify_pending: boolean
   readonly is_rerun: boolean
   /** For a sub-flow: its parent is open and may still start it. */
   readonly parent_is_open: boolean
@@ -34,13 +34,13 @@ export async function reconcile(scope: WorkspaceScope, id: string, mayBegin: boo
   if (row === undefined) return
   const standing = await workflowsOf(scope).status(row.workflow_id)
   if (standing === 'open') {
-    if (row.is_unwanted) await workflowsOf(scope).cancel(row.workflow_id)
-    if (row.is_unheard) await resumeAdmitted(scope, [row])
+    if (row.is_cancel_requested) await workflowsOf(scope).cancel(row.workflow_id)
+    if (row.is_notify_pending) await resumeAdmitted(scope, [row])
   } else if (standing !== undefined) await end(scope, id, standing)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // The input of a rerun is stored with its slot alone.
-  else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
+  else if (row.is_rerun && !row.has_slot) await end(scope, id, 'lost')
   else if (mayBegin && !row.is_being_begun) await resumeAdmitted(scope, [row])
 }
 
@@ -52,13 +52,13 @@ export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: 
 /** @returns undefined if the execution has ended or is queued */
 function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined> {
   return scope.row<Candidate>(sql`
-    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
-      coalesce(a.unheard, false) as is_unheard,
+    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_slot, coalesce(a.cancel_requested, false) as is_cancel_requested,
+      coalesce(a.notify_pending, false) as is_notify_pending,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
       e.trigger_kind = 'schedule' and a.execution_id is null
         and e.started_at > now() - make_interval(secs => ${LIMITS.mending.scheduleSeconds}::integer) as is_being_begun
-    from executions e left join admissions a on a.execution_id = e.id
+    from executions e left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 

@@ -57,7 +57,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
-        (execution_id, seq, name, kind, pointer, iteration, place, summary, status, attempt, error, answer, cut, reused,
+        (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,
           digest, child, started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, place, summary, status, coalesce(attempt, 1), error, answer,
         coalesce(cut, false), coalesce(reused, false), digest, child, started_at, ended_at
@@ -68,9 +68,9 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set name = excluded.name, kind = excluded.kind, pointer = excluded.pointer, iteration = excluded.iteration,
-          place = excluded.place, summary = excluded.summary, started_at = excluded.started_at,
-          status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
-          cut = excluded.cut, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
+          path = excluded.path, summary = excluded.summary, started_at = excluded.started_at,
+          status = excluded.status, attempt = excluded.attempt, error = excluded.error, result = excluded.result,
+          truncated = excluded.truncated, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
           ended_at = excluded.ended_at`,
     // The third, whose rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),

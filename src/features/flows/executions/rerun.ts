@@ -221,12 +221,12 @@ function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: R
     missing: before.filter((step) => !isThere(step)).map(planned),
     asked_again: asked.map(({ step, reason }) => ({ ...planned(step), reason })),
   }
-  const answers = Object.fromEntries(reused.map((step) => [step.place ?? '', reusedOf(step, record)]))
+  const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedOf(step, record)]))
   const isFromThere = kinds.has(namesOf(from.pointer).join('/'))
   const refusals = refusalsOf(record, { reused, answers, nodes, isFromThere })
   return {
     plan: { ...plan, refusals },
-    reuse: from.place === null ? undefined : { from: from.place, answers },
+    reuse: from.path === null ? undefined : { from: from.path, answers },
   }
 }
 
@@ -236,17 +236,17 @@ function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep 
 
 /** An approval that was asked for again is there more than once: the last counts. */
 function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
-  const last = new Map(steps.map((step) => [step.place, step]))
-  return steps.filter((step) => step.place === null || last.get(step.place) === step)
+  const last = new Map(steps.map((step) => [step.path, step]))
+  return steps.filter((step) => step.path === null || last.get(step.path) === step)
 }
 
 /** The outputs of `emit` and `wait` are computed anew. */
 function reusedOf(step: AnsweredStep, { decided }: RerunRecord): Reused {
-  const { kind, answer, error, digest, child } = step
+  const { kind, result, error, digest, child } = step
   const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
   const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }
   if (error !== null) return { error, ...bound }
-  return { output: kind === 'emit' || kind === 'wait' ? null : answer, ...bound }
+  return { output: kind === 'emit' || kind === 'wait' ? null : result, ...bound }
 }
 
 /** Why people are asked again for what they have decided, if they are. */
@@ -274,8 +274,8 @@ const isWaitedFor = (step: RecordedStep, nodes: readonly TaskNode[]) =>
 const wantsFourEyes = (step: RecordedStep, nodes: readonly TaskNode[]) =>
   (nodeOf(step, nodes)?.body as ApproveBody | undefined)?.fourEyes !== false
 
-function decidersOf({ answer }: AnsweredStep): string[] {
-  const { decisions = [] } = (answer ?? {}) as { decisions?: readonly { by: string }[] }
+function decidersOf({ result }: AnsweredStep): string[] {
+  const { decisions = [] } = (result ?? {}) as { decisions?: readonly { by: string }[] }
   return decisions.map(({ by }) => by)
 }
 
@@ -294,7 +294,7 @@ interface Taken {
 function refusalsOf(record: RerunRecord, { reused, answers, nodes, isFromThere }: Taken): string[] {
   const { from } = record
   const refusals: (string | false | undefined)[] = [
-    (from.place === null || reused.some(({ place }) => place === null)) &&
+    (from.path === null || reused.some(({ path }) => path === null)) &&
       'An older release has recorded the execution: it can be rerun from the start.',
     (isOfEvent(from.pointer) || isUndoing(from.pointer)) &&
       `\`${from.name}\` belongs to an event, or undoes a step: name the step around it.`,
@@ -303,7 +303,8 @@ function refusalsOf(record: RerunRecord, { reused, answers, nodes, isFromThere }
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
       `At most ${LIMITS.reuse.stepsMax} answers and ${LIMITS.reuse.bytesMax} bytes are taken over.`,
     ...reused.map(
-      ({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
+      ({ truncated, name }) =>
+        truncated && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
     ),
     ...reused.map((step) => unknownOf(step, record, nodes)),
     undoneOf(record, reused),
@@ -327,7 +328,7 @@ function unknownOf(
 function undoneOf({ undoing }: RerunRecord, reused: readonly AnsweredStep[]): string | undefined {
   const undone = undoing.map(({ pointer }) => pointer.slice(0, pointer.search(UNDOING)))
   const first = reused.find(({ pointer }) =>
-    undone.some((place) => pointer === place || pointer.startsWith(`${place}/`)),
+    undone.some((above) => pointer === above || pointer.startsWith(`${above}/`)),
   )
   return (
     first && `\`${first.name}\` was undone when the execution came to nothing: rerun it from there or before.`

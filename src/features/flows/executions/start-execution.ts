@@ -180,7 +180,7 @@ function insertExecution(
   chosen: Sql,
 ): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
-      trigger_kind, trigger_id, hops, correlation_key, rerun_of)
+      trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
       ${trigger.kind}, ${trigger.id ?? null}, ${trigger.hops ?? null}::smallint, ${correlationKey ?? null},
       ${rerunOf ?? null}
@@ -201,7 +201,7 @@ async function acquire(
   const [, [taken] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
     .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
+  for (const id of taken?.to_cancel ?? []) await cancelRun(scope, id)
   return taken?.state === 'admitted'
 }
 

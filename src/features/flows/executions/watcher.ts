@@ -222,12 +222,12 @@ function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
     ...sight,
   }))
   return sql`
-    select w.key, e.events, e.held or e.paused as suspended, e.ended_at is not null as ended
+    select w.key, e.events, e.suspended or e.paused as suspended, e.ended_at is not null as ended
     from jsonb_to_recordset(${JSON.stringify(known)}::jsonb) as w (
       key text, tenant text, workspace text, id text, events integer, suspended boolean, ended boolean, gone boolean)
     left join executions e on e.tenant_id = w.tenant and e.workspace_id = w.workspace and e.id = w.id
     where (w.events, w.suspended, w.ended, w.gone)
-      is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
+      is distinct from (coalesce(e.events, 0), coalesce(e.suspended or e.paused, false),
         case when e.id is null then true else e.ended_at is not null end, e.id is null)`
 }
 

@@ -56,13 +56,13 @@ export async function watching(
   const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
   return {
     before: [
-      sql`update event_watches w set gathered = '[]',
-          events_after = case when t.spec -> 'streams' ? 'events' then w.events_after else ${places.events} end,
-          changes_after = case when t.spec -> 'streams' ? 'changes' then w.changes_after else ${places.changes} end
+      sql`update trigger_offsets w set correlation_state = '[]',
+          events_offset = case when t.spec -> 'streams' ? 'events' then w.events_offset else ${places.events} end,
+          changes_offset = case when t.spec -> 'streams' ? 'changes' then w.changes_offset else ${places.changes} end
         from ${trigger} and t.id = w.trigger_id and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb`,
     ],
     after: [
-      sql`insert into event_watches (trigger_id, events_after, changes_after)
+      sql`insert into trigger_offsets (trigger_id, events_offset, changes_offset)
         select t.id, ${places.events}, ${places.changes} from ${trigger} on conflict do nothing`,
     ],
   }

@@ -40,8 +40,8 @@ export interface TriggerState {
   readonly spec: unknown
   /** Events that wait for others, as the handler left them. */
   readonly gathered: unknown
-  readonly events_after: string
-  readonly changes_after: string
+  readonly events_offset: string
+  readonly changes_offset: string
 }
 
 /** Points in time between which a stream has dropped events. */
@@ -105,7 +105,7 @@ interface ConsumerServices {
   readonly log: Log
 }
 
-const OFFSETS = ['events_after', 'changes_after'] as const
+const OFFSETS = ['events_offset', 'changes_offset'] as const
 type Offset = (typeof OFFSETS)[number]
 
 /** Consumes the streams of one trigger from its stored offsets. */
@@ -231,7 +231,7 @@ class TriggerConsumer {
 /** The stream of an offset; undefined if the trigger takes nothing of it. */
 function keyOf({ ref, spec }: TriggerState, offset: Offset): StreamKey | undefined {
   const { streams } = spec as { streams: readonly string[] }
-  if (offset === 'events_after') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
+  if (offset === 'events_offset') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
   return streams.includes('changes') ? changesOf(ref) : undefined
 }
 
@@ -252,8 +252,8 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
   const row = await system.row<
     Omit<TriggerState, 'ref' | 'triggerId'> & { tenant_id: TenantId; workspace_id: WorkspaceId }
   >(sql`
-    select t.tenant_id, t.workspace_id, t.version, t.paused, t.spec, w.events_after, w.changes_after, w.gathered
-    from flow_triggers t join event_watches w
+    select t.tenant_id, t.workspace_id, t.version, t.paused, t.spec, w.events_offset, w.changes_offset, w.correlation_state as gathered
+    from flow_triggers t join trigger_offsets w
       on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id
     where t.id = ${id} and t.kind = 'event'`)
   if (row === undefined) return undefined
@@ -270,7 +270,7 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
 function storeProgress(
   system: SystemScope,
   { ref, triggerId, version, ...before }: TriggerState,
-  { events_after, changes_after, gathered }: TriggerState,
+  { events_offset, changes_offset, gathered }: TriggerState,
   gap: Gap | undefined,
 ): Promise<Pick<TriggerState, 'paused'> | undefined> {
   const missed =
@@ -280,12 +280,12 @@ function storeProgress(
             else greatest(to_timestamp(${gap.fromMs}::double precision / 1000), t.created_at) end,
           gap_to = case when t.paused then w.gap_to else to_timestamp(${gap.toMs}::double precision / 1000) end`
   return system.row(sql`
-    update event_watches w set events_after = ${events_after}, changes_after = ${changes_after},
-      gathered = ${JSON.stringify(gathered)}::jsonb ${missed}
+    update trigger_offsets w set events_offset = ${events_offset}, changes_offset = ${changes_offset},
+      correlation_state = ${JSON.stringify(gathered)}::jsonb ${missed}
     from flow_triggers t
     where w.tenant_id = ${ref.tenantId} and w.workspace_id = ${ref.workspaceId} and w.trigger_id = ${triggerId}
       and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id
       and t.version = ${version}
-      and w.events_after = ${before.events_after} and w.changes_after = ${before.changes_after}
+      and w.events_offset = ${before.events_offset} and w.changes_offset = ${before.changes_offset}
     returning t.paused`)
 }

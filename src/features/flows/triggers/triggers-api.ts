@@ -194,7 +194,7 @@ interface TriggerRow extends Trigger {
 }
 
 const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
-const RECORDS = sql`${TRIGGERS} left join event_watches w
+const RECORDS = sql`${TRIGGERS} left join trigger_offsets w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
 function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
