@@ -79,7 +79,7 @@ export interface RunTrigger {
 }
 
 /** The Temporal header with the hops of a run, where there are some. */
-export const HOPS_HEADER = 'tenon-hops'
+export const HOPS_HEADER = 'tenon-chain-depth'
 
 /** A run of a flow: which version, on what. */
 export interface FlowRunInput {

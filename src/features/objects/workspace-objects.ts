@@ -174,10 +174,10 @@ export class WorkspaceObjects {
       return (await this.#find())?.bucket === Bucket
     }
     return retryTransient(
-      LIMITS.storeOpeningMs,
+      LIMITS.accessPropagationMs,
       () => this.#once(work),
       isUnheard,
-      LIMITS.storeOpeningPauseMs,
+      LIMITS.accessRetryPauseMs,
     )
   }
 

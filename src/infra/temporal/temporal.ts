@@ -27,7 +27,7 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 const CALL_DEADLINE_MS = 5_000
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
+const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -52,7 +52,7 @@ export class Temporal {
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
-    const socket = config.TENON_STARTS_SOCKET
+    const socket = config.TENON_EAGER_START_SOCKET
     this.#eagerStarts = socket === undefined ? undefined : new EagerStartProxy(socket)
     this.#eagerStarts?.intercept(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE

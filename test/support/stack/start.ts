@@ -77,11 +77,11 @@ export async function startPlatform(
       masterKey,
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
-        TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
+        TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
         ...UNLIMITED,
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',
-        TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
+        TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
         ...options.env,
       },
     })

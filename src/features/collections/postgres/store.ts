@@ -261,7 +261,7 @@ async function listRows<Row>(
   // What the planner knows of a table that many share would tell each of the others.
   const guess = count === 'estimated' && alone
   const counts = guess
-    ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
+    ? [counted(name, where, LIMITS.exactCountMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
   return { rows: rows as Row[], total: totalOf(Number(all?.['n']), plan) }
@@ -305,7 +305,7 @@ const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select
 
 /** Few are counted; of many the planner's guess stands, where it is not less than what was counted. */
 function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
-  if (plan === undefined || all <= LIMITS.countedMax) return all
+  if (plan === undefined || all <= LIMITS.exactCountMax) return all
   const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
   return Math.max(all, Plan['Plan Rows'])
 }

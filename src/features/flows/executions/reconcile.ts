@@ -57,7 +57,7 @@ function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined>
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
       e.trigger_kind = 'schedule' and a.execution_id is null
-        and e.started_at > now() - make_interval(secs => ${LIMITS.mending.scheduleSeconds}::integer) as is_being_begun
+        and e.started_at > now() - make_interval(secs => ${LIMITS.reconciler.scheduleSeconds}::integer) as is_being_begun
     from executions e left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }

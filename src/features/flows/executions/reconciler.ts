@@ -16,7 +16,7 @@ export type Candidate = { readonly ref: WorkspaceRef } & (
 )
 
 const TASK = { reason: 'mender', lock: 7_302_519, waits: 'reconciling executions failed' } as const
-const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.mending
+const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
 
 export class ExecutionReconciler {
   readonly #task: LeaderTask

@@ -187,7 +187,7 @@ export class ExecutionWatcher {
 
   /** Polls while anything is watched. Never rejects. */
   async #look(): Promise<void> {
-    const backoff = new Backoff(LIMITS.lookoutPollMs)
+    const backoff = new Backoff(LIMITS.watchPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
       await this.#lookAt(this.#watched).then(() => backoff.reset(), this.#onError)

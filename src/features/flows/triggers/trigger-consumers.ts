@@ -171,7 +171,7 @@ class TriggerConsumer {
       count += entries.length
     }
     if (count === 0 && !this.#isTold) await this.#wait(LIMITS.watchIdleMs)
-    return busyMs * LIMITS.watchRestFactor
+    return busyMs * LIMITS.consumerIdleFactor
   }
 
   async #load(): Promise<TriggerState | undefined> {
