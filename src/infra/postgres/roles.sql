@@ -26,8 +26,8 @@ create function tenon.tenant() returns text stable parallel safe language sql
 create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
 
--- Grants a role privileges on a table, and by row-level security on those rows alone that are the session's workspace's
--- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), its tenant's ('whole tenant'), or all ('all').
+-- Grants a role privileges on a table, and a policy for its rows: those of the session's workspace ('workspace'), of its
+-- workspace or, without one, of its tenant ('tenant'), of its tenant ('whole tenant'), or all rows ('all').
 create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
   language plpgsql as $$
 declare

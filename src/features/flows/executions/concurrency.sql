@@ -1,6 +1,6 @@
--- Slots of flows that limit how many executions run at once: rows of executions that have a slot, and of those that wait
--- for one. `away` has given its slot back while it waits (`holdWhileWaiting: false`), `returning` wants it back; those
--- go before executions that have not begun, in the order in which they came back.
+-- Concurrency slots of flows with `concurrency`: one row per execution that holds a slot (`admitted`) or queues for one.
+-- A `yielded` execution has released its slot while it waits (`holdWhileWaiting: false`); a `requeued` one queues for it
+-- again, before all executions that have not started (`queued`).
 create table tenon.concurrency_slots (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -9,15 +9,15 @@ create table tenon.concurrency_slots (
   key text not null,
   max integer not null,
   state text not null check (state in ('queued', 'admitted', 'yielded', 'requeued')),
-  -- Given under the lock of the key: the order of the queue.
+  -- The order of the queue; assigned under the lock of the key.
   seq bigint generated always as identity,
-  -- The start of the execution, without the compiled flow and its input.
+  -- The input of its workflow, without the compiled flow and the execution's input.
   run jsonb not null,
-  -- Cancellation is requested: starting it checks this afterwards.
+  -- Checked after the workflow is started, which may come later than the cancellation.
   cancel_requested boolean not null default false,
-  -- How often it has gone away: messages about an earlier time are out of date.
+  -- How often it has yielded the slot; messages of an earlier generation are stale.
   generation integer not null default 0,
-  -- It has been admitted again, and has not confirmed it.
+  -- It was admitted again and has not acknowledged it.
   notify_pending boolean not null default false,
   checked_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, execution_id),
@@ -26,25 +26,26 @@ create table tenon.concurrency_slots (
 create index on tenon.concurrency_slots (tenant_id, workspace_id, flow_id, key, state, seq);
 call tenon.allow('tenon_admin', 'tenon.concurrency_slots', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_reconciler', 'tenon.concurrency_slots', 'all',
-  'select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, notify_pending), update (checked_at)');
+  'select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, notify_pending),
+    update (checked_at)');
 
--- Serialises changes of one key's slots. Taken after the rows of executions and quotas are locked, and its holder waits
--- for no row: so there is no deadlock.
+-- Serialises slot changes of one key by an advisory lock, taken after row locks of executions and quotas. Its holder waits
+-- for no row, so no deadlock cycle can form.
 create function tenon.lock_slots(flow text, key text) returns void language sql as $$
   select pg_advisory_xact_lock(hashtextextended(concat_ws('/', tenon.tenant(), tenon.workspace(), flow, key), 33)) $$;
 
--- The position among those that wait for a slot: the least is the next.
+-- The sort key of the queue: the smallest is next.
 create function tenon.slot_rank(state text, seq bigint) returns bigint[]
   language sql immutable set search_path = tenon, pg_temp as $$
   select array[(state = 'queued')::integer, seq] $$;
 
--- Ends an execution that never began as cancelled.
+-- Ends a queued execution as cancelled.
 create function tenon.end_queued(execution text) returns void language sql set search_path = tenon, pg_temp as $$
   update executions set status = 'cancelled', ended_at = now() where id = execution and ended_at is null;
   delete from concurrency_slots where execution_id = execution $$;
 
--- Takes a slot, or a place in the queue. `on_limit` is queue, refuse (raises TQ002), cancel_running, or always: a slot in
--- any case. @returns the state, and the executions that are to be cancelled for it
+-- Acquires a slot or joins the queue. `on_limit`: queue, refuse (raises TQ002), cancel_running, or always (a slot in any
+-- case). @returns the state, and the executions to cancel for it
 create function tenon.acquire_slot(execution text, flow text, key text, max integer, on_limit text, run jsonb)
   returns table (state text, to_cancel text[]) language plpgsql set search_path = tenon, pg_temp as $$
 #variable_conflict use_column
@@ -76,7 +77,7 @@ begin
   insert into concurrency_slots (execution_id, flow_id, key, max, state, run)
     values (execution, flow, acquire_slot.key, acquire_slot.max, was, acquire_slot.run);
   if was = 'queued' and on_limit = 'cancel_running' then
-    -- One that is away occupies no slot.
+    -- A yielded execution occupies no slot.
     for oldest in select * from concurrency_slots a
         where a.flow_id = flow and a.key = acquire_slot.key and not a.cancel_requested and a.execution_id <> execution
           and a.state <> 'yielded'
@@ -94,7 +95,7 @@ begin
   return query select was, gone;
 end $$;
 
--- Requests the end of an execution. @returns whether it waited in the queue, and has ended
+-- Requests the cancellation of an execution. @returns true if it was queued, and is now cancelled
 create function tenon.cancel_queued(execution text) returns boolean language plpgsql set search_path = tenon, pg_temp as $$
 declare
   was text;
@@ -107,8 +108,8 @@ begin
   return true;
 end $$;
 
--- Hands free slots of a key on, in the order of the queue; none while the workspace is not active.
--- @returns the executions that are to be started, or told that they have their slot again
+-- Gives free slots of a key to the next in the queue; none while the workspace is not active.
+-- @returns the executions to start, or to notify that they hold their slot again
 create function tenon.promote_next(flow text, key text)
   returns setof text language plpgsql set search_path = tenon, pg_temp as $$
 #variable_conflict use_column
@@ -121,7 +122,7 @@ begin
     return;
   end if;
   loop
-    -- One that is being cancelled is passed over: its canceller may be waiting for this transaction.
+    -- Skips an execution that is being cancelled: its canceller may be waiting for this transaction.
     select * into head from concurrency_slots a
       where a.flow_id = flow and a.key = promote_next.key and a.state in ('queued', 'requeued')
       order by slot_rank(a.state, a.seq) limit 1 for update skip locked;
@@ -133,8 +134,9 @@ begin
   end loop;
 end $$;
 
--- Gives the slot of an execution back, if it has one. @returns as promote_next does
-create function tenon.release_slot(execution text) returns setof text language plpgsql set search_path = tenon, pg_temp as $$
+-- Releases the slot of an execution, if it has one. @returns as promote_next does
+create function tenon.release_slot(execution text) returns setof text
+  language plpgsql set search_path = tenon, pg_temp as $$
 declare
   mine concurrency_slots%rowtype;
 begin
@@ -146,7 +148,7 @@ begin
   end if;
 end $$;
 
--- Gives the slot back while the execution waits, for the `nth` time; repeated, or late, it changes nothing.
+-- Releases the slot while the execution waits, for the `nth` time. Idempotent; a late call has no effect.
 -- @returns as promote_next does
 create function tenon.yield_slot(execution text, nth integer)
   returns setof text language plpgsql set search_path = tenon, pg_temp as $$
@@ -162,8 +164,8 @@ begin
   end if;
 end $$;
 
--- Asks for the slot again; repeated, it changes nothing. `at_once`: another execution waits for this one, so it gets its
--- slot in any case. @returns whether it has it, and which others have theirs now; no row if there is no such execution
+-- Queues for the slot again. Idempotent. `at_once`: another execution waits for this one, so it gets its slot in any case.
+-- @returns whether it holds the slot, and the executions that were promoted; no row if the execution has no row
 create function tenon.reacquire_slot(execution text, nth integer, at_once boolean)
   returns table (has_it boolean, others text[]) language plpgsql set search_path = tenon, pg_temp as $$
 declare
@@ -172,12 +174,14 @@ begin
   select * into mine from concurrency_slots where execution_id = execution;
   if found then
     perform lock_slots(mine.flow_id, mine.key);
-    update concurrency_slots set state = case when at_once then 'admitted' else 'requeued' end, seq = default, checked_at = now()
+    update concurrency_slots
+      set state = case when at_once then 'admitted' else 'requeued' end, seq = default, checked_at = now()
       where execution_id = execution and state = 'yielded' and generation = nth;
     select coalesce(array_agg(h) filter (where h <> execution), '{}') into others
       from promote_next(mine.flow_id, mine.key) h;
-    -- The answer tells it.
-    update concurrency_slots set notify_pending = false where execution_id = execution and state = 'admitted' and generation <= nth
+    -- The result of this call is the notification.
+    update concurrency_slots set notify_pending = false
+      where execution_id = execution and state = 'admitted' and generation <= nth
       returning true into has_it;
     has_it := coalesce(has_it, false);
     return next;
