@@ -79,7 +79,7 @@ export interface RunTrigger {
 }
 
 /** The Temporal header with the chain depth of an execution, if it is above 0. */
-export const HOPS_HEADER = 'tenon-chain-depth'
+export const CHAIN_DEPTH_HEADER = 'tenon-chain-depth'
 
 /** The input of the workflow of an execution. */
 export interface FlowRunInput {

@@ -1,4 +1,4 @@
-/** Event triggers: their declaration and the stream offsets at which they begin. */
+/** Event triggers: their declaration and initial stream offsets. */
 
 import { typesIn } from '../../../../flows-dsl/event-correlation.ts'
 import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
@@ -8,11 +8,11 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { eventsIn, isOfChanges } from '../../events/events.ts'
 import type { TriggerKind } from './trigger.ts'
 
-/** The spec of such a row. */
+/** The spec of an event trigger. */
 export interface EventSpec {
   readonly on: EventStrategy
   readonly read: NonNullable<Schedule['read']>
-  /** Which streams have events that it may take. */
+  /** The streams whose events can match. */
   readonly streams: readonly ('events' | 'changes')[]
 }
 
@@ -28,7 +28,7 @@ export const events: TriggerKind = {
   },
 }
 
-/** Document changes have topics that only the platform publishes. */
+/** Only the platform publishes under the topics of document changes. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
   const types = typesIn(on)
   if (types === undefined) return ['events', 'changes']
@@ -40,10 +40,9 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
 }
 
 /**
- * Statements for the transaction that publishes a version, before and after its triggers. A new trigger receives events from
- * now on; an existing one keeps its offsets in the streams that it has consumed. The correlation state of another
- * definition is given up.
- * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
+ * Statements for the transaction that publishes a version, before and after those of its triggers. A new trigger receives
+ * events from now on; an existing one keeps its offsets in the streams that it consumed. Correlation state is reset.
+ * @throws Problem `dependency_unavailable` if the flow has event triggers and the streams are unavailable
  */
 export async function watching(
   scope: WorkspaceScope,
