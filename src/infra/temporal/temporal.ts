@@ -126,7 +126,7 @@ export class TenantWorkflows {
 
   /**
    * Waits for the end of a workflow and returns its result.
-   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was ended from outside;
+   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated;
    *   `dependency_unavailable` if it did not end within `waitMs`
    */
   async result(id: string, waitMs: number): Promise<unknown> {
@@ -226,7 +226,7 @@ function problemOf(error: WorkflowFailedError): Problem {
     const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
-  return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
+  return new Problem('run_cut_off', { detail: 'The workflow was terminated in Temporal.', cause: error })
 }
 
 /**

@@ -147,7 +147,7 @@ describe('an execution that waits', () => {
       return body.data.length > 0 ? body.data : undefined
     })
     await new Promise((done) => setTimeout(done, 1_500))
-    expect(await placeOf(id)).toMatchObject({ state: 'admitted', turn: 0 })
+    expect(await placeOf(id)).toMatchObject({ state: 'admitted', generation: 0 })
     await go(inner.id)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })

@@ -14,12 +14,12 @@ import { resumeAdmitted } from './start-workflow.ts'
 export const Queue = Type.Object(
   {
     position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
-    key: Type.String({ description: 'Empty where the flow has none.' }),
+    key: Type.String({ description: 'The concurrency key; empty if the flow has none.' }),
     limit: Type.Integer(),
-    running: Type.Integer({ description: 'Executions that have a place.' }),
+    running: Type.Integer({ description: 'Executions that hold a slot.' }),
   },
   {
-    description: 'Of an execution that waits for a place (`concurrency` of its flow), to begin or to go on.',
+    description: 'Present while the execution waits for a concurrency slot, to start or to continue.',
   },
 )
 export type Queue = Static<typeof Queue>
@@ -61,7 +61,7 @@ export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.re
 export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
 
-/** A statement that records that the execution knows of the slot it got back in that turn. */
+/** A statement that records that the execution has acknowledged its slot of that generation. */
 export const ackSlot = (id: string, turn: number): Sql => sql`
   update concurrency_slots set notify_pending = false where execution_id = ${id} and generation = ${turn}::integer`
 
@@ -76,15 +76,15 @@ export const queuePosition = (id: string): Sql => sql`
   from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
- * Ends a queued execution, which has not started.
+ * Cancels a queued execution.
  * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
  */
-export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row<{ left: boolean }>(sql`select tenon.cancel_queued(${id}) as left`)
-  return row?.left === true
+export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row<{ cancelled: boolean }>(sql`select tenon.cancel_queued(${id}) as cancelled`)
+  return row?.cancelled === true
 }
 
-/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by its turn. */
+/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by `turn`. */
 export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
   const next = await scope.rows<{ id: string }>(
     sql`select p as id from tenon.yield_slot(${execution_id}, ${turn}::integer) p`,
@@ -93,7 +93,7 @@ export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: P
 }
 
 /**
- * Queues for a slot after {@link yieldSlot}. Idempotent by its turn.
+ * Queues for a slot after {@link yieldSlot}. Idempotent by `turn`.
  * @returns true if the execution holds a slot, or if there is no record of its slot: then nothing limits it
  */
 export async function reacquireSlot(

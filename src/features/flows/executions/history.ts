@@ -15,7 +15,7 @@ export interface RecordedRun {
   readonly ended_at: string | null
 }
 
-/** Of a task that asks the outside, or waits for it. */
+/** A condition for steps of tasks that call or wait for the outside. */
 const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
@@ -24,18 +24,18 @@ export interface RecordedStep {
   readonly kind: string
   readonly pointer: string
   readonly iteration: number
-  /** Null in records from before reruns. */
+  /** Null in records that predate reruns. */
   readonly path: string | null
   readonly started_at: string
 }
 
-/** A step that has ended. */
+/** A step with its recorded result. */
 export interface AnsweredStep extends RecordedStep {
   readonly result: Json
   readonly error: { [field: string]: Json } | null
-  /** The answer was too large to be kept, or a secret was in it. */
+  /** The result was too large to store, or contained a secret. */
   readonly truncated: boolean
-  /** Of what an approval, or a flow that is run, was asked about; null where the data were changed by hand. */
+  /** The digest of the data that an approval or a flow got; null if the data were patched. */
   readonly digest: string | null
   /** The execution of the flow that it ran. */
   readonly child: string | null
@@ -43,10 +43,10 @@ export interface AnsweredStep extends RecordedStep {
 
 /** Approvals of an execution and of all executions below it. */
 export interface Decided {
-  /** True if the records of all of them exist, with all decisions. */
+  /** True if the records of all of them still exist, with all decisions. */
   readonly isKnown: boolean
   readonly isDecided: boolean
-  /** Subjects. */
+  /** The subjects that decided. */
   readonly deciders: readonly string[]
 }
 
@@ -61,7 +61,7 @@ export async function recordedRun(scope: WorkspaceScope, id: string): Promise<Re
 
 const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
 
-/** The first step, in the order in which they began, of which that is so. */
+/** The first (or last) step that meets a condition, in the order in which steps started. */
 export function recordedStep(
   scope: WorkspaceScope,
   id: string,
@@ -72,8 +72,8 @@ export function recordedStep(
     order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
 }
 
-/** Steps that have asked the outside, or have undone what others asked of it; in the order in which they began. */
-export async function askingSteps(
+/** Steps that called the outside, in the order in which they started, and the pointers of compensation steps. */
+export async function callingSteps(
   scope: WorkspaceScope,
   id: string,
 ): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
@@ -87,7 +87,7 @@ export async function askingSteps(
   return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
 }
 
-/** Steps that the outside has answered, in the order in which they began: one more than are asked for tells of more. */
+/** Steps with results, in the order in which they started. Returns up to one more than `max`, which shows that there are more. */
 export async function answeredSteps(
   scope: WorkspaceScope,
   id: string,
@@ -125,7 +125,7 @@ export async function decidedIn(
   return new Map(rows.map(({ id, ...decided }) => [id, decided]))
 }
 
-/** The executions of flows that an execution has run to their ends, by the names of its steps. */
+/** Ended executions of sub-flows, each with the name of the step that ran it. */
 export async function flowsRunBy(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
   const rows = await scope.rows<{ name: string; child: string }>(sql`
     select name, child from execution_steps

@@ -1,4 +1,4 @@
-/** Finds executions that a crash may have left behind, and free slots that nothing has taken: on one process at a time. */
+/** Finds executions that a crash may have orphaned, and free slots with a queue. Runs on one process at a time. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -8,14 +8,14 @@ import { LeaderTask, type Lease } from '../../../infra/postgres/leader-task.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
-/** To be repaired within its own workspace. */
+/** An execution or a queue to repair within its workspace. */
 export type Candidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
 )
 
-const TASK = { reason: 'mender', lock: 7_302_519, waits: 'reconciling executions failed' } as const
+const TASK = { reason: 'reconciler', lock: 7_302_519, waits: 'reconciling executions failed' } as const
 const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
 
 export class ExecutionReconciler {
@@ -38,7 +38,7 @@ export class ExecutionReconciler {
   }
 
   async #watch(lease: Lease, repair: (candidate: Candidate) => Promise<void>): Promise<void> {
-    // The leader before may have died in the middle of work that Temporal resumes by itself.
+    // The previous leader may have died during work that Temporal resumes by itself.
     await lease.wait(soonSeconds * 1_000)
     while (!lease.isOver) {
       const found = await candidates(lease.system)
@@ -72,7 +72,7 @@ async function candidates(system: SystemScope): Promise<Candidate[]> {
   ]
 }
 
-/** Executions that have been open for a while, or were not started in time; waiting in a queue is normal. */
+/** Executions that are due for a check: open for a long time, or not started in time and not queued. */
 const DUE = sql`
   with due as (
     select tenant_id, workspace_id, id from executions where ended_at is null and due_at < now()
@@ -84,7 +84,7 @@ const DUE = sql`
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
 
-/** Executions with a slot that others wait for, or that have not started, or have not confirmed it, since they have it. */
+/** Executions that hold a slot and block a queue, have not started, or have not acknowledged it. */
 const BLOCKING = sql`
   with suspects as (
     select a.tenant_id, a.workspace_id, a.execution_id from concurrency_slots a

@@ -18,7 +18,7 @@ import { Execution, readExecution } from './executions.ts'
 import {
   type AnsweredStep,
   answeredSteps,
-  askingSteps,
+  callingSteps,
   type Decided,
   decidedIn,
   type RecordedRun,
@@ -129,7 +129,7 @@ async function planOf(
     changed,
   }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
-  const { asking, undoing } = await askingSteps(scope, id)
+  const { asking, undoing } = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
     const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }

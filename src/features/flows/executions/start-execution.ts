@@ -47,7 +47,7 @@ export interface Admitted {
 }
 
 /** The error of an execution whose workflow was not started. A second attempt of the same request starts it. */
-const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
+const NOT_STARTED = { title: 'The execution could not be started', detail: 'Temporal did not accept it.' }
 
 /**
  * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution.
@@ -81,7 +81,7 @@ function hashOf(id: string): number {
   return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
-/** True if there is an execution of that id and its workflow was started. */
+/** True if an execution with that id exists and its workflow was started. */
 export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row(sql`select id from executions
     where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
@@ -248,7 +248,7 @@ function validateInput({ input }: FlowIR, given: Json): void {
     detail:
       second === undefined
         ? `${first?.pointer || 'It'} ${first?.message}.`
-        : `It does not fit in ${errors.length} places.`,
+        : `It does not match the schema at ${errors.length} locations.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
@@ -286,7 +286,7 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
     trigger: { kind: 'flow', id: parentOf(scope) },
   })
   if (admitted === undefined) {
-    const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
+    const detail = `The workspace has no published flow ${namespace}/${name} in version ${version}.`
     throw new Problem('not_found', { detail })
   }
   return { workflow_id: admitted.workflowId, run: admitted.run }

@@ -50,9 +50,9 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (mending.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile.ts)
  * repeats what fails here.
- * @param executions rows `{id}`, as the statements that release and promote slots return them (places.ts)
+ * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
 export async function resumeAdmitted(
   scope: WorkspaceScope,
