@@ -23,7 +23,7 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
-/** Whether a value is an object of JSON, and no array. */
+/** True for an object, false for an array or null. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 

@@ -20,7 +20,7 @@ export interface StatementExecutor {
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]>
 }
 
-/** A connection of its own, for locks that last longer than a transaction. */
+/** A dedicated connection, for locks that last longer than a transaction. */
 export interface PinnedConnection extends StatementExecutor {
   /** Closes the connection, which releases the locks of its session. */
   end(): void

@@ -101,7 +101,7 @@ export class StorageIdentities {
     return { accessKeyId, secretAccessKey }
   }
 
-  /** Deletes every key of the user but one. @returns whether that one is there */
+  /** Deletes every key of the user but one. @returns true if that one exists */
   async keepOnly(workspaceId: WorkspaceId, accessKeyId: string | undefined): Promise<boolean> {
     const UserName = userOf(workspaceId)
     return answered(async () => {
@@ -149,7 +149,7 @@ export class StorageAdmin {
     return this.#parts.objects.makeBucket(name, owner)
   }
 
-  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
+  /** A new key of the workspace's storage identity, encrypted for the workspace; unused until it is stored. */
   async newKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
     const { identities, objectClients } = this.#parts
     await identities.ensureUser(ref.workspaceId, bucket)
@@ -159,7 +159,7 @@ export class StorageAdmin {
     return { access_key_id: key.accessKeyId, sealed: objectClients.seal(ref, key) }
   }
 
-  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
+  /** Deletes every key of the workspace's storage identity but this one. @returns true if this one exists */
   keepKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
     return this.#parts.identities.keepOnly(ref.workspaceId, accessKeyId)
   }

@@ -80,7 +80,7 @@ export class Temporal {
 }
 
 /**
- * The workflows of one tenant reference. Every id that it takes or returns begins with the reference's prefix; for any
+ * The workflows of one tenant reference. Every id in its arguments and results begins with the reference's prefix; for any
  * other id each method throws Problem `not_found` before it calls the server. All throw `dependency_unavailable`.
  */
 export class TenantWorkflows {
@@ -113,7 +113,7 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns whether it ended, in whatever way, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
@@ -203,7 +203,7 @@ function isGrpcError(error: unknown): boolean {
   return isGrpcServiceError(error) || (error instanceof Error && isGrpcServiceError(error.cause))
 }
 
-/** The server counts the signals of a workflow, and refuses more with this text and without an error code of its own. */
+/** The message with which the server rejects signals beyond its limit; there is no specific error code. */
 function throwSignalError(error: unknown): never {
   const cause = error instanceof Error ? error.cause : undefined
   const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
@@ -246,7 +246,7 @@ class EagerStartProxy {
     this.#socketPath = socketPath
   }
 
-  /** Sends starts of this service to the worker first; a start that the worker does not make goes to Temporal. */
+  /** Sends starts of this service to the worker first; a start that the worker does not perform goes to Temporal. */
   intercept(service: WorkflowService): void {
     const direct = service.startWorkflowExecution.bind(service) as (request: Request) => Promise<Response>
     const start = async (request: Request) => (await this.#tryWorker(request)) ?? direct(request)
@@ -284,7 +284,7 @@ class EagerStartProxy {
   async #send(body: Uint8Array): Promise<string> {
     const signal = AbortSignal.timeout(waitMs)
     const sent = request({ socketPath: this.#socketPath, agent: this.#agent, method: 'POST', signal })
-    // An error after the response has begun is reported by the response as well.
+    // An error after the start of the response is also reported by the response.
     sent.on('error', () => {}).end(body)
     try {
       const [response] = (await once(sent, 'response')) as [IncomingMessage]
