@@ -115,10 +115,10 @@ async function gather(reply: ByteReply): Promise<Buffer> {
 
 /** The connection that a feed writes to. Frames are complete strings, shared by all receivers. */
 export interface FeedSink {
-  /** @returns false if the client has to read first; {@link taken} resolves then */
+  /** @returns false if the client has to read first; {@link drained} resolves then */
   send(frame: string): boolean
   /** Resolves when the client has read most of the sent data, or the feed has ended. */
-  taken(): Promise<void>
+  drained(): Promise<void>
   /** Ends the feed and sends the code to the client. */
   end(code: 'slow_consumer' | 'unavailable' | 'ended'): void
 }

@@ -10,7 +10,7 @@ import { Problem } from './problem.ts'
  * @throws Problem `validation_failed` for the depth, `body_too_large` for the size
  */
 export function checkJson(name: string, value: unknown, bytesMax: number): void {
-  if (tooDeep(value)) {
+  if (isTooDeep(value)) {
     throw new Problem('validation_failed', {
       detail: `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`,
     })
@@ -28,13 +28,13 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** True if a value is nested deeper than executions accept. */
-export const tooDeep = (value: unknown): boolean => deeper(value, LIMITS.runInputDepthMax)
+export const isTooDeep = (value: unknown): boolean => exceedsDepth(value, LIMITS.runInputDepthMax)
 
 /** True if a value is nested deeper than `limit`. Recurses no deeper than that. */
-export function deeper(value: unknown, limit: number): boolean {
+export function exceedsDepth(value: unknown, limit: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (limit === 0) return true
-  return Object.values(value).some((member) => deeper(member, limit - 1))
+  return Object.values(value).some((member) => exceedsDepth(member, limit - 1))
 }
 
 /**
@@ -79,10 +79,10 @@ export function canonical(value: unknown): string {
 }
 
 /** Escapes a token of a JSON pointer (RFC 6901 §3). */
-export const token = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+export const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
-export const cutToken = (name: string): string => token(name.slice(0, 100))
+export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))
 
 export class Serialized {
   /** Valid JSON that conforms to the output schema of its operation. */

@@ -2,7 +2,7 @@
 
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { cutToken, Serialized } from './json.ts'
+import { Serialized, shortPointer } from './json.ts'
 import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role, scopeOf } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
@@ -69,19 +69,19 @@ export interface HttpBinding<Output> {
 }
 
 /** A further scope that some inputs of an operation require. */
-interface FurtherScope<Input> {
+interface ConditionalScope<Input> {
   readonly scope: string
   readonly when: (input: Input) => boolean
 }
 
 /** The kind of scope that `run` gets: the structure of tenants, one workspace, or the caller alone. */
-export type Reach = 'admin' | 'workspace' | 'caller'
+export type ScopeKind = 'admin' | 'workspace' | 'caller'
 
 export interface Operation<Scope = never, Input = never, Output = unknown> {
   /** `noun.verb`, stable: operationId, tool name, log field, name in `call:` of flows. */
   readonly name: string
   readonly summary: string
-  readonly reach: Reach
+  readonly reach: ScopeKind
   /** `any`: callers of both domains, for operations on the caller alone. */
   readonly domain: Domain | 'any'
   readonly roles: readonly Role[]
@@ -95,7 +95,7 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly reveals?: (input: Input) => readonly string[]
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
-  readonly alsoNeeds?: FurtherScope<Input>
+  readonly conditionalScope?: ConditionalScope<Input>
   readonly input: TObject
   readonly output: TSchema
   readonly http: HttpBinding<Output>
@@ -117,7 +117,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly reveals?: (input: Static<I>) => readonly string[]
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
-  readonly alsoNeeds?: FurtherScope<Static<I>>
+  readonly conditionalScope?: ConditionalScope<Static<I>>
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
@@ -126,7 +126,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
 
 /** Declares an operation. @throws TypeError if it has roles of both domains but reaches more than the caller */
 export function operation<Scope, I extends TObject, O extends TSchema>(
-  reach: Reach,
+  reach: ScopeKind,
   spec: OperationSpec<Scope, I, O>,
 ): Operation<Scope, Static<I>, Static<O>> {
   const domains = new Set(spec.roles.map(domainOf))
@@ -265,7 +265,7 @@ function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
 }
 
 const unknownIn = (pointer: string) => (name: string) => ({
-  pointer: `${pointer}/${cutToken(name)}`,
+  pointer: `${pointer}/${shortPointer(name)}`,
   detail: 'is not a known field',
 })
 

@@ -1,7 +1,7 @@
 /** Knows what a flow gets of an answer: its content by its type, the whole response, or the raw bytes (OWS 1.0 "HTTP Response"). */
 
 import { isUtf8 } from 'node:buffer'
-import { tooDeep } from '../../core/json.ts'
+import { isTooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { redact } from '../../core/redact.ts'
@@ -34,7 +34,7 @@ function contentOf({ headers, body }: Inbound): unknown {
 
 function parsed(body: Buffer): unknown {
   const value = jsonOf(body)
-  if (!tooDeep(value)) return value
+  if (!isTooDeep(value)) return value
   const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
   throw new Problem('upstream_invalid', { detail })
 }

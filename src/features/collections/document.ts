@@ -1,7 +1,7 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
-import { cutToken } from '../../core/json.ts'
+import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Content, Stored } from './store.ts'
@@ -120,7 +120,7 @@ function refuse(faults: readonly Fault[]): void {
 function reserved(name: string): Fault | undefined {
   if (name === 'id') return fault('/id', 'is assigned by the server')
   if (!/^[_$]/.test(name)) return undefined
-  return fault(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
+  return fault(`/${shortPointer(name)}`, 'is reserved: no name begins with _ or $')
 }
 
 /** Keeps the first faults: a reply must not grow with what was sent. */
@@ -166,7 +166,7 @@ function faultOfName(name: string, measure: Measure): Fault | undefined {
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
   return fault(
-    `${pointerOf(measure)}/${cutToken(name)}`,
+    `${pointerOf(measure)}/${shortPointer(name)}`,
     `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
   )
 }
@@ -194,7 +194,7 @@ function faultOfText(text: string, measure: Measure): Fault | undefined {
 }
 
 /** Put together where there is a fault: most values have none. */
-const pointerOf = ({ path }: Measure) => path.map((name) => `/${cutToken(String(name))}`).join('')
+const pointerOf = ({ path }: Measure) => path.map((name) => `/${shortPointer(String(name))}`).join('')
 
 function fault(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Fault {
   return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }

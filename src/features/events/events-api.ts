@@ -60,7 +60,7 @@ export const subscribeEvents = inWorkspace({
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
   // They carry the documents.
-  alsoNeeds: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
+  conditionalScope: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
   input: Input({
     topic: TopicPattern,
     workspace: Type.Optional(

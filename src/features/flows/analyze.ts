@@ -6,7 +6,7 @@ import { EDGE_KINDS } from '../../../flows-dsl/graph/types.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { Serialized, tooDeep } from '../../core/json.ts'
+import { isTooDeep, Serialized } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -112,7 +112,7 @@ export const simulateFlow = flowOperation({
 /** Rejects values that executions do not accept, and that would overflow the stack here. @throws Problem */
 function refuseDeep(given: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(given)) {
-    if (!tooDeep(value)) continue
+    if (!isTooDeep(value)) continue
     const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
     throw new Problem('validation_failed', { detail })
   }

@@ -5,7 +5,7 @@ import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { decryptFor, deriveFor, encryptFor } from '../../access/capabilities.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { deeper, token } from '../../core/json.ts'
+import { escapePointer, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
@@ -174,7 +174,7 @@ function mapped(value: SecretValue, pointer: string, of: (pointer: string) => st
   if (Array.isArray(value)) return value.map((one, index) => mapped(one, `${pointer}/${index}`, of))
   const members = Object.entries(value).map(([name, one]) => [
     name,
-    mapped(one, `${pointer}/${token(name)}`, of),
+    mapped(one, `${pointer}/${escapePointer(name)}`, of),
   ])
   return Object.fromEntries(members)
 }
@@ -184,7 +184,7 @@ function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
   if (typeof value !== 'object' || value === null) return [{ pointer, name, text: value }]
   const named = !Array.isArray(value)
   return Object.entries(value).flatMap(([key, one]) =>
-    leavesOf(one, `${pointer}/${token(key)}`, named ? key : name),
+    leavesOf(one, `${pointer}/${escapePointer(key)}`, named ? key : name),
   )
 }
 
@@ -197,7 +197,7 @@ function faultsOf(value: unknown): readonly InputError[] {
     detail,
   })
   const { flowSecretDepthMax: depth, flowSecretBytesMax: bytes, flowSecretTextsMax: texts } = LIMITS
-  if (deeper(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
+  if (exceedsDepth(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
   if (Buffer.byteLength(JSON.stringify(value) ?? '') > bytes)
     return [fault('', `It has more than ${bytes} bytes.`)]
   const leaves = leavesOf(value)

@@ -93,7 +93,7 @@ export class Streams {
 
   /**
    * Entries after one that was there, oldest first; only the first few.
-   * @returns also whether entries in between were dropped
+   * @returns the entries; `isWhole` is false if entries in between were dropped
    */
   async following(key: StreamKey, after: string): Promise<{ entries: Entry[]; isWhole: boolean }> {
     const rows = await this.#ask(() =>

@@ -4,7 +4,7 @@ import Format from 'typebox/format'
 import { unescaped } from '../../../../flows-dsl/json.ts'
 import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json-schema/vocabulary.ts'
-import { cutToken, deeper, isObject } from '../../../core/json.ts'
+import { exceedsDepth, isObject, shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 
@@ -110,7 +110,7 @@ interface Walk {
 export function checkSchema(schema: unknown): SchemaObject {
   const walk: Walk = { errors: [], nodes: 0 }
   if (!isObject(schema)) fault(walk, '', 'must be an object')
-  else if (deeper(schema, LIMITS.schemaDepthMax))
+  else if (exceedsDepth(schema, LIMITS.schemaDepthMax))
     fault(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
   else checkWhole(walk, schema)
   if (walk.errors.length === 0) return schema as SchemaObject
@@ -129,7 +129,7 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
   if (schema['type'] !== undefined && schema['type'] !== 'object') fault(walk, '/type', 'must be "object"')
   for (const name of Object.keys(Object(schema['properties']))) {
     if (name === 'id' || /^[_$]/.test(name))
-      fault(walk, `/properties/${cutToken(name)}`, 'is reserved: no document has it')
+      fault(walk, `/properties/${shortPointer(name)}`, 'is reserved: no document has it')
   }
   check(walk, schema, '')
   if (walk.nodes > LIMITS.schemaNodesMax) fault(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
@@ -147,7 +147,7 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
     return
   }
   for (const [name, value] of Object.entries(schema)) {
-    const at = `${pointer}/${cutToken(name)}`
+    const at = `${pointer}/${shortPointer(name)}`
     const shape = shapeOf(name)
     if (shape === undefined) fault(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') fault(walk, at, 'stands at the top only')
@@ -174,7 +174,7 @@ function checkList(walk: Walk, value: unknown, at: string): void {
 function checkNamed(walk: Walk, shape: Below, value: unknown, at: string): void {
   if (!isObject(value)) fault(walk, at, 'must be schemas by name')
   for (const [name, schema] of Object.entries(isObject(value) ? value : {})) {
-    const pointer = `${at}/${cutToken(name)}`
+    const pointer = `${at}/${shortPointer(name)}`
     if (shape === 'patternMap') fault(walk, pointer, patternError(name))
     check(walk, schema, pointer)
   }

@@ -115,7 +115,7 @@ class EventStream {
         if (this.isOver) return
         this.#sink.send(entry.frame)
         this.#last = entry.seq
-        await this.#sink.taken()
+        await this.#sink.drained()
       }
     }
   }
