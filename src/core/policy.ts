@@ -59,7 +59,7 @@ export interface Actor {
   readonly subject: string
   readonly role: Role
   /** For an execution: its chain depth. */
-  readonly hops?: number
+  readonly chainDepth?: number
 }
 
 /** The role in which a principal may run an operation with these roles; undefined if it may not. */

@@ -48,7 +48,7 @@ export const publishEvent = inWorkspace({
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
-    const { hops } = scope.actor
+    const { chainDepth: hops } = scope.actor
     await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
     return { id, topic, time }
   },

@@ -178,12 +178,14 @@ async function run(
   statements: readonly Sql[],
   lockTimeoutMs?: number,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, hops } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth } = context
   // All settings are transaction-local (third argument `true`): they end with the batch.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
-    ...(hops === undefined ? [] : [sql`select set_config('tenon.chain_depth', ${hops}, true) is null`]),
+    ...(chainDepth === undefined
+      ? []
+      : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
     ...(lockTimeoutMs === undefined
       ? []
       : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),

@@ -31,7 +31,7 @@ export interface SessionContext {
   readonly workspace: string
   readonly statementTimeoutMs: number
   /** Chain depth that is written with changes of documents; 0 by default. */
-  readonly hops?: number
+  readonly chainDepth?: number
 }
 
 /** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */
