@@ -82,7 +82,7 @@ export class Builder {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Settings of the session. The server cancels statements of a client that is gone. */
+/** Settings of the session. The server cancels statements of a disconnected client. */
 function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
   const settings = {
     role: 'tenon_owner',

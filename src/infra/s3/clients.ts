@@ -85,7 +85,7 @@ export class ObjectClients {
     return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
   }
 
-  /** After the store has refused the key itself: the next call reads it anew. */
+  /** Call after the object store has rejected the key: the next call reads it again. */
   forget(ref: WorkspaceRef): void {
     this.#entries.delete(purposeOf(ref))
   }

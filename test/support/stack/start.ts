@@ -32,7 +32,7 @@ export interface Started {
 /** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'REFUSED'].map(
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'AUTH_FAILURES'].map(
       (who) => [`TENON_RATE_${who}`, '9000000/min'],
     ),
   ),

@@ -41,7 +41,8 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
 
 /**
  * Statements for the transaction that publishes a version, before and after those of its triggers. A new trigger receives
- * events from now on; an existing one keeps its offsets in the streams that it consumed. Correlation state is reset.
+ * events from now on; an existing one keeps its offsets in the streams that it consumed. A
+ * changed definition resets the correlation state.
  * @throws Problem `dependency_unavailable` if the flow has event triggers and the streams are unavailable
  */
 export async function watching(
