@@ -81,9 +81,9 @@ export class Database implements StatementExecutor {
   }
 
   /**
-   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement: its process hangs,
-   * or its machine is gone, and another process waits for the lock. Its plans may be made while a table is empty and must
-   * still be good when it has a million rows.
+   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement, since its process may
+   * hang or its machine may be down while another process waits for the lock. Its plans may be made while a table is empty
+   * and must still be good when the table has a million rows.
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<PinnedConnection> {
@@ -99,10 +99,9 @@ export class Database implements StatementExecutor {
   }
 
   /**
-   * Several round trips as one transaction, for work that one statement cannot do. It ends when `work` does, or when
-   * nothing is asked of it for `transactionIdleMs`.
-   * @param tenant whose share of the connections it uses
-   * @throws what `work` throws, and as {@link batch} does; then nothing has happened
+   * Runs several round trips as one transaction. It ends with `work`, or after `transactionIdleMs` without a statement.
+   * @param tenant the tenant whose share of connections it uses
+   * @throws the error of `work`, or as {@link batch}; then the transaction is rolled back
    */
   transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
     return this.#withClient(tenant, async (client) => {

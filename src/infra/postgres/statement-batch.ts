@@ -2,8 +2,8 @@
  * Several statements in one round trip: extended-protocol messages up to one Sync are one transaction.
  *
  * The pipeline mode of `pg` 8.23 does the same with one Sync for each of begin, settings, statement and commit. It has half
- * the rate (16 connections, read of one row: 3,190 a second instead of 6,547), and takes twice the processor's time of the
- * client and half again that of the server; so this stays by hand (decision 74).
+ * the rate (16 connections, read of one row: 3,190 a second instead of 6,547), and takes twice the CPU time of the
+ * client and 1.5 times that of the server; so this implementation stays (decision 74).
  */
 
 import { createHash } from 'node:crypto'
@@ -91,7 +91,7 @@ export class Batch implements Submittable {
     this.#prepared = PREPARED.get(connection) ?? this.#prepared
     PREPARED.set(connection, this.#prepared)
     connection.stream.cork()
-    // Closing an unknown statement is no error (manual, "Message Formats", Close); it comes before what may fail.
+    // Closing an unknown statement is no error (manual, "Message Formats", Close); it precedes statements that may fail.
     for (const name of this.#prepared.uncertain) connection.close({ type: 'S', name }, true)
     this.#prepared.uncertain.clear()
     for (const [index, statement] of this.#statements.entries()) this.#send(connection, index, statement)

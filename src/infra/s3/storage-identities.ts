@@ -129,7 +129,10 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', { detail: 'The object store did not return the identity.', cause })
+  return new Problem('dependency_unavailable', {
+    detail: 'The object store did not return the identity.',
+    cause,
+  })
 }
 
 interface StorageParts {
