@@ -63,9 +63,10 @@ export class Access {
     if (operation.domain === 'any') return undefined
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) {
-      const { requiredScope, alsoNeeds } = operation
+      const { requiredScope, conditionalScope } = operation
       requireScope(principal.scopes, requiredScope)
-      if (input !== undefined && alsoNeeds?.when(input)) requireScope(principal.scopes, alsoNeeds.scope)
+      if (input !== undefined && conditionalScope?.when(input))
+        requireScope(principal.scopes, conditionalScope.scope)
       return role
     }
     if (inDomain(principal, operation.domain)) {

@@ -1,29 +1,29 @@
--- Requests under an Idempotency-Key, and their replies. An administrator outside any workspace, and an operator outside
--- any tenant, have empty texts for those, since a key has no nulls.
+-- Requests with an Idempotency-Key, and their replies. Tenant and workspace are empty for callers without one, since a
+-- primary key has no nulls.
 create table tenon.idempotency (
   tenant_id text not null default coalesce(tenon.tenant(), ''),
   workspace_id text not null default coalesce(tenon.workspace(), ''),
   role name not null default current_user,
-  -- SHA-256 of credential, operation, path and key; and of the request.
+  -- SHA-256 of credential, operation, path and key, and of the request.
   id bytea not null check (octet_length(id) = 32),
   request bytea not null check (octet_length(request) = 32),
-  -- The ids of the request derive from it, so that each attempt makes the same ones.
+  -- New ids derive from it, so that each attempt creates the same ones.
   seed bytea not null check (octet_length(seed) = 16),
   attempt integer not null default 1,
   made_at timestamptz(3) not null default now(),
   expires_at timestamptz not null,
-  -- Until when no other attempt may begin; null while there is none.
+  -- The lease of the current attempt, during which no other may start; null if none runs.
   held_until timestamptz,
-  -- True once the effect has happened, if no row of its own says so: written in the same transaction.
+  -- True once the effect is done; written in the same transaction, for effects without a row of their own.
   done boolean not null default false,
-  -- Null until it is answered for good.
+  -- The final status; null before that.
   status smallint,
-  -- Sealed by the platform; null also if it was too large to keep.
+  -- Encrypted by the platform; null also if it was too large to store.
   reply bytea check (octet_length(reply) <= 1048576),
   primary key (tenant_id, workspace_id, role, id)
 );
 create index on tenon.idempotency (expires_at);
--- Sealed bytes cannot be compressed.
+-- Encrypted bytes cannot be compressed.
 alter table tenon.idempotency alter column reply set storage external;
 alter table tenon.idempotency enable row level security, force row level security;
 create policy inside on tenon.idempotency to tenon_anon, tenon_service
@@ -36,11 +36,11 @@ create policy operator on tenon.idempotency to tenon_operator
   using (tenant_id = '' and workspace_id = '' and role = current_user)
   with check (tenant_id = '' and workspace_id = '' and role = current_user);
 grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_service, tenon_admin, tenon_operator;
--- The owner never logs in: it removes expired rows, in the function below alone.
+-- The owner never logs in; it deletes expired rows only through the function below.
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 
--- Removes a few expired rows of any tenant: a tenant that went silent does not keep its rows for ever.
-create function tenon.forget_expired_replies() returns bigint
+-- Deletes a few expired rows of any tenant, so that rows of inactive tenants do not stay.
+create function tenon.delete_expired_replies() returns bigint
   language sql security definer set search_path = tenon, pg_temp as $$
   with gone as (
     delete from idempotency where ctid = any(array(
@@ -48,5 +48,5 @@ create function tenon.forget_expired_replies() returns bigint
     returning 1)
   select count(*) from gone
 $$;
-revoke execute on function tenon.forget_expired_replies from public;
-grant execute on function tenon.forget_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+revoke execute on function tenon.delete_expired_replies from public;
+grant execute on function tenon.delete_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;

@@ -58,7 +58,7 @@ export class Idempotency {
       .batch(
         insert(asked),
         sql`select request, status, reply, done from idempotency where id = ${asked.id}`,
-        sql`select tenon.forget_expired_replies()`,
+        sql`select tenon.delete_expired_replies()`,
         trim(asked.id),
       )
       .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [Claimed[]?, Seen[]?]

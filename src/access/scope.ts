@@ -25,14 +25,14 @@ const DATABASE_ROLES = {
   anon: 'tenon_anon',
 } as const
 
-function contextOf({ role, hops }: Actor, tenant = '', workspace = ''): SessionContext {
+function contextOf({ role, chainDepth }: Actor, tenant = '', workspace = ''): SessionContext {
   const statementTimeoutMs = LIMITS.statementTimeoutMs[role === 'anon' ? 'anon' : 'service']
   return {
     role: DATABASE_ROLES[role],
     tenant,
     workspace,
     statementTimeoutMs,
-    ...(hops !== undefined && { hops }),
+    ...(chainDepth !== undefined && { chainDepth }),
   }
 }
 

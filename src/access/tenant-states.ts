@@ -73,7 +73,7 @@ export class TenantStates {
     const known = this.#active.get(workspaceId)
     if (known !== undefined) return known
     const state = await this.#system.row<TenantState>(sql`
-      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
+      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq
       from workspaces w join tenants t on t.id = w.tenant_id where w.id = ${workspaceId}`)
     if (state !== undefined && suspensionOf(state.tenant, state.workspace) === undefined)
       this.#active.set(workspaceId, state)
@@ -91,7 +91,7 @@ export class TenantStates {
     workspaceId: WorkspaceId | undefined,
   ): Promise<TenantState | undefined> {
     const row = await this.#system.row<TenantState>(sql`
-      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspensions as seq
+      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq
       from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
       where t.id = ${tenantId}`)
     if (row === undefined || workspaceId !== undefined) return row

@@ -33,5 +33,5 @@ export class Scopes {
 
 /** A run, in the role that its call needs. */
 function actorOf({ workflowId, hops }: Call, role: Role): Actor {
-  return { subject: workflowId, role, ...(hops > 0 && { hops }) }
+  return { subject: workflowId, role, ...(hops > 0 && { chainDepth: hops }) }
 }

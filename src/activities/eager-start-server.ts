@@ -26,7 +26,7 @@ export async function openNearStarts(
 ): Promise<NearStartsDoor> {
   const start = async (asked: IncomingMessage) => {
     const chunks: Uint8Array[] = []
-    for await (const chunk of counted({ chunks: asked }, LIMITS.nearStarts.bytesMax)) chunks.push(chunk)
+    for await (const chunk of counted({ chunks: asked }, LIMITS.eagerStart.bytesMax)) chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('another namespace')
     const eager = { requestEagerExecution: request.workflowStartDelay == null }

@@ -38,7 +38,7 @@ async function main(): Promise<void> {
   })
   const scopes = new Scopes(platform.access)
   const requests = new Requests(scopes, platform.egress)
-  const kept = config.TENON_CACHED_RUNS
+  const kept = config.TENON_MAX_CACHED_WORKFLOWS
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
@@ -82,7 +82,7 @@ async function main(): Promise<void> {
       maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
     }),
   ])
-  const socket = config.TENON_STARTS_SOCKET
+  const socket = config.TENON_EAGER_START_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
   const nearStarts = socket && (await openNearStarts(socket, at))
   const end = async () => {

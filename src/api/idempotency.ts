@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Asked, Claim, KeptReply } from '../access/idempotency.ts'
-import { canonical, deeper } from '../core/json.ts'
+import { canonical, exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
@@ -36,7 +36,7 @@ export function idempotencyRequest(
   if (request.headers['idempotency-key'] === undefined) return undefined
   const { kind, subject, tenantId = '', workspaceId = '' } = principal
   const who = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
-  if (deeper(input, LIMITS.idempotencyInputDepthMax))
+  if (exceedsDepth(input, LIMITS.idempotencyInputDepthMax))
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.' })
   const { headers = {} } = operation.http
   const asked = Object.entries(input).filter(([field]) => !UNASKED.has(headers[field] ?? ''))

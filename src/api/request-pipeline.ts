@@ -50,7 +50,7 @@ export function createHandler(
   auth: Authenticator,
 ): OperationHandler {
   const keyed = takesKey(operation)
-  const check = platform.config.TENON_CHECK_REPLIES ? replyChecker(operation) : undefined
+  const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
   const authenticate = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
     const { headers, gateway, pageToken, raw } = request
     const query = request.query as Record<string, unknown>

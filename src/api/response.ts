@@ -90,7 +90,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, enter: () => Pr
     // Who does not read it all keeps it in our memory no longer than this.
     setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
   }
-  const taken = async () => {
+  const drained = async () => {
     if (raw.destroyed || hasRoom()) return
     const late = setTimeout(() => end('slow_consumer'), LIMITS.feedStallMs)
     await new Promise<void>((done) => raw.once('drain', done).once('close', done))
@@ -105,7 +105,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, enter: () => Pr
         if (error instanceof Problem && error.status < 500) end(error.code)
       })
   }, LIMITS.feedCheckMs)
-  const close = feed.open({ send, taken, end })
+  const close = feed.open({ send, drained, end })
   const stop = () => {
     clearInterval(heartbeat)
     clearInterval(watch)

@@ -83,7 +83,7 @@ export function openPlatform(
     log,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
-    egress: new Egress(config.TENON_EGRESS_ALLOW.split(',').filter((entry) => entry !== '')),
+    egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     limiter,
     meters,
     audit,

@@ -1,34 +1,34 @@
-/** Bytes that pass through the house as streams, and what they are to a door that speaks JSON. */
+/** Byte streams and event feeds of operations, and their JSON forms for flows and MCP tools. */
 
 import Type from 'typebox'
 import { LIMITS } from './limits.ts'
 import { type AnyOperation, replyOf } from './operation.ts'
 import { Problem } from './problem.ts'
 
-/** A body on its way in. It can be read once; until it is, none of it has been taken from the client. */
+/** A request body, which can be read once. Nothing is read from the client before that. */
 export interface ByteSource {
   readonly chunks: AsyncIterable<Uint8Array>
-  /** Bytes, where the sender said so beforehand. */
+  /** The announced length in bytes, if any. */
   readonly length?: number
 }
 
-/** An input field that takes a {@link ByteSource}; to JSON doors, a text or any JSON value. */
+/** An input field for a {@link ByteSource}; flows and MCP give a string or any JSON value. */
 export const Bytes = (description: string) => Type.Unsafe<ByteSource>(Type.Unknown({ description }))
 
-/** What an operation with `reply: 'bytes'` gives: HTTP's own words, since such replies are about representations. */
+/** The output of an operation with `reply: 'bytes'`, in terms of HTTP. */
 export interface ByteReply {
   readonly status: 200 | 206 | 304
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  /** Absent where there is nothing to send: 304, HEAD. Whoever does not read it to its end calls `discard`. */
+  /** Absent for 304 and HEAD. A reader that does not read to the end calls `discard`. */
   readonly chunks?: AsyncIterable<Uint8Array>
-  /** Ends what feeds the chunks. */
+  /** Closes the source of the chunks. */
   readonly discard?: () => void
 }
 
 /**
- * The source's chunks, counted as they pass.
- * @throws Problem `EntityTooLarge` beyond `bytesMax`, `body_incomplete` where fewer come than were announced
+ * Counts the chunks of a source while they are read.
+ * @throws Problem `EntityTooLarge` beyond `bytesMax`, `body_incomplete` if fewer bytes arrive than announced
  */
 export async function* counted(source: ByteSource, bytesMax: number): AsyncGenerator<Uint8Array> {
   let bytes = 0
@@ -48,9 +48,9 @@ export function tooLarge(bytesMax: number): Problem {
 }
 
 /**
- * Runs an operation for a door that speaks JSON (flows, MCP tools): where the binding says bytes, a text goes in as
- * UTF-8 and any other value as JSON; out come parsed JSON, text, or base64, by the content type.
- * @throws Problem `output_too_large` where the bytes are more than a step carries
+ * Runs an operation for a caller with JSON values (flows, MCP tools). Byte input: a string as UTF-8, any other value as
+ * JSON. Byte output: parsed JSON, text or base64, by the content type.
+ * @throws Problem `output_too_large` if the bytes exceed the output of a step
  */
 export async function runWithJson<Scope>(
   operation: AnyOperation,
@@ -113,22 +113,22 @@ async function gather(reply: ByteReply): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** What a door offers to a feed. Frames are whole texts, made once for all who get them. */
+/** The connection that a feed writes to. Frames are complete strings, shared by all receivers. */
 export interface FeedSink {
-  /** @returns whether the client has taken most of what was sent; else {@link taken} tells when the next may come */
+  /** @returns false if the client has to read first; {@link drained} resolves then */
   send(frame: string): boolean
-  /** Resolves when the client has taken most of what was sent, or the feed has ended. */
-  taken(): Promise<void>
-  /** Ends the feed from our side; the code is told to the client. */
+  /** Resolves when the client has read most of the sent data, or the feed has ended. */
+  drained(): Promise<void>
+  /** Ends the feed and sends the code to the client. */
   end(code: 'slow_consumer' | 'unavailable' | 'ended'): void
 }
 
 export interface Feed {
-  /** Begins to send. @returns how to stop; nothing is sent after that */
+  /** Starts sending. @returns a function that stops it */
   open(sink: FeedSink): () => void
   /**
-   * Asks again if the caller may hear it, for rights that are no part of the credential.
-   * @throws Problem, with whose code the feed ends
+   * Checks again that the caller may read the feed, for rights that are not part of the credential.
+   * @throws Problem whose code ends the feed
    */
   readonly recheck?: () => Promise<void>
 }

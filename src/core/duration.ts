@@ -1,4 +1,4 @@
-/** Durations as users write them: a whole number and a unit, `90s`, `15m`, `1h` (decisions §2). */
+/** Durations in settings: a whole number and a unit, such as `90s`, `15m`, `1h`. */
 
 import Type from 'typebox'
 import { Problem } from './problem.ts'
@@ -14,12 +14,12 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 export const Duration = (description: string) =>
   Type.String({ pattern: '^[0-9]{1,9}[smhdw]$', description: `${description} \`90s\`, \`15m\`, \`1h\`.` })
 
-/** @param text of the form that {@link Duration} takes */
+/** @param text in the form of {@link Duration} */
 export function durationMs(text: string): number {
   return Number(text.slice(0, -1)) * (UNIT_MS[text.slice(-1)] ?? 0)
 }
 
-/** @throws Problem `validation_failed` where the field's duration lies outside the bounds */
+/** @throws Problem `validation_failed` if the duration is out of bounds */
 export function boundedMs(
   field: { readonly in: 'body' | 'query'; readonly name: string; readonly pointer: string },
   text: string,

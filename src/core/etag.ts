@@ -1,12 +1,12 @@
-/** Entity tags in conditions (RFC 9110 §8.8.3, §13.1): lists are read, and tags compared, in one way. */
+/** Parses and compares entity tags of conditional requests (RFC 9110 §8.8.3, §13.1). */
 
-/** Commas and spaces may stand between tags in any number (§5.6.1.2). Sticky: no text is read twice. */
+/** Any number of commas and spaces may separate tags (§5.6.1.2). Sticky, so that no text is scanned twice. */
 const SPACE = /[ \t,]*/y
 const TAG = /(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"[ \t]*(?=,|$)/y
 
 /**
- * The tags of `If-Match` or `If-None-Match`, each as it was sent: `"v1"`, `W/"v1"`.
- * @returns none where the list is malformed: such a condition names nothing
+ * The tags of `If-Match` or `If-None-Match`, each as sent: `"v1"`, `W/"v1"`.
+ * @returns an empty list if it is malformed
  */
 export function tagsOf(list: string): '*' | readonly string[] {
   if (list.trim() === '*') return '*'
@@ -27,8 +27,8 @@ function skip(list: string, at: number): number {
 }
 
 /**
- * Whether a condition names the tag of what is there; `*` names whatever is there.
- * @param comparison `strong` for `If-Match`, where a weak tag equals nothing; `weak` for `If-None-Match` (§8.8.3.2)
+ * True if a condition contains the tag of the current representation; `*` matches any.
+ * @param comparison `strong` for `If-Match`, where a weak tag never matches; `weak` for `If-None-Match` (§8.8.3.2)
  */
 export function matches(list: string, tag: string, comparison: 'strong' | 'weak'): boolean {
   const tags = tagsOf(list)

@@ -1,70 +1,70 @@
-/** Bounds of flows: runs, calls, executions, payloads in Temporal, secrets, triggers and watchers. Part of LIMITS (limits.ts). */
+/** Limits of flows: executions, calls, payloads in Temporal, secrets, triggers, watchers. Part of LIMITS (limits.ts). */
 
 export const FLOW_LIMITS = {
   // Runs
-  /** Of a call, and of a flow: whoever reads it holds all of it. Temporal has no part in this (payloads.ts). */
+  /** Output of a call or a flow; readers hold all of it in memory. Independent of Temporal, which stores a reference. */
   stepOutputBytesMax: 4_194_304,
-  /** Of what a call answered, as it is kept with its step, for reruns and simulations. */
+  /** The result of a call as recorded with its step, for reruns and simulations. */
   stepAnswerCharsMax: 65_536,
-  /** What a run takes over from the one that it repeats. */
+  /** Results that a rerun reuses. */
   reuse: { stepsMax: 1_000, bytesMax: 393_216 },
-  /** How deep flows that flows run may go. */
+  /** Nesting of flows that run flows. */
   subflowDepthMax: 8,
   scheduleNoteCharsMax: 500,
-  /** What a flow hands to one call, and to all calls under way, which its worker holds. */
+  /** Arguments of one call, and of all calls in flight, which the worker holds in memory. */
   stepInputBytesMax: 4_194_304,
   callsUnderWayBytesMax: 33_554_432,
-  /** Of that, what does not go to the object store: it may leave in one message, which Temporal takes up to 4 MB. */
+  /** The part of these that does not go to the object store: it may be sent in one gRPC message (4 MB). */
   callsSentBytesMax: 3_500_000,
-  /** Of one workflow task, which has ten seconds: the next is a task of its own, and ends it. */
+  /** Per workflow task, which may take 10 s; a further call is an activity, which ends the task. */
   localCallsMax: 100,
-  /** Requests that change nothing, beside their runs. */
+  /** Inline calls: safe requests made within the workflow task. */
   briefCalls: {
-    /** How long one may last, and all of a task that follow each other. */
+    /** Timeout of one call, and of all consecutive calls of a task. */
     lastMs: 300,
     taskMs: 1_000,
-    /** Of one tenant in a worker, and how long the next waits for that. */
+    /** Per tenant and worker, and how long the next call waits. */
     atOnce: 16,
     waitMs: 250,
-    /** Who was slow is not asked so for a while: twice as long each time, up to this, until he is brief again. */
+    /** A slow server is not called inline for a while; the time doubles up to the maximum until it is fast again. */
     slowMinMs: 1_000,
     slowMaxMs: 64_000,
     slowKept: 10_000,
-    /** A run that found no place has so many calls with a task each before it asks again; twice as many the next time. */
+    /** After a failed inline attempt, make 4 calls as activities before trying inline again; doubles to 256. */
     restMin: 4,
     restMax: 256,
   },
-  /** For how long a run that waits keeps a place that it would give back: others wait for it meanwhile. */
-  placeKeptMs: 250,
-  /** How long a task waits for the end of a record, longer than Temporal waits for the task; and how long that is tried in all. */
-  records: { holdMs: 15_000, patienceMs: 600_000 },
-  /** Of a worker: more than wait for servers elsewhere, so that they hold up no record. */
+  /** How long an execution that waits keeps its slot before it yields it (`holdWhileWaiting: false`). */
+  slotGraceMs: 250,
+  /** How long a task waits until its record is written (longer than Temporal's task timeout), and how long writing is retried. */
+  recordRetry: { holdMs: 15_000, patienceMs: 600_000 },
+  /** Per worker: more than calls that wait for other servers, so that these never delay a record. */
   localCallSlots: 250,
-  /** Temporal ends a run without a word at 51,200 events or 50 MiB of history. */
+  /** Temporal terminates a workflow at 51,200 events or 50 MiB of history. */
   runEventsMax: 48_000,
   runHistoryBytesMax: 44_040_192,
-  /** An input, an event, a decision; the body that brings one may have a little more around it. */
+  /** An input, an event or a decision; the request body may be slightly larger. */
   runInputBytesMax: 4_194_304,
   runBodyBytesMax: 4_456_448,
   runInputDepthMax: 64,
-  /** Of the schema of a flow's input, before it is started: some 10 ms. */
+  /** Steps of validating the input of a flow before it starts, about 10 ms. */
   inputCheckSteps: 50_000,
 
   // Calls to other servers
   httpCallTimeoutMs: 30_000,
-  /** In base64 it is as much as a step may give. */
+  /** In base64, as large as the output of a step may be. */
   httpCallBytesMax: 3_145_728,
-  /** Shorter than servers keep them; for how many of the workspaces that asked last. */
+  /** Keep-alive connections: idle time (below that of common servers), per server, and for how many workspaces. */
   keptConnections: { idleMs: 4_000, perServer: 16, ownersMax: 1_000 },
-  /** Of an issuer, for a token or its discovery document; a token ends so much earlier than it says. */
+  /** The response of an OAuth issuer; and how long before its expiry a token is renewed. */
   tokenAnswerBytesMax: 65_536,
   tokenLeewayMs: 10_000,
-  /** In the memory of one worker. */
+  /** Cached per worker. */
   runTokensMax: 2_000,
   tokenCharsMax: 8_192,
   openApi: {
     documentBytesMax: 8_388_608,
-    /** YAML takes far longer to read than JSON; how long at most, how many at once, and how long for a turn. */
+    /** Parsing YAML is far slower than JSON: CPU time, concurrency, and wait for a thread. */
     yamlBytesMax: 2_097_152,
     yamlMs: 5_000,
     yamlAtOnce: 2,
@@ -78,31 +78,31 @@ export const FLOW_LIMITS = {
   },
 
   // Executions
-  /** Versions that one alias of a flow means, and the weight of each. */
+  /** Versions of one alias, and the weight of each. */
   aliases: { versionsMax: 10, weightMax: 1_000_000 },
   /**
-   * How often whoever mends looks, and how much at a time; when an execution that lasts is asked for again, and one that
-   * should have begun, or keeps others waiting; how long a schedule is given to begin its own.
+   * Poll interval and batch size; after how long an open execution is checked again, and one that has not started or that
+   * blocks a queue; how long a schedule has to start its own executions.
    */
-  mending: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5, scheduleSeconds: 60 },
+  reconciler: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5, scheduleSeconds: 60 },
 
   // Payloads in Temporal
   payloads: {
-    /** Up to here compressing costs more than it saves. */
+    /** Up to this size, compression costs more than it saves. */
     plainBytesMax: 1_024,
-    /** As it is encoded; a larger one is kept in the object store. */
+    /** Encoded size; a larger payload goes to the object store. */
     inlineBytesMax: 131_072,
-    /** Of what was there, in the memory of one process. */
+    /** Cache of payloads from the object store, per process. */
     keptBytesMax: 67_108_864,
-    /** Then a tenant gets a new key; older ones still decrypt. */
+    /** After this, a tenant gets a new key; older ones still decrypt. */
     keyDays: 90,
-    /** How long a process may go on with keys that were destroyed. */
+    /** How long a process may use keys after they were destroyed. */
     keyCacheMs: 60_000,
     tenantsCachedMax: 5_000,
-    /** Of one request of somebody who looks at them. */
+    /** Per request of the payload viewer or codec. */
     decodedAtOnceMax: 1_000,
     storeTimeoutMs: 4_000,
-    /** How long a worker asks for a server that is away: less than Temporal gives it for a task, or for a short call. */
+    /** Retry time while a server is unavailable: below Temporal's timeout of a workflow task, and of a short activity. */
     patienceMs: { workflow: 6_000, activity: 15_000 },
   },
 
@@ -110,42 +110,42 @@ export const FLOW_LIMITS = {
   flowSecretsMax: 200,
   /** Of the value as JSON. */
   flowSecretBytesMax: 16_384,
-  /** Texts in one value that is an object or a list, and how deep they lie. */
+  /** Strings in a value that is an object or a list, and its depth. */
   flowSecretTextsMax: 16,
   flowSecretDepthMax: 4,
-  /** A shorter text cannot be told from other texts in an answer. */
+  /** A shorter secret cannot be distinguished from other text in a response. */
   flowSecretCharsMin: 8,
 
   // Webhooks and event triggers
-  /** How far the time of a webhook may be from our clock, on both sides. */
+  /** Maximum difference between the timestamp of a webhook and our clock, in both directions. */
   webhookToleranceMs: 300_000,
-  /** As much as the input of a run may have. */
+  /** Of the body of a webhook. */
   webhookBodyBytesMax: 524_288,
-  /** Of a header that a run is shown. */
+  /** Of a header in the input of the execution. */
   webhookHeaderCharsMax: 1_000,
-  /** How long a secret that was rotated is still good. */
+  /** How long a rotated secret stays valid. */
   webhookGraceSeconds: 86_400,
-  /** For so long a delivery that comes again starts nothing; and how many older ones go with each that is new. */
+  /** How long a repeated delivery starts nothing; and how many expired ones each new delivery deletes. */
   webhookDeliveriesKeptDays: 30,
   webhookDeliveriesForgottenAtOnce: 20,
-  /** Who has signed well is remembered, so that neighbours of its address do not get it refused. */
+  /** Senders with a valid signature are remembered, so that failures behind the same address do not block them. */
   webhookSendersKnownMax: 10_000,
-  /** How often a flow may begin by an event of a flow that began by an event of a flow … */
+  /** Maximum chain depth: flows that start each other by events. */
   eventHopsMax: 16,
-  /** How often it is looked which triggers there are, and, where nothing is heard, whether there is anything. */
+  /** Interval at which the list of triggers is read, and at which a stream without notifications is polled. */
   watchRefreshMs: 1_000,
   watchIdleMs: 5_000,
-  /** How soon a trigger tries again that could not begin a run. */
+  /** Retry interval of a trigger that could not start an execution. */
   watchRetryMs: { min: 250, max: 30_000 },
-  /** Of the time of the thread, at most a fourth for the filters of one trigger. */
-  watchRestFactor: 3,
+  /** Pause after evaluating filters, as a multiple of their CPU time: a trigger takes at most 1/4 of the thread. */
+  consumerIdleFactor: 3,
 
   // Recorded executions and their watchers
   executionStepsShownMax: 1_000,
-  /** The newest are kept; who asks for older ones is told of the gap. */
+  /** The newest events are kept; a reader of older ones gets a `gap`. */
   executionEventsMax: 12_000,
   executionEventsReadAtOnce: 500,
   executionErrorShownCharsMax: 1_000,
-  /** How often the executions that somebody watches are looked at although nothing was heard of them, all at once. */
-  lookoutPollMs: { min: 300, max: 1_200 },
+  /** Poll interval for all watched executions together, in case a notification was lost. */
+  watchPollMs: { min: 300, max: 1_200 },
 } as const

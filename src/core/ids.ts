@@ -20,21 +20,21 @@ export type IdPrefix =
   | 'acct'
   | 'client'
 
-/** Where new ids come from. A door hands one to each scope; an activity's is seeded, so that retries agree. */
+/** A source of new ids. Each scope has one; that of an activity is seeded, so that retries create the same ids. */
 export interface IdSource {
   /** A UUIDv7 in its usual text form. */
   uuid(): string
 }
 
-/** Ordered: each id sorts behind all earlier ones of this process, even if the clock is set back (RFC 9562 §6.2). */
+/** Ordered: each id sorts after all earlier ones of this process, even if the clock is set back (RFC 9562 §6.2). */
 export const randomIds: IdSource = { uuid: () => v7() }
 
 /**
- * Ids that are the same each time they are asked for in the same order: a retried activity makes the same
- * records again instead of new ones.
+ * Reproducible ids: the same sequence for the same seed, so that a retried activity writes the same records instead of new
+ * ones.
  * @param msecs the time that the ids carry, milliseconds since the epoch
  * @param random yields 16 bytes for the n-th id
- * @param seq where the ids stand among those of the same time: 32 bits (RFC 9562 §6.2, method 1)
+ * @param seq the order among ids of the same time: 32 bits (RFC 9562 §6.2, method 1)
  */
 export function seededIds(msecs: number, random: (n: number) => Uint8Array, seq?: number): IdSource {
   let n = 0
@@ -56,7 +56,7 @@ export function idPattern(prefix: IdPrefix): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 }
 
-/** Whether a text is a UUID; a document id of another form is the id of nothing. */
+/** True for a UUID, the form of all document ids. */
 export function isUuid(text: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(text)
 }

@@ -1,16 +1,16 @@
-/** JSON: texts read as the HTTP door reads bodies, and bounds of values that travel through Temporal or the stream. */
+/** JSON: parsing as for request bodies, size and depth limits, canonical form, pointers. */
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
 /**
- * Refuses a value that nobody would carry, or could walk. Its bytes are counted as they travel, not as
- * they came: `1e20` in a request is 21 digits on.
+ * Rejects values that are too large or too deep. Measures the serialised size, not that of the request: `1e20` becomes 21
+ * digits.
  * @param name the input field, for the text
  * @throws Problem `validation_failed` for the depth, `body_too_large` for the size
  */
 export function checkJson(name: string, value: unknown, bytesMax: number): void {
-  if (tooDeep(value)) {
+  if (isTooDeep(value)) {
     throw new Problem('validation_failed', {
       detail: `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`,
     })
@@ -23,22 +23,22 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
-/** Whether a value is an object of JSON, and no array. */
+/** True for an object, false for an array or null. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Whether a value is nested deeper than a run takes. */
-export const tooDeep = (value: unknown): boolean => deeper(value, LIMITS.runInputDepthMax)
+/** True if a value is nested deeper than executions accept. */
+export const isTooDeep = (value: unknown): boolean => exceedsDepth(value, LIMITS.runInputDepthMax)
 
-/** Whether a value is nested deeper than `limit`; the walk itself goes no deeper than that. */
-export function deeper(value: unknown, limit: number): boolean {
+/** True if a value is nested deeper than `limit`. Recurses no deeper than that. */
+export function exceedsDepth(value: unknown, limit: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (limit === 0) return true
-  return Object.values(value).some((member) => deeper(member, limit - 1))
+  return Object.values(value).some((member) => exceedsDepth(member, limit - 1))
 }
 
 /**
- * A text as the HTTP door takes it in a body: names by which a copy could change what it inherits are refused.
+ * Parses JSON like a request body: rejects members that could pollute prototypes when copied.
  * @throws Problem `body_invalid`
  */
 export function parseJson(text: string): unknown {
@@ -53,10 +53,10 @@ export function parseJson(text: string): unknown {
   return value
 }
 
-/** Escapes may spell any name. */
+/** An escape can spell any name. */
 const SUSPICIOUS = /__proto__|"constructor"|\\u/
 
-/** Values that are nested deeper are refused for that. */
+/** Deeper values are rejected elsewhere. */
 function poisoned(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null || depth === 0) return false
   if (Object.hasOwn(value, '__proto__')) return true
@@ -65,7 +65,7 @@ function poisoned(value: unknown, depth: number): boolean {
   return Object.values(value).some((member) => poisoned(member, depth - 1))
 }
 
-/** JSON without spaces, members in code unit order (as RFC 8785 has it). The depth is the caller's to bound. */
+/** JSON without spaces, members in code-unit order (as in RFC 8785). The caller bounds the depth. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonical(item ?? null)).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
@@ -78,21 +78,21 @@ export function canonical(value: unknown): string {
   return `{${members}}`
 }
 
-/** RFC 6901 §3. */
-export const token = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+/** Escapes a token of a JSON pointer (RFC 6901 §3). */
+export const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
-/** The same of a name that a caller chose: a very long one is cut, since a reply must not grow with it. */
-export const cutToken = (name: string): string => token(name.slice(0, 100))
+/** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
+export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))
 
 export class Serialized {
-  /** Valid JSON, which fits the output schema of its operation. */
+  /** Valid JSON that conforms to the output schema of its operation. */
   readonly json: string
 
   constructor(json: string) {
     this.json = json
   }
 
-  /** The output as a value, for callers that need one: costs time in proportion to its size. */
+  /** Parses the output, for callers that need a value. */
   parsed(): unknown {
     return JSON.parse(this.json)
   }

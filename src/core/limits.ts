@@ -1,4 +1,4 @@
-/** Every number that bounds something, with its unit in the name. */
+/** All limits and intervals of the platform, each with its unit in the name. */
 
 import { FLOW_LIMITS } from './flow-limits.ts'
 
@@ -12,9 +12,9 @@ export const LIMITS = {
   filtersMax: 50,
   filterDepthMax: 10,
   filterValuesMax: 500,
-  /** Of an object behind `cd`: each set of them is looked for. */
+  /** Of an object in a `cd` filter: every subset of its members is a search term. */
   containingMembersMax: 8,
-  /** Names and values of a filter in JSON: as many as 50 lists of 500 have, and some. */
+  /** Names and values of a JSON filter: slightly more than 50 lists of 500 values. */
   filterPartsMax: 30_000,
   likeWildcardsMax: 10,
   likeCharsMax: 10_000,
@@ -22,26 +22,26 @@ export const LIMITS = {
   selectFieldsMax: 100,
   queryLimitMax: 1_000,
   batchOpsMax: 500,
-  /** Of each op, where each is done by itself. */
+  /** Per operation of a batch that is not atomic. */
   batchFaultsShownMax: 3,
   batchBytesMax: 4_194_304,
-  /** Beyond it `count=estimated` takes the planner's word. */
-  countedMax: 1_000,
-  /** A cursor is sent back in a URL, beside the filters. */
+  /** Beyond this, `count=estimated` returns the estimate of the query planner. */
+  exactCountMax: 1_000,
+  /** Clients send a cursor back in a URL, together with the filters. */
   cursorCharsMax: 4_096,
   faultsShownMax: 20,
   flowSourceBytesMax: 262_144,
-  /** In the memory of one process. */
+  /** Rate-limit buckets in the memory of one process. */
   rateBucketsMax: 50_000,
-  /** How long a request waits for the shared buckets, one of an admin too, and when they are asked again after that. */
-  ratePatienceMs: 75,
-  rateInsistMs: 1_000,
+  /** How long a request waits for the shared rate-limit store, an admin's request, and the pause after a timeout. */
+  rateStoreTimeoutMs: 75,
+  rateStoreAdminTimeoutMs: 1_000,
   rateRetryMs: 1_000,
-  /** Requests charged before they come: at most one in so many that a bucket holds; for how long they are kept. */
+  /** Prepaid tokens: at most burst/64, valid for 25 ms. */
   rateAdvance: { share: 64, ms: 25 },
-  /** A stream's place among those of its tenant is kept for so long without a sign of life; how often one is given. */
-  placeLeaseMs: 15_000,
-  placeRenewMs: 4_000,
+  /** Lifetime of the lease of an open stream, and the interval at which it is renewed. */
+  streamLeaseMs: 15_000,
+  streamRenewMs: 4_000,
   headerBytesMax: 16_384,
   urlBytesMax: 8_192,
   nameCharsMax: 200,
@@ -51,146 +51,149 @@ export const LIMITS = {
   preferWaitSecondsMax: 30,
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
   poolConnectionsMax: 20,
-  /** Of those, what the requests of one tenant may hold at a time. */
+  /** Connections of the pool that one tenant may hold at a time. */
   poolPerTenantMax: 10,
   poolWaitMs: 5_000,
-  /** In a transaction of several round trips: for a table that others use, and between two questions. */
+  /** In a transaction of several round trips: the wait for a table lock. `transactionIdleMs` bounds the pause between two. */
   lockWaitMs: 5_000,
   /**
-   * Small transactions of one mandate that come at the same time go as one: while one is under way the next gather, so many
-   * at most, and no longer than `waitMs`. A group waits for a lock no longer than `lockMs`; after one failed, each goes by
-   * itself for `apartMs`.
+   * Group commit: concurrent small transactions with the same session settings become one. While one runs, up to
+   * `membersMax` collect for the next, at most `waitMs`. A group waits for a lock at most `lockMs`; after a failure,
+   * transactions run one by one for `apartMs`.
    */
   groups: { membersMax: 32, waitMs: 20, lockMs: 50, apartMs: 1_000 },
   transactionIdleMs: 15_000,
-  /** On each connection. */
+  /** Per connection. */
   preparedStatementsMax: 300,
-  /** Of one table, put together and kept. */
+  /** Cached statement texts per table. */
   statementShapesMax: 100,
   undeclaredTablesKnownMax: 500,
-  /** What one round trip may bring back: pages of the largest documents would be hundreds of megabytes. */
+  /** Of the result of one round trip: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
   sealingKeysMax: 2_000,
-  /** With `feedCheckMs` on top, less than the 5 s within which a suspension is everywhere. */
+  /** Together with `feedCheckMs`, below the 5 s within which a suspension takes effect everywhere. */
   keyCacheMs: 3_500,
   keyCacheEntriesMax: 10_000,
   keyScopesMax: 50,
-  /** Requests a minute of one key. */
+  /** Requests per minute of one key. */
   keyRateMax: 1_000_000,
-  /** How long a key that was rotated is still good. */
+  /** How long a rotated key stays valid. */
   keyGraceSeconds: 86_400,
   keyGraceSecondsMax: 2_592_000,
-  /** How far the time of a key's last use may lag behind. */
+  /** How far the recorded time of a key's last use may lag behind. */
   keyUseLagMs: 60_000,
   tokenSeconds: 3_600,
-  /** Of a person, who refreshes it. */
+  /** Of a token of a person, which its client refreshes. */
   personTokenSeconds: 600,
-  /** For which a browser may read payloads in the Temporal UI. */
+  /** How long a browser may read payloads in the Temporal UI. */
   pagePassSeconds: 3_600,
   authorizationCodeSeconds: 60,
-  /** From the sign-in on; a refresh does not prolong it. */
+  /** From the sign-in; a refresh does not extend it. */
   refreshSeconds: 1_209_600,
   signInSeconds: 28_800,
   interactionSeconds: 900,
   invitationDays: 7,
   passwordCharsMin: 12,
   passwordCharsMax: 256,
-  /** Each takes 32 MiB and a thread for a quarter of a second. */
+  /** Each password hash takes 32 MiB and 250 ms of a thread. */
   passwordsAtOnce: 2,
   passwordWaitMs: 10_000,
-  /** At an account from one address, and from all, since who knows a name must not lock its owner out; of one address. */
+  /**
+   * Failed logins: at an account from one address, at an account from all addresses (higher, so that knowing a name does not
+   * suffice to lock its owner out), and from one address.
+   */
   attemptsMax: { accountFromAddress: 10, account: 100, address: 60 },
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,
-  /** Clients that come by themselves: of one address in a window of attempts, in all, and how long unused. */
+  /** Dynamic client registration: per address and window of attempts, in total, and how long a registration is kept. */
   registrationsPerAddressMax: 30,
   registrationsMax: 10_000,
   registrationBytesMax: 16_384,
   registrationKept: { unusedHours: 24, idleDays: 90 },
-  /** How often a token with an unknown key may make this node read the keys anew. */
+  /** Minimum interval at which tokens with an unknown key make this process reload the signing keys. */
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
   jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
   meterFlushMs: 2_000,
-  /** The last bucket begins at 2^19.5 ms, twelve minutes. */
+  /** The last bucket starts at 2^19.5 ms, 12 minutes. */
   meterBuckets: 40,
   metersKeptMax: 10_000,
   analyticsPointsMax: 1_000,
   analyticsWindowDaysMax: 90,
   objectBytesMax: 104_857_600,
   objectKeyBytesMax: 1_024,
-  /** What the store takes as one name of its tree. */
+  /** The limit of the object store for one segment. */
   objectKeySegmentBytesMax: 255,
-  /** A body may take this long to come; the rest of a refused one is read for as long as `drainMs`. */
+  /** How long a request body may take to arrive. The rest of a rejected body is read for `drainMs`. */
   uploadTimeoutMs: 300_000,
-  /** The head of a request, and the body of one to the issuer, which nobody has shown a credential for, may take so long. */
+  /** How long the head of a request may take to arrive, and the body of an unauthenticated request to the issuer. */
   headersTimeoutMs: 15_000,
   issuerBodyMs: 10_000,
-  /** How often connections are looked through for those that take longer. */
+  /** Interval at which connections are checked for these timeouts. */
   connectionsCheckMs: 5_000,
-  /** A stream of bytes may take a second more for so many that have come. */
+  /** A streamed upload may take one more second for each of these amounts that has arrived. */
   uploadBytesPerSecondMin: 16_384,
   drainMs: 5_000,
-  /** Nothing comes, or nothing is taken, for so long: the stream is ended. */
+  /** A stream ends after this time without a byte sent or received. */
   streamStallMs: 30_000,
   importChunkLines: 500,
   importChunkBytes: 1_048_576,
-  /** A longer line is passed over; one that is longer than this ends the import. */
+  /** A line above `documentBytesMax` is skipped; one above this ends the import. */
   importLineSkippedBytesMax: 67_108_864,
   importFaultCharsMax: 500,
   exportFirstRows: 100,
   exportRowsMax: 1_000,
-  /** What a page is to come to; one of the largest documents has four of them. */
+  /** Target size of a page; at least four of the largest documents fit. */
   exportPageBytes: 1_048_576,
   exportPieceChars: 65_536,
-  /** Starts that the API hands to a worker of its machine: how many at once, of a tenant and of all, and how long it is waited for. */
-  nearStarts: { perTenant: 8, atOnce: 64, waitMs: 1_000, restMs: 5_000, bytesMax: 4 * 1_048_576 },
+  /** Eager starts at a worker of the same machine: concurrency per tenant and in total, timeout, pause after a timeout. */
+  eagerStart: { perTenant: 8, atOnce: 64, waitMs: 1_000, restMs: 5_000, bytesMax: 4 * 1_048_576 },
   storeSocketsMax: 256,
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
   storeIdleMs: 60_000,
-  /** How long after a policy was written a gateway of the store may not have heard of it; it heals by itself. */
-  storeOpeningMs: 3_000,
-  storeOpeningPauseMs: { min: 100, max: 100 },
+  /** How long gateways of the object store may reject a new identity, until they have loaded its policy. */
+  accessPropagationMs: 3_000,
+  accessRetryPauseMs: { min: 100, max: 100 },
   storageIdentitiesCachedMax: 500,
   storageIdentityCacheMs: 60_000,
   schemaBytesMax: 65_536,
   schemaDepthMax: 32,
   schemaNodesMax: 1_000,
-  /** Subschemas with every reference counted as often as it is followed. */
+  /** Subschemas, with the target of a reference counted once per reference. */
   schemaExpandedMax: 5_000,
   schemaEnumMax: 500,
   schemasPerWorkspaceMax: 500,
   tableColumnsMax: 200,
-  /** In the life of a table: PostgreSQL counts dropped ones too, and takes 1,600. */
+  /** Over the lifetime of a table: PostgreSQL counts dropped columns too, and allows 1,600. */
   tableColumnsEverMax: 1_500,
-  /** An index waits for transactions that are older than it. */
+  /** Building an index waits for older transactions. */
   builderLockWaitMs: 60_000,
-  /** Of one worker. Each has a connection of its own, which counts with those of all tenants. */
+  /** Per worker. Each build has a connection of its own. */
   indexBuildsAtOnce: 4,
   builderCheckMs: 2_000,
   indexBuildMs: 86_400_000,
   indexHeartbeatMs: 30_000,
   indexesMax: 16,
   indexFieldsMax: 4,
-  /** While documents are examined for a change of their schema: at a time, and in all. */
+  /** Validation of existing documents when a schema changes: documents per batch, and total time. */
   examinedAtOnce: 500,
   examinationMs: 60_000,
-  /** Written while the others were examined: as many are examined once more while writers wait. */
+  /** Documents written during that validation which are validated under a lock. */
   examinedWhileLockedMax: 200,
-  /** Steps of a validation on the main thread, some 3 ms; one that takes more goes to a worker thread. */
+  /** Steps of a validation on the main thread, about 3 ms; a longer one moves to a worker thread. */
   validationSteps: 10_000,
-  /** Characters of a text whose format is tested at once. */
+  /** Characters of a string whose format is tested on the main thread. */
   matchedCharsMax: 1_000,
   /** CPU time of a worker thread for one document. */
   validationMs: 200,
-  /** Of the processor, for all documents of one request; and how much of that at a time. */
-  planningMs: 2_000,
-  turnMs: 10,
-  /** With `feedCheckMs` on top, less than the 5 s within which a change of settings is everywhere. */
+  /** CPU time for all documents of one request, and after how much of it the request yields. */
+  writeCpuBudgetMs: 2_000,
+  yieldEveryMs: 10,
+  /** Together with `feedCheckMs`, below the 5 s within which a change of settings takes effect everywhere. */
   memoMs: 3_500,
-  /** Worker threads of a process: how many, and what waits for them of one tenant; what bounds a task besides its CPU time. */
+  /** Worker threads of a process: their number, the queue per tenant, and the bounds of a task besides its CPU time. */
   threads: {
     size: 2,
     waitingMax: 32,
@@ -201,10 +204,10 @@ export const LIMITS = {
     memoryMb: 256,
     stackMb: 4,
   },
-  /** CPU time of a worker thread to compile a flow, and to simulate one. */
+  /** CPU time of a worker thread for compiling or simulating a flow. */
   flowCpuMs: 5_000,
   memoBytesMax: 67_108_864,
-  /** Of a header with entity tags. */
+  /** Of a header that lists entity tags. */
   conditionCharsMax: 1_000,
   updateAttemptsMax: 100,
   functionSourceBytesMax: 262_144,
@@ -216,23 +219,23 @@ export const LIMITS = {
   functionResultBytesMax: 1_048_576,
   functionTimeoutMs: { default: 10_000, max: 60_000 },
   functionMemoryMb: { min: 64, default: 128, max: 512 },
-  /** What an empty process has resident already, most of it shared. */
+  /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
   functionMemoryPollMs: 25,
-  /** A process that nobody watches any more ends by this at the latest; more than 60 s, since it has threads. */
+  /** Ends a process whose supervisor died. Above 60 s, since several threads add up. */
   functionCpuSecondsMax: 120,
   functionLogBytesMax: 65_536,
   functionLogShownBytesMax: 8_192,
-  /** What a function may write past the console and its result before it is ended. */
+  /** Output besides console and result after which a function is killed. */
   functionNoiseBytesMax: 1_048_576,
   functionMessageCharsMax: 2_000,
   functionStartMs: 10_000,
-  /** How long a run waits for a place before it is refused. */
+  /** How long an invocation waits for a slot before it is rejected. */
   functionQueueMs: 20_000,
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,
-  /** Of one process: the engine has some 10 and one for each processor, each Worker of its code one to two. */
+  /** Per process: the engine has about 10 and one per CPU, each Worker one or two. */
   functionThreadsMax: 256,
   functionProbeMs: 2_000,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
@@ -240,31 +243,31 @@ export const LIMITS = {
   // Idempotency keys
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,
-  /** Longer than any request: a function waits for a place and runs for a minute. Who is cut off is waited for so long. */
+  /** Longer than any request, since a function may queue and then run for a minute. After a crash, a retry waits this long. */
   idempotencyLeaseSeconds: 120,
-  /** For how long a claim is ended again whose connection was lost. */
+  /** How long completing a claim is retried after its connection was lost. */
   idempotencyPatienceMs: 300,
   /** A document of the largest size fits. */
   idempotencyReplyBytesMax: 524_288,
-  /** Of 256 shelves in each workspace and role: together 100,000 replies, or 256 MiB. */
+  /** Of each of 256 partitions per workspace and role: in total 100,000 replies, or 256 MiB. */
   idempotencyShelfRowsMax: 400,
   idempotencyShelfBytesMax: 1_048_576,
-  /** Deeper input is taken by no operation. */
+  /** No operation accepts deeper input. */
   idempotencyInputDepthMax: 100,
 
   // Audit log and redaction
-  /** How long an entry of the audit log may wait for others, and for the next attempt. */
+  /** How long an audit entry waits for others to be written with it, and for the next attempt. */
   auditFlushMs: 50,
   auditRetryMs: 1_000,
   auditLinesAtOnce: 500,
-  /** Of one process, some 500 bytes each. From half of it on, nothing is done whose entry is waited for. */
+  /** Per process, about 500 bytes each. From half of it on, operations that wait for their entry are rejected. */
   auditPendingMax: 10_000,
   auditMinuteMs: 60_000,
-  /** Refusals from one address in one tenant that are entries of their own; and how many addresses are told apart. */
+  /** Denials per minute, address and tenant with an entry of their own; and how many addresses are tracked. */
   auditAlikePerMinute: 20,
   auditFloodsMax: 1_000,
   auditTextCharsMax: 1_024,
-  /** Deeper than documents and the lists around them. */
+  /** More than documents and the lists that contain them. */
   auditDepthMax: 100,
   /** Entries that one call verifies. */
   auditVerifiedMax: 10_000,
@@ -275,49 +278,49 @@ export const LIMITS = {
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,
-  /** Of the stream's memory; a sixteenth may come on top. */
+  /** Memory of a stream; it may exceed this by 1/16. */
   changesBytesMax: 67_108_864,
-  /** What the relay passes on at a time, of how many tenants in turn; one more document may come on top. */
+  /** A batch of the relay: tenants, changes, bytes (plus at most one document). */
   relayTenantsMax: 50,
   relayChangesMax: 500,
   relayBytesMax: 4_194_304,
-  /** How often the relay looks where there was something a moment ago, and where there has been nothing for a while. */
+  /** Poll interval of the relay: after a batch, and when idle. */
   relayPollMs: { min: 40, max: 160 },
-  /** How soon it tries again while a server is away, and how often other workers ask whether it is their turn. */
+  /** Retry interval while a server is unavailable, and the interval at which other workers try to become leader. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,
-  /** Longer than a connection with a lock ever has nothing to ask. */
+  /** Longer than a connection that holds a lock is ever idle. */
   sessionIdleMs: 20_000,
-  /** Of one stream: together 8 MiB at most. */
+  /** Per stream: at most 8 MiB together. */
   eventsReadAtOnce: 32,
   feedQueueBytesMax: 1_048_576,
-  /** A client that takes nothing for so long while the past is sent to it is too slow. */
+  /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
-  /** Most times from memory: keys are remembered for `keyCacheMs`. */
+  /** Mostly served from the cache (`keyCacheMs`). */
   feedCheckMs: 1_000,
 
   // Hosted MCP servers
-  /** Several clients read the first page of tools/list alone, so there is only one. */
+  /** Some clients read only the first page of tools/list, so there is only one. */
   mcpToolsMax: 100,
   mcpToolNameCharsMax: 64,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
-  /** Of a whole JSON-RPC message: the arguments and what is around them. */
+  /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
   mcpResultBytesMax: 1_048_576,
   mcpManifestsCachedMax: 200,
-  /** Of each server, by one node. */
+  /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,
   mcpTokenSeconds: 600,
-  /** Below the 60 s after which common clients give a call up. */
+  /** Below the 60 s after which common clients time out. */
   mcpFlowWaitSeconds: 25,
 
-  // Ledger of objects in workspaces with a quota of bytes
-  /** Room that an upload holds without a sign of life. */
+  // Usage ledger of objects in workspaces with a byte quota
+  /** How long an upload keeps its reserved bytes without progress. */
   uploadLeaseMs: 600_000,
-  /** Uploads whose process died that one request looks after. */
+  /** Expired uploads that one request reconciles. */
   uploadsSettledAtOnce: 20,
   /** Objects that are counted when their bytes are limited. */
   objectsCountedMax: 200_000,

@@ -1,12 +1,12 @@
-/** Names of buckets and objects: which are taken, and how the store keeps each key apart from every other. */
+/** Validates names of buckets and keys of objects, and maps keys to distinct paths of the object store. */
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
-/** The platform's own: payloads of runs that are too large for Temporal. No workspace is given it. */
+/** The platform's bucket for payloads that are too large for Temporal. No workspace gets it. */
 export const PAYLOAD_BUCKET = 'tenon-payloads'
 
-/** S3's rule without dots; the endings are names that S3 clients give a meaning of their own. */
+/** The rule of S3 without dots and without suffixes that S3 clients interpret. */
 export const BUCKET_PATTERN = '^(?!.*(?:--[a-z0-9]+-s3|-s3alias)$)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'
 const BUCKET = new RegExp(BUCKET_PATTERN)
 
@@ -16,17 +16,17 @@ export function checkBucket(name: string): string {
   return name
 }
 
-// The tree behind the store folds `a//b` to `a/b` and `\` to `/`, keeps no content of what ends in `/`, and does not
-// list what lies in folders of its own: keys that S3 keeps apart would overwrite each other, or be there unseen.
+// The object store normalises `a//b` to `a/b` and `\` to `/`, stores no content under keys that end in `/`, and does not
+// list its internal folders. Without a mapping, distinct S3 keys would overwrite each other or be invisible.
 const BACKSLASH = '%5C'
 const PERCENT = '%25'
-/** Stands after a whole name that the tree would take for something else. */
+/** Suffix of a path segment that the object store would interpret. */
 const MARK = '%-'
 const MARKED = /^$|^\.uploads$|\.versions$/
 
 /**
- * The key as the store keeps it: two keys never share one form.
- * @throws Problem `InvalidKey` or `KeyTooLongError`, before the store is asked
+ * The stored form of a key; distinct keys have distinct forms.
+ * @throws Problem `InvalidKey` or `KeyTooLongError`
  */
 export function storedKey(key: string): string {
   checkKey(key)
@@ -39,7 +39,7 @@ export function storedKey(key: string): string {
   return stored
 }
 
-/** The stored form of a prefix: `storedKey(key)` begins with it exactly where `key` begins with `prefix`. */
+/** The stored form of a prefix: `storedKey(key)` starts with it if and only if `key` starts with `prefix`. */
 export function storedPrefix(prefix: string): string {
   const segments = prefix.replaceAll('%', PERCENT).replaceAll('\\', BACKSLASH).split('/')
   const last = segments.length - 1
@@ -52,7 +52,7 @@ export function givenKey(stored: string): string {
   return names.join('/').replaceAll(BACKSLASH, '\\').replaceAll(PERCENT, '%')
 }
 
-/** Whether it is the beginning of keys that ends at a slash, and has none of what no key has. */
+/** True for a valid prefix of keys that ends with a slash. */
 export function isPrefix(text: string): boolean {
   return text.endsWith('/') && !text.startsWith('/') && faultOf(text) === undefined
 }
@@ -62,7 +62,7 @@ function checkKey(key: string): void {
   if (fault !== undefined) throw fault
 }
 
-/** Why it is no key; undefined if it is one. */
+/** The reason why a key is invalid; undefined if it is valid. */
 function faultOf(key: string): Problem | undefined {
   const bytes = Buffer.byteLength(key)
   if (bytes === 0) return invalid('It is empty.')

@@ -2,7 +2,7 @@
 
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { cutToken, Serialized } from './json.ts'
+import { Serialized, shortPointer } from './json.ts'
 import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role, scopeOf } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
@@ -21,79 +21,81 @@ type BoundHeader =
   | 'last-event-id'
   | 'idempotency-key'
 
-/** How an operation lies on HTTP. Path fields come from the path; what nothing else binds, from the query. */
+/** The HTTP binding of an operation. Path fields come from the path; fields without a binding, from the query. */
 export interface HttpBinding<Output> {
   readonly method: Method
-  /** `/v1/things/{thing_id}`: names in braces are input fields; a last `{key*}` is all that is left of the path. */
+  /** `/v1/things/{thing_id}`: names in braces are input fields; a final `{key*}` matches the rest of the path. */
   readonly path: string
   /** The input field that is the whole body; `*`: the body's members are the remaining fields. */
   readonly body?: string
   /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
   readonly takes?: 'bytes'
-  /** The media type of such a body, or of a reply of bytes, for the documentation; where absent, any. */
+  /** The media type of such a body, or of a byte response, for the documentation. Default: any. */
   readonly bytesType?: string
-  /** Of a JSON body, where it may be larger than others. */
+  /** The maximum size of a JSON body, if it differs from the default. */
   readonly bodyBytesMax?: number
-  /** Media types of JSON that the body may have; `application/json` alone where absent. */
+  /** JSON media types of the body. Default: `application/json`. */
   readonly json?: readonly string[]
-  /** Media types besides JSON, each with the input field that takes the text. */
+  /** Other media types, each with the input field for the text. */
   readonly texts?: Readonly<Record<string, string>>
-  /** Fields that stand in the query although the body has all others. */
+  /** Fields that come from the query although the body has all others. */
   readonly query?: readonly string[]
-  /** The input field that gathers all other query parameters, as pairs of name and value in their order. */
+  /** The input field for all other query parameters, as ordered pairs of name and value. */
   readonly rest?: string
-  /** Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the
-   * id under which the request is logged, also where none was sent. */
+  /**
+   * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the id under
+   * which the request is logged, even if none was sent.
+   */
   readonly headers?: Readonly<Record<string, BoundHeader>>
-  /** Input fields that `Prefer: <field>=<value>` gives where they come in no other way. */
+  /** Input fields that may also come from `Prefer: <field>=<value>`. */
   readonly preferences?: readonly string[]
   /**
-   * `feed`: the output is a Feed, sent as server-sent events. Such an operation is for the HTTP door alone.
-   * `bytes`: the output is a ByteReply; other doors give its text, JSON or base64.
+   * `feed`: the output is a Feed, sent as server-sent events; only over HTTP. `bytes`: the output is a ByteReply; flows and
+   * MCP get it as text, JSON or base64.
    */
   readonly reply?: 'feed' | 'bytes'
-  /** The output field that is the whole reply. Flows and tools are handed that field as well. */
+  /** The output field that is the whole response, also for flows and tools. */
   readonly replyBody?: string
-  /** Output fields that go into headers of the reply, each with the header's name. */
+  /** Output fields that become response headers, each with the name of the header. */
   readonly replyHeaders?: Readonly<Record<string, string>>
-  /** An anon key may stand in the query, for browsers that cannot set headers (interface.md §5). */
+  /** Accepts an anon key in the query, for browsers that cannot set headers (interface.md §5). */
   readonly keyInQuery?: boolean
-  /** 200 where absent. */
+  /** Default: 200. */
   readonly status?: (output: Output) => number
-  /** Other statuses that the same output may come with, for the OpenAPI document. */
+  /** Other success statuses, for the OpenAPI document. */
   readonly also?: readonly number[]
   readonly location?: (output: Output, input: Readonly<Record<string, unknown>>) => string | undefined
   readonly etag?: (output: Output) => string | undefined
 }
 
-/** A further scope that some inputs of an operation need. */
-interface FurtherScope<Input> {
+/** A further scope that some inputs of an operation require. */
+interface ConditionalScope<Input> {
   readonly scope: string
   readonly when: (input: Input) => boolean
 }
 
-/** What sort of scope `run` is given: the structure of tenants, the inside of one workspace, or the caller alone. */
-export type Reach = 'admin' | 'workspace' | 'caller'
+/** The kind of scope that `run` gets: the structure of tenants, one workspace, or the caller alone. */
+export type ScopeKind = 'admin' | 'workspace' | 'caller'
 
 export interface Operation<Scope = never, Input = never, Output = unknown> {
   /** `noun.verb`, stable: operationId, tool name, log field, name in `call:` of flows. */
   readonly name: string
   readonly summary: string
-  readonly reach: Reach
-  /** `any`: for callers of both, since it reaches nothing but the caller. */
+  readonly reach: ScopeKind
+  /** `any`: callers of both domains, for operations on the caller alone. */
   readonly domain: Domain | 'any'
   readonly roles: readonly Role[]
   readonly stability: Stability
-  /** Changes nothing: may be a tool of the read-only MCP server. */
+  /** True if it changes nothing; such operations may be tools of the read-only MCP server. */
   readonly reads: boolean
   /**
-   * Of an operation that reads what admins do not see otherwise: the tenants whose data its input is. Each call leaves
-   * an entry in the audit log; an operator's, one in the chain of each of these tenants.
+   * For an operation that reveals data which admins otherwise do not see: the tenants that the data belongs to. Each call
+   * writes an audit entry; a call by an operator, one in the chain of each of these tenants.
    */
   readonly reveals?: (input: Input) => readonly string[]
-  /** What a narrowed key or token needs for it (core/policy.ts); undefined for what is none of a key's affairs. */
+  /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
-  readonly alsoNeeds?: FurtherScope<Input>
+  readonly conditionalScope?: ConditionalScope<Input>
   readonly input: TObject
   readonly output: TSchema
   readonly http: HttpBinding<Output>
@@ -101,8 +103,8 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly run: (scope: Scope, input: Input) => Promise<Output>
 }
 
-/** Any operation, for lists: its own types are known only to itself. */
-// biome-ignore lint/suspicious/noExplicitAny: a list of operations is heterogeneous; doors call them through `parse`
+/** Any operation, for lists of operations with different types. */
+// biome-ignore lint/suspicious/noExplicitAny: a list of operations is heterogeneous; entry points call them through `parse`
 export type AnyOperation = Operation<any, any, any>
 
 export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
@@ -110,21 +112,21 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly summary: string
   readonly roles: readonly Role[]
   readonly stability?: Stability
-  /** Where absent, what GET and HEAD do. */
+  /** Default: true for GET and HEAD. */
   readonly reads?: boolean
   readonly reveals?: (input: Static<I>) => readonly string[]
-  /** Of its scope, where that is not the plural of the noun. */
+  /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
-  readonly alsoNeeds?: FurtherScope<Static<I>>
+  readonly conditionalScope?: ConditionalScope<Static<I>>
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>
   readonly run: (scope: Scope, input: Static<I>) => Promise<Static<O>>
 }
 
-/** Declares an operation. @throws TypeError where roles of both domains meet in one that reaches more than its caller. */
+/** Declares an operation. @throws TypeError if it has roles of both domains but reaches more than the caller */
 export function operation<Scope, I extends TObject, O extends TSchema>(
-  reach: Reach,
+  reach: ScopeKind,
   spec: OperationSpec<Scope, I, O>,
 ): Operation<Scope, Static<I>, Static<O>> {
   const domains = new Set(spec.roles.map(domainOf))
@@ -144,7 +146,7 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
   }
 }
 
-/** A parser of the input schema that reports every fault at once, each with where the field came from. */
+/** A parser of the input schema that reports all errors together, each with the origin of the field. */
 function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: unknown) => Static<I> {
   let compiled: ReturnType<typeof Compile> | undefined
   return (input) => {
@@ -170,7 +172,7 @@ function faultsOf<O>(
     .slice(0, LIMITS.faultsShownMax)
 }
 
-/** Items that must differ are compared to any depth, which the stack has not. */
+/** Turns a stack overflow into a problem: `uniqueItems` compares values to any depth. */
 function errorsOf(compiled: ReturnType<typeof Compile>, input: unknown): SchemaError[] {
   try {
     return compiled.Errors(input)
@@ -206,14 +208,14 @@ function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): I
   return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
 }
 
-/** What a caller is handed of an output: all of it, or the one field that the binding names. */
+/** The part of an output that a caller gets: all of it, or the field that the binding names. */
 export function replyOf(operation: AnyOperation, output: unknown): unknown {
   if (output instanceof Serialized) return output.parsed()
   const { replyBody } = operation.http
   return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
 }
 
-/** Where on the wire an input field stands. */
+/** The part of the HTTP request that an input field comes from. */
 export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'] {
   if (http.path.includes(`{${field}}`) || http.path.endsWith(`{${field}*}`)) return 'path'
   if (http.headers?.[field] !== undefined) return 'header'
@@ -222,13 +224,13 @@ export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'
   return 'query'
 }
 
-/** Names of query parameters that are not spelled like their field (interface.md §4). */
+/** Query parameters with another name than their field (interface.md §4). */
 export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',
 }
 
-/** A place of the input, as a JSON pointer, and what is wrong there. */
+/** A JSON pointer into the input, and the error there. */
 interface Excess {
   readonly pointer: string
   readonly detail: string
@@ -242,8 +244,8 @@ interface Bounds {
 }
 
 /**
- * The first list that is longer than it may be, or the first object with more unknown members than are ever shown, of
- * which it names some; empty where there is neither.
+ * The first list above its maximum length, or some unknown members of the first object that has more than are ever shown;
+ * empty if there is neither.
  */
 function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
   if (Array.isArray(value)) {
@@ -255,7 +257,7 @@ function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
   if (typeof value !== 'object' || value === null || properties === undefined) return []
   const known = (name: string) => Object.hasOwn(properties, name)
   const unknown = additionalProperties === false ? Object.keys(value).filter((name) => !known(name)) : []
-  // The library names each of them twice, and nothing but them where they are so many.
+  // The library reports each of them twice, and in such numbers nothing else.
   if (unknown.length >= LIMITS.faultsShownMax)
     return unknown.slice(0, LIMITS.faultsShownMax).map(unknownIn(pointer))
   const members = Object.entries(value).filter(([name]) => known(name))
@@ -263,7 +265,7 @@ function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
 }
 
 const unknownIn = (pointer: string) => (name: string) => ({
-  pointer: `${pointer}/${cutToken(name)}`,
+  pointer: `${pointer}/${shortPointer(name)}`,
   detail: 'is not a known field',
 })
 

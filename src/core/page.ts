@@ -1,4 +1,4 @@
-/** The list envelope and its cursor. */
+/** Pages of lists: input fields, envelope and cursor. */
 
 import Type, { type Static, type TSchema } from 'typebox'
 import { LIMITS } from './limits.ts'
@@ -10,10 +10,12 @@ export const PageInput = {
     Type.Integer({
       minimum: 1,
       maximum: LIMITS.pageSizeMax,
-      description: 'Items on a page; 50 where absent.',
+      description: 'Items per page. Default: 50.',
     }),
   ),
-  page_after: Type.Optional(Type.String({ maxLength: 512, description: '`page.next` of the page before.' })),
+  page_after: Type.Optional(
+    Type.String({ maxLength: 512, description: '`page.next` of the previous page.' }),
+  ),
 }
 
 export interface PageRequest {
@@ -33,35 +35,35 @@ export function PageOf<T extends TSchema>(item: T) {
 }
 export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
 
-/** The same, with how many there are in all where that was asked for. */
+/** A page with the total number of items, if requested. */
 export function CountedPageOf<T extends TSchema>(item: T) {
   const total = Type.Optional(
-    Type.Integer({ minimum: 0, description: 'In all, where `count` asked for it.' }),
+    Type.Integer({ minimum: 0, description: 'Total number of items, if `count` requests it.' }),
   )
   return Type.Object({ data: Type.Array(item), page: Type.Object({ ...Turning, total }) })
 }
 export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 
-/** What a list statement binds: the id to start after ('' at the beginning), and one row more than asked for. */
+/** The parameters of a list statement: the id to start after ('' for the first page), and one row more than requested. */
 export function pageBounds(input: PageRequest): { after: string; limit: number } {
   const after = input.page_after === undefined ? '' : readCursor(input.page_after)
   return { after, limit: (input.page_size ?? LIMITS.pageSizeDefault) + 1 }
 }
 
 /**
- * Cuts the extra row off and makes it into `has_more` and `next`.
- * @param placeOf what a cursor carries of a row: by what the list is ordered, where that is not its id
+ * Turns rows into a page: the extra row becomes `has_more` and `next`.
+ * @param cursorOf the sort key of a row, for the cursor. Default: its id
  */
 export function pageFrom<T>(
   input: PageRequest,
   rows: readonly T[],
-  placeOf: (row: T) => unknown = (row) => (row as { id?: unknown }).id,
+  cursorOf: (row: T) => unknown = (row) => (row as { id?: unknown }).id,
 ): Page<T> {
   const size = input.page_size ?? LIMITS.pageSizeDefault
   const data = rows.slice(0, size)
   const last = data.at(-1)
   const more = rows.length > size && last !== undefined
-  return { data, page: { size, next: more ? cursor(String(placeOf(last))) : null, has_more: more } }
+  return { data, page: { size, next: more ? cursor(String(cursorOf(last))) : null, has_more: more } }
 }
 
 function cursor(id: string): string {

@@ -1,4 +1,4 @@
-/** Roles, the two privilege domains, and which role a principal acts in on an operation. */
+/** Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. */
 
 import { Problem } from './problem.ts'
 import type { TenantId, WorkspaceId } from './tenant.ts'
@@ -14,35 +14,35 @@ export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies rea
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
 export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
-/** Of both domains: for operations that reach nothing but their caller. */
+/** Roles of both domains, for operations on the caller alone. */
 export const EVERYBODY = [...ADMINS, ...READERS] as const
 
 export function domainOf(role: Role): Domain {
   return role === 'service' || role === 'anon' ? 'data_access' : 'structural_admin'
 }
 
-/** Whether a role is strictly above another: an operator, then the admins of a tenant, of a workspace, then all others. */
+/** True if a role ranks strictly above another: operator, tenant admin, workspace admin, then all others. */
 export function outranks(role: Role, other: Role): boolean {
   const rank = (one: Role) => (ADMINS as readonly Role[]).indexOf(one)
   return rank(role) >= 0 && (rank(other) < 0 || rank(role) < rank(other))
 }
 
-/** A verified credential: who, of which tenant, in which roles. Made by `platform/auth` and by nobody else. */
+/** The verified identity behind a credential. Only `src/access/authentication` creates one. */
 export interface Principal {
-  /** What was presented. */
+  /** The kind of credential. */
   readonly kind: 'api_key' | 'token' | 'gateway'
-  /** What was seen, in words for error texts: `a service API key ending …9f2c`. */
+  /** A description of the credential for error texts: `a service API key ending …9f2c`. */
   readonly seen: string
   /** Subject for audit and logs: key id, client id or user id. */
   readonly subject: string
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
-  /** What it is narrowed to, within its roles (core/policy.ts); absent where it is not. */
+  /** Scopes that restrict the roles; absent if the credential is not restricted. */
   readonly scopes?: ReadonlySet<string>
-  /** Requests a minute, where the key has its own limit. */
+  /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
-  /** What the key says of itself, where it is one. */
+  /** Set for API keys. */
   readonly key?: PresentedKey
 }
 
@@ -50,31 +50,31 @@ interface PresentedKey {
   readonly id: string
   readonly kind: DataRole
   readonly last4: string
-  /** RFC 3339; null where it does not end. */
+  /** RFC 3339; null if it does not expire. */
   readonly expires_at: string | null
 }
 
-/** Who acts inside a scope. */
+/** The subject that acts within a scope. */
 export interface Actor {
   readonly subject: string
   readonly role: Role
-  /** Of a run: how many began one by the event of another before it, itself among them. */
-  readonly hops?: number
+  /** For an execution: its chain depth. */
+  readonly chainDepth?: number
 }
 
-/** The role in which a principal may run an operation with these roles; undefined where it may not. */
+/** The role in which a principal may run an operation with these roles; undefined if it may not. */
 export function roleFor(principal: Principal, allowed: readonly Role[]): Role | undefined {
   return allowed.find((role) => principal.roles.includes(role))
 }
 
-/** Whether the principal has any role of the domain at all. */
+/** True if the principal has a role of the domain. */
 export function inDomain(principal: Principal, domain: Domain | 'any'): boolean {
   return domain === 'any' || principal.roles.some((role) => domainOf(role) === domain)
 }
 
 const FORM = /^[a-z][a-z0-9_]*:(read|write)$/
 
-/** `collections:read` of `collection.list`: the area is the plural of the noun, unless the operation names another. */
+/** The scope of an operation, such as `collections:read` for `collection.list`. Default area: the plural of the noun. */
 export function scopeOf(operation: string, area: string | undefined, reads: boolean): string {
   const noun = operation.split('.')[0] ?? ''
   const plural = noun.endsWith('s') ? noun : `${noun}s`
@@ -84,8 +84,8 @@ export function scopeOf(operation: string, area: string | undefined, reads: bool
 export const isWriteScope = (scope: string): boolean => scope.endsWith(':write')
 
 /**
- * What names narrow their holder to; undefined where none of them has the form of a scope of ours (`openid`). One that
- * is misspelt still narrows: it opens nothing.
+ * The platform's scopes among the scope names of a credential; undefined if none has that form (`openid`). A misspelt scope
+ * still restricts the credential and grants nothing.
  */
 export function narrowing(names: readonly string[]): ReadonlySet<string> | undefined {
   const ours = names.filter((name) => FORM.test(name))
@@ -93,8 +93,8 @@ export function narrowing(names: readonly string[]): ReadonlySet<string> | undef
 }
 
 /**
- * @param scopes what the caller is narrowed to; undefined where it is not
- * @param needed undefined for what takes no narrowed caller at all
+ * @param scopes the scopes of the caller; undefined if it is not restricted
+ * @param needed undefined if no restricted caller may run the operation
  * @throws Problem `insufficient_scope` with the challenge of RFC 6750 §3.1
  */
 export function requireScope(scopes: ReadonlySet<string> | undefined, needed: string | undefined): void {

@@ -1,4 +1,4 @@
-/** Rates of requests, as settings and keys name them. */
+/** Parses request rates of settings and keys. */
 
 /** `300/min burst 30`; the burst is a minute's requests by default. */
 export const RATE_PATTERN = '^[1-9][0-9]{0,6}/min( burst [1-9][0-9]{0,6})?$'

@@ -1,11 +1,11 @@
-/** What is a secret, by its name or by its look, and what stands in its place wherever something is kept or logged. */
+/** Redacts secrets, recognised by member name or by form, from logs and stored values. */
 
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from './limits.ts'
 
 export const REDACTED = '[redacted]'
 
-/** Names of members that hold secrets, in lower case and without what separates words. */
+/** Names of members that hold secrets, in lower case and without word separators. */
 const NAMES = new Set([
   ...['authorization', 'proxyauthorization', 'apikey', 'xapikey', 'xgatewaysecret', 'cookie', 'setcookie'],
   ...['password', 'passwd', 'passphrase', 'secret', 'clientsecret', 'sharedsecret', 'signingsecret'],
@@ -14,18 +14,18 @@ const NAMES = new Set([
   ...['xamzsignature', 'xamzcredential', 'xamzsecuritytoken', 'ticket'],
 ])
 
-/** Of names that came before: the same few come with every document. */
+/** Caches names, since documents repeat the same few. */
 const known = new LRUCache<string, boolean>({
   max: LIMITS.secretNamesKnownMax,
   memoMethod: (name) => NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, '')),
 })
 
-/** Whether what stands under this name is a secret, whatever it looks like. */
+/** True if a member of this name holds a secret. */
 export function isSecretName(name: string): boolean {
   return name.length <= LIMITS.secretNameCharsMax && known.memo(name)
 }
 
-/** Whether a JSON value has a member with the name of a secret. The depth is the caller's to bound. */
+/** True if a JSON value has a member with the name of a secret. The caller bounds the depth. */
 export function namesSecret(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return value.some(namesSecret)
@@ -36,9 +36,8 @@ export function namesSecret(value: unknown): boolean {
 }
 
 /**
- * Values that are secrets wherever they stand: keys of ours, also cut ones; JSON Web Tokens and what is left of them;
- * private keys; what follows a scheme of Authorization; parameters of signed URLs. Nothing is asked of the letter before,
- * since in JSON that may be the end of an escape.
+ * Values that are secrets anywhere: keys of the platform and JSON Web Tokens, also truncated; private keys; credentials after
+ * an Authorization scheme; parameters of signed URLs. No word boundary before them, since in JSON an escape may precede.
  */
 const VALUES = new RegExp(
   [
@@ -52,24 +51,23 @@ const VALUES = new RegExp(
   'g',
 )
 
-/** Not of the whole pattern: ids in base 32 may well hold `eyj`. */
+/** Not the flag `i` for the whole pattern: ids in base 32 can contain `eyj`. */
 function inAnyCase(word: string): string {
   return word.replaceAll(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)
 }
 
-/** A text without the secrets that stand in it. */
+/** Redacts the secrets in a text. */
 export function redactText(text: string): string {
   return text.replaceAll(VALUES, REDACTED)
 }
 
-/** Whether a text has a secret in it. */
+/** True if a text contains a secret. */
 export function holdsSecret(text: string): boolean {
   return text.search(VALUES) >= 0
 }
 
 /**
- * A copy of a JSON value without secrets: what has the name of one, and what looks like one, in names as well. The depth
- * is the caller's to bound.
+ * Copies a JSON value with secrets redacted, by member name and by form, in names as well. The caller bounds the depth.
  */
 export function redact(value: unknown): unknown {
   if (typeof value === 'string') return redactText(value)

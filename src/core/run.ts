@@ -1,14 +1,14 @@
-/** A run of a flow, as it travels: what it is given and told, what it carries elsewhere, what it has recorded. */
+/** Shapes that executions exchange with the platform: input, updates of the record, signals, state for continue-as-new. */
 
 import type { Json } from './work.ts'
 
-/** What a run is told of its workspace; of two, the one with the greater number is true. */
+/** Whether the workspace of an execution is suspended. Of two, the one with the higher `seq` is newer. */
 export interface RunStanding {
   readonly seq: number
   readonly suspended: boolean
 }
 
-/** One line of an execution's steps, as it stands now. `seq` is its place in the run. */
+/** The current state of a step. `seq` numbers the steps of an execution. */
 export interface StepUpdate {
   readonly seq: number
   readonly name: string
@@ -17,20 +17,20 @@ export interface StepUpdate {
   readonly iteration: number
   readonly summary: string
   readonly status: 'running' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
-  /** How often it has begun, where that is more than once. */
+  /** The number of attempts, if it is more than one. */
   readonly attempt?: number
-  /** It is known to wait. */
+  /** The step waits. */
   readonly waits?: true
   readonly error?: Json
-  /** What the outside answered it, where that is not large. */
+  /** The result of the call, unless it is too large. */
   readonly answer?: Json
-  /** It was too large to be kept, or a secret is in it. */
+  /** The result is left out: it is too large or contains a secret. */
   readonly cut?: true
-  /** The same in every run that takes the same way (flows-dsl/machine/frames.ts). */
+  /** The stable path of the step (flows-dsl/machine/frames.ts). */
   readonly place: string
-  /** Answered by the run that this one repeats. */
+  /** The result comes from the execution that this one repeats. */
   readonly reused?: true
-  /** Of what an approval, or a flow that is run, was asked about (SHA-256, hexadecimal). */
+  /** SHA-256, hexadecimal, of the data that an approval or a flow got. */
   readonly digest?: string
   /** The execution of the flow that it runs. */
   readonly child?: string
@@ -38,50 +38,50 @@ export interface StepUpdate {
   readonly ended_at?: string
 }
 
-/** What has changed of a run since the update before. */
+/** Changes of an execution since the previous update. */
 export interface RunUpdate {
   readonly execution_id: string
   readonly status: 'running' | 'waiting' | 'suspended' | 'cancelled' | 'faulted' | 'completed'
   readonly steps: readonly StepUpdate[]
-  /** What happened meanwhile, for those who watch; nothing in runs from before there were any. */
+  /** Events since then. Absent in histories that predate events. */
   readonly events?: readonly RunEventUpdate[]
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
-  /** Whether somebody has paused it, where that has changed, and what he has said of it. */
+  /** Whether the execution is paused, if that changed, and the reason given. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
-  /** It has heard that it has its place again: the turn ({@link PlaceTurn}). */
+  /** The generation of the slot that the execution acknowledges ({@link PlaceTurn}). */
   readonly placed?: number
 }
 
-/** Which place is meant: the one that an execution has given back for the nth time. */
+/** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
 export interface PlaceTurn {
   readonly execution_id: string
   readonly turn: number
 }
 
-/** How a run stands that gives its place back while it waits. */
+/** The slot of an execution with `holdWhileWaiting: false`: held, yielded, or requested again. */
 export interface PlaceState {
   readonly turn: number
   readonly is: 'taken' | 'away' | 'wanted'
 }
 
-/** What can have started a run. */
+/** What starts executions. */
 export const TRIGGER_KINDS = ['manual', 'schedule', 'webhook', 'event', 'flow', 'rerun'] as const
 
 export interface RunTrigger {
   readonly kind: (typeof TRIGGER_KINDS)[number]
-  /** Of the trigger, where it is a record: a schedule, a webhook; of the execution that runs it as a flow. */
+  /** The id of the trigger; for `flow`, of the parent execution. */
   readonly id?: string
-  /** Of an event: how many runs began one by the event of another, this one among them. */
+  /** The chain depth of the event, including this execution. */
   readonly hops?: number
 }
 
-/** The Temporal header with the hops of a run, where there are some. */
-export const HOPS_HEADER = 'tenon-hops'
+/** The Temporal header with the chain depth of an execution, if it is above 0. */
+export const CHAIN_DEPTH_HEADER = 'tenon-chain-depth'
 
-/** A run of a flow: which version, on what. */
+/** The input of the workflow of an execution. */
 export interface FlowRunInput {
   readonly execution_id: string
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
@@ -92,16 +92,16 @@ export interface FlowRunInput {
   readonly started_by: string
   readonly trigger: RunTrigger
   readonly correlation_key?: string
-  /** What `$secrets` shows: handles by the names that the version declares; nothing where it declares none. */
+  /** The value of `$secrets`: handles by name. Absent if the version declares no secrets. */
   readonly secrets?: { [name: string]: Json }
   readonly reuse?: RunReuse | undefined
-  /** How many runs are above it; nothing for none. */
+  /** The number of executions above it; absent for 0. */
   readonly depth?: number
-  /** Where the run has been before, under the same id; nothing where it begins. */
+  /** The state of the previous workflow run of the same execution; absent in the first. */
   readonly continued?: RunContinued
 }
 
-/** What `$workflow` and `$secrets` show of a run (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
+/** The values of `$workflow` and `$secrets` (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
 export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
   return {
     id: execution_id,
@@ -112,78 +112,78 @@ export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput
   }
 }
 
-/** What a run carries into a history of its own (continue-as-new). */
+/** The state of an execution for continue-as-new. */
 interface RunContinued {
-  /** Of the interpreter. */
+  /** The state of the machine. */
   readonly snapshot: readonly Json[]
   readonly hold: HoldState
   readonly record: RecordState
-  /** Nothing where it keeps its place. */
+  /** Absent if it never yields its slot. */
   readonly place?: PlaceState
 }
 
-/** What a run has heard of its workspace, whether somebody has paused it, and for how long it has stood still. */
+/** Suspension and pause of an execution, and for how long it has been stopped. */
 export interface HoldState {
   readonly seq: number
   readonly suspended: boolean
   readonly paused: boolean
-  /** It waits for a place; nothing where it does not. */
+  /** It waits for a concurrency slot. */
   readonly queued?: true
-  /** It waits until an approval is given again; nothing where it does not. */
+  /** It waits for a repeated approval. */
   readonly asked?: true
   readonly since_ms?: number
   readonly ended_ms: number
 }
 
-/** How far the record of a run has come. */
+/** Progress of the record of an execution. */
 export interface RecordState {
-  /** Of the next step. */
+  /** The number of the next step. */
   readonly seq: number
-  /** Steps that have begun and not ended. */
+  /** Steps that have not ended. */
   readonly open: readonly StepUpdate[]
-  /** What is not written yet. */
+  /** Changes that are not written yet. */
   readonly changed: readonly StepUpdate[]
   readonly events: readonly RunEventUpdate[]
-  /** Of the newest event. */
+  /** The `seq` of the newest event. */
   readonly told: number
   readonly status: RunUpdate['status']
 }
 
-/** What the outside has answered a step, or that it has faulted with; of one that only waits, `output` is null. */
+/** The recorded result or error of a step. For a step that only waits, `output` is null. */
 export type Reused = ({ readonly output: Json } | { readonly error: Json }) & {
-  /** People have decided it: it is taken over only where the step is asked about the same (`digest` of a step). */
+  /** Set for decisions of people, which are reused only if the digest of the step's data is equal. */
   readonly digest?: string
   /** The execution of the flow that it ran. */
   readonly child?: string
 }
 
-/** What a run takes over from the one that it repeats. */
+/** Results that a rerun reuses. */
 export interface RunReuse {
-  /** Place of the step from which on it asks the outside for everything again. */
+  /** The path of the step from which on nothing is reused. */
   readonly from: string
-  /** By the places of steps. */
+  /** By the paths of steps. */
   readonly answers: { readonly [place: string]: Reused }
 }
 
-/** A run that another run begins. */
+/** An execution that another execution starts. */
 export interface Subflow {
   readonly workflow_id: string
   readonly run: FlowRunInput
 }
 
-/** A CloudEvent for a run. */
+/** A CloudEvent that is sent to an execution. */
 export type RunEvent = { [attribute: string]: Json }
 
-/** What somebody decides for a step that waits for it, by `pointer#iteration`. */
+/** The decision for a step that waits for an approval, by `pointer#iteration`. */
 export interface RunDecision {
   readonly step: string
   readonly decision: { [name: string]: Json }
 }
 
-/** What becomes of a step that is held. */
+/** How a held step continues: it is retried, skipped or failed. */
 export interface RunRelease {
   readonly step: string
-  /** `by` is the subject whose output it is. */
+  /** `by` is the subject that gave the output. */
   readonly release:
     | { readonly retry: true }
     | { readonly skip: Json; readonly by: string }
@@ -195,21 +195,21 @@ export interface RunPause {
   readonly reason: string | null
 }
 
-/** How the data of a run that stands still is mended: see flows-dsl/machine/data-patch.ts. */
+/** A patch of the data of a paused execution or a held step (flows-dsl/machine/data-patch.ts). */
 export interface RunPatch {
   readonly context?: Json
   readonly step?: string
   readonly input?: Json
-  /** The subject that mends them. */
+  /** The subject that patches them. */
   readonly by: string
 }
 
-/** Why a run has refused what it was told, if it has. */
+/** The result of an update: the reason if the execution rejects it. */
 export interface RunAnswer {
   readonly refused?: string
 }
 
-/** What can happen to a run or to one of its steps. */
+/** Types of events of an execution or a step. */
 type RunHappening =
   | 'started'
   | 'waiting'
@@ -223,33 +223,33 @@ type RunHappening =
   | 'skipped'
   | 'cancelled'
 
-/** Something that happened in a run; `seq` counts through the whole run, from 1. */
+/** An event of an execution. `seq` starts at 1. */
 export interface RunEventUpdate {
   readonly seq: number
   readonly at: string
-  /** Of a step, by its `seq`; of the run as a whole where there is none. */
+  /** The `seq` of the step; absent for an event of the execution as a whole. */
   readonly step?: number
   readonly what: RunHappening
-  /** How often the step has begun, where that is more than once. */
+  /** The number of attempts of the step, if it is more than one. */
   readonly attempt?: number
   readonly took?: string
-  /** As JSON has it. */
+  /** A JSON value. */
   readonly error?: unknown
 }
 
-/** A trigger of a flow whose time has come. */
+/** A due schedule trigger. */
 export interface FlowTriggerInput {
   readonly trigger_id: string
-  /** For how long it is tried to begin a run. */
+  /** How long starting the execution is retried. */
   readonly patience_ms: number
-  /** RFC 3339: when it came, which its workflow is told by Temporal; it may have waited for the end of an earlier run. */
+  /** When it was due (RFC 3339), from Temporal. It may have waited for an earlier execution to end. */
   readonly due_at?: string
 }
 
-/** What a trigger begins: a run, and how long to wait when that has ended; or nothing, and why. */
+/** The result of a trigger: an execution and the pause after its end, or the reason why none was started. */
 export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
 
-/** Triggers of a flow whose outside is to follow their rows, and those that it had before. */
+/** A flow whose external trigger state is to be synchronised with its rows, and its triggers before the change. */
 export interface RegistrationInput {
   readonly flow_id: string
   readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]

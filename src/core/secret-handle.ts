@@ -1,26 +1,26 @@
 /**
- * Handles: what stands for a secret wherever a run shows itself. Their letters are those that no encoding of a URL
- * changes, so that a handle comes through an address as it is.
+ * Handles, which stand for secrets inside an execution. They consist of characters that URL encoding does not change, so that
+ * a handle in a URL stays intact.
  */
 
 import type { Json } from './work.ts'
 
-/** What everybody sees in place of a handle. */
+/** Shown to people instead of a handle. */
 export const MASK = '***'
 
 const BEGIN = 'tenonsecret~'
 const MARK_CHARS = 32
-/** The name, and a mark that only the platform can make, of a fixed length: what follows it belongs to something else. */
+/** The name, and a mark of fixed length that only the platform can create; text may follow it directly. */
 const HANDLE = `${BEGIN}([A-Za-z0-9_.-]{1,63})~[A-Za-z0-9_-]{${MARK_CHARS}}`
-/** A new one each time, since it keeps where it is, and workflows share what they keep. */
+/** A new instance each time: a global pattern has state, which workflows must not share. */
 const handles = () => new RegExp(HANDLE, 'g')
 
-/** @param mark letters of base64url that follow from the run and the place within the secret; the first 32 count */
+/** @param mark base64url, derived from the execution and the pointer within the secret; the first 32 characters count */
 export function handleOf(name: string, mark: string): string {
   return `${BEGIN}${name}~${mark.slice(0, MARK_CHARS)}`
 }
 
-/** The text with something else in place of each handle, or of what looks like one. */
+/** Replaces each handle, and each text of that form. */
 export function replaceHandles(
   text: string,
   by: (handle: string, name: string, at: number) => string,
@@ -29,23 +29,23 @@ export function replaceHandles(
   return text.replaceAll(handles(), (handle, name: string, at: number) => by(handle, name, at))
 }
 
-/** Whether the text is a handle, and nothing else. */
+/** True if the whole text is a handle. */
 export const isHandle = (text: string): boolean => text !== '' && text.replaceAll(handles(), '') === ''
 
-/** Whether a handle is anywhere in the value, or what looks like one. */
+/** True if a value contains a handle or text of that form. */
 export function holdsHandle(value: Json): boolean {
   return JSON.stringify(value).search(handles()) >= 0
 }
 
-/** Names of the secrets of which a handle, or what looks like one, is anywhere in the value. */
+/** The names of secrets whose handles, or texts of that form, are in the value. */
 export function handlesIn(value: Json): readonly string[] {
   return [...JSON.stringify(value).matchAll(handles())].map(([, name = '']) => name)
 }
 
 /**
- * The value with `***` in place of each handle: for what people see, and for what comes to a run from outside. JSON
- * writes the letters of a handle as they are.
- * @param kept those that stay
+ * Replaces each handle by `***`, for values that people see and for values from outside. JSON does not escape the characters
+ * of a handle.
+ * @param kept handles that stay
  */
 export function withoutHandles<T extends Json>(value: T, kept: ReadonlySet<string> = new Set()): T {
   const text = JSON.stringify(value)

@@ -1,15 +1,15 @@
-/** Who a thing belongs to: plain data that may travel, and the one form of a workflow id. */
+/** References to tenants and workspaces, and the form of workflow ids. */
 
 export type TenantId = `ten_${string}`
 export type WorkspaceId = `ws_${string}`
 
-/** The owner of something. `-` as workspace means work of the tenant as a whole. */
+/** A tenant and workspace. `-` as workspace means the tenant as a whole. */
 export interface TenantRef {
   readonly tenantId: TenantId
   readonly workspaceId: WorkspaceId | '-'
 }
 
-/** A ref that names a workspace. */
+/** A reference to a workspace. */
 export interface WorkspaceRef extends TenantRef {
   readonly workspaceId: WorkspaceId
 }
@@ -30,12 +30,12 @@ export const withoutScheduledTime = (id: string): string =>
 
 const partsOf = (id: string): string[] => withoutScheduledTime(id).split(':')
 
-/** Whether a workflow id lies in the ref's part of the id space. Asked before any Temporal call. */
+/** True if a workflow id belongs to the reference. Checked before any Temporal call. */
 export function owns(ref: TenantRef, id: string): boolean {
   return id.startsWith(workflowPrefix(ref)) && partsOf(id).length === 4
 }
 
-/** The ref that a workflow id names, or undefined where the id is not of the four-part form. */
+/** The reference in a workflow id; undefined if the id does not have four parts. */
 export function refOf(id: string): TenantRef | undefined {
   const [tenantId, workspaceId, ...rest] = partsOf(id)
   if (rest.length !== 2 || !isTenantId(tenantId)) return undefined

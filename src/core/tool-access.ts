@@ -1,4 +1,4 @@
-/** Compares the tools that a scope of an MCP server reaches in two versions, and says in words what a tool does. */
+/** Compares the tools of an MCP server scope between two versions, and describes the effect of a tool. */
 
 /** The hints of MCP about a tool (specification, "Tool Annotations"). */
 export interface Annotations {
@@ -14,7 +14,7 @@ export interface ScopedTool {
   readonly title: string
   /** Last part of the scope. */
   readonly scope: string
-  /** The thing and the verb behind the tool, `<source>:<thing>:<verb>`: its name may change, this does not. */
+  /** The stable identity of the tool, `<source>:<thing>:<verb>`; its name may change. */
   readonly candidate: string
   readonly annotations: Annotations
 }
@@ -48,13 +48,13 @@ const isStronger = (tool: ScopedTool, was: ScopedTool): boolean =>
   EFFECTS.indexOf(effectOf(tool.annotations)) > EFFECTS.indexOf(effectOf(was.annotations)) ||
   (tool.annotations.openWorldHint && !was.annotations.openWorldHint)
 
-/** The same thing under the same scope in another version, where it may have had another name or effect. */
+/** The same tool under the same scope in another version, perhaps with another name or effect. */
 export const counterpartOf = <T extends ScopedTool>(tool: ScopedTool, tools: readonly T[]): T | undefined =>
   tools.find(({ scope, candidate }) => scope === tool.scope && candidate === tool.candidate)
 
 /**
- * Tells if a consent to `consented` covers a tool: its scope reached it there, and it did no less than it does now.
- * @param consented the tools of the version that the consent was given for
+ * True if a consent to `consented` covers a tool: its scope included it then, with at least the effect that it has now.
+ * @param consented the tools of the version that the user consented to
  */
 export function isCovered(tool: ScopedTool, consented: readonly ScopedTool[]): boolean {
   const was = counterpartOf(tool, consented)

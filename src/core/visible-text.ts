@@ -1,19 +1,19 @@
-/** Recognises characters that a reader cannot see, or that change the order in which a text is read. */
+/** Detects characters that are invisible or change the reading order of a text. */
 
 /**
- * The members of a character class (with the flag `u`): controls, format characters (zero-width, bidirectional, tags), private use, line and paragraph separators, letters
- * without a shape (fillers, the Braille blank), and the variation selectors that can carry hidden text. U+FE0F is not
- * among them: emoji need it.
+ * Members of a character class (flag `u`): controls, format characters (zero-width, bidirectional, tags), private use, line
+ * and paragraph separators, letters without a shape (fillers, the Braille blank), and variation selectors that can carry
+ * hidden text. U+FE0F is not among them, since emoji need it.
  */
 export const HIDDEN =
   '\\p{Cc}\\p{Cf}\\p{Co}\\p{Cs}\\p{Zl}\\p{Zp}\\u{34f}\\u{115f}\\u{1160}\\u{17b4}\\u{17b5}\\u{180b}-\\u{180f}\\u{2800}\\u{3164}\\u{fe00}-\\u{fe0e}\\u{ffa0}\\u{e0100}-\\u{e01ef}'
 
-/** For JSON Schema: a text in one line without such a character. */
+/** For JSON Schema: one line of text without such a character. */
 export const VISIBLE_PATTERN = `^[^${HIDDEN}]*$`
 
 const FIRST_HIDDEN = new RegExp(`[${HIDDEN}]`, 'u')
 
-/** Returns which hidden character comes first, in words for a refusal; undefined if there is none. */
+/** Describes the first hidden character for an error message; undefined if there is none. */
 export function hiddenIn(text: string): string | undefined {
   const found = FIRST_HIDDEN.exec(text)
   if (found === null) return undefined

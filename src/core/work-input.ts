@@ -1,27 +1,24 @@
-/** Binds each argument of durable work to the one use it was made for, so that a worker refuses any other. */
+/** Binds each workflow and activity argument to its purpose, so that a worker rejects it in any other place. */
 
-/**
- * What an argument was made for: to start a workflow of that type, to be an activity's argument, to be the value of a
- * signal or of an update.
- */
+/** The purpose of an argument: starting a workflow of that type, or a call of that activity, signal or update. */
 export type Purpose = `${'start' | 'activity' | 'signal' | 'update'}:${string}`
 
-/** Name in the metadata of a payload (Temporal API, `Payload.metadata`). The codec seals it with the value. */
+/** The metadata key of the purpose (Temporal API, `Payload.metadata`). The codec encrypts it with the value. */
 export const PURPOSE = 'tenon-purpose'
 
-/** Encoding of the payload that the codec puts in place of one that the platform has not sealed for this workflow. */
+/** The encoding of the payload that replaces one which the platform has not encrypted for this workflow. */
 export const REJECTED = 'binary/tenon-rejected'
 
-/** Type of the failure of durable work whose arguments the platform has not made. */
+/** The failure type of work whose arguments the platform did not create. */
 export const UNAUTHENTICATED = 'work_unauthenticated'
 
 export const UNAUTHENTICATED_MESSAGE =
   'The platform has not made this work: its arguments are not sealed for this workflow and this use.'
 
-/** The worker loads its converters from files of their own, so this class is there twice: a symbol tells its instances. */
+/** Identifies instances across two copies of this class: the worker loads its converters as separate modules. */
 const BRAND = Symbol.for('tenon.work-input')
 
-/** An argument with its purpose. Payload converters turn it into a payload, and back. */
+/** An argument with its purpose. The payload converters encode and decode it. */
 export class WorkInput {
   readonly [BRAND] = true
   readonly purpose: Purpose | typeof REJECTED
@@ -37,13 +34,13 @@ export class WorkInput {
   }
 }
 
-/** The arguments as they travel. */
+/** Wraps arguments for sending. */
 export function workArguments(purpose: Purpose, args: readonly unknown[]): WorkInput[] {
   return args.map((value) => new WorkInput(purpose, value))
 }
 
 /**
- * The arguments as they were given to {@link workArguments}.
+ * Unwraps arguments that {@link workArguments} wrapped.
  * @returns undefined if there are none, or one of them was made for another purpose
  */
 export function authenticatedArguments(purpose: Purpose, args: readonly unknown[]): unknown[] | undefined {
@@ -52,11 +49,11 @@ export function authenticatedArguments(purpose: Purpose, args: readonly unknown[
   return args.every(isMeant) ? args.map((arg) => (arg as WorkInput).value) : undefined
 }
 
-/** The name in the metadata of a payload (Temporal API, `Payload.metadata`). */
+/** The metadata key of the mark (Temporal API, `Payload.metadata`). */
 export const MARK = 'tenon'
 
 /**
- * `open`: words for operators that no data is in; they stay as they are. `inside`: given to an activity beside the run, and so
- * never sent; neither. `failure` and `detail`: of a failure, which is sent in any case, if need be without them.
+ * Treatment of a payload by the codec. `open`: text for operators without data, not encrypted. `inside`: argument of a local
+ * activity, never sent, not encrypted. `failure` and `detail`: parts of a failure, which is sent without them if necessary.
  */
 export type Mark = 'open' | 'inside' | 'failure' | 'detail'

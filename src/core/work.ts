@@ -1,8 +1,8 @@
-/** What durable work is told and tells, of whatever kind: plain shapes that travel between resources, workflows and activities. */
+/** Shapes that features, workflows and activities exchange: provisioning, index builds, suspensions, function runs. */
 
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
-/** Queues are shared by all tenants; fairness by tenant is Temporal's own (`fairnessKey`). */
+/** Task queues, shared by all tenants; Temporal provides fairness between them (`fairnessKey`). */
 export const QUEUES = {
   flows: 'tenon-flows',
   calls: 'tenon-calls',
@@ -13,7 +13,7 @@ export const QUEUES = {
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
-/** A provisioning: what is made, and through which named steps. */
+/** Provisioning of a tenant or workspace, and its named steps. */
 export interface ProvisionInput {
   readonly operation_id: string
   readonly kind: 'tenant' | 'workspace'
@@ -21,7 +21,7 @@ export interface ProvisionInput {
   readonly steps: readonly string[]
 }
 
-/** Indexes of a schema that are to be built, by their names there. */
+/** Indexes of a schema to build, by name. */
 export interface IndexBuildInput {
   readonly operation_id: string
   readonly schema_id: string
@@ -29,51 +29,51 @@ export interface IndexBuildInput {
   readonly indexes: readonly string[]
 }
 
-/** Why a piece of work could not be done, as the record of its operation tells it. */
+/** The reason why a job failed, as its record shows it. */
 export interface WorkFailure {
   readonly code: string
   readonly detail: string
   readonly [member: string]: Json
 }
 
-/** A change between active and suspended: of a workspace, or of the tenant as a whole. */
+/** A suspension or resumption of a workspace or a tenant. */
 export interface SuspensionInput {
   readonly target: TenantRef
   readonly to: 'active' | 'suspended'
-  /** Changes that the target had seen when this one was asked for: where another has come since, it is not made. */
+  /** The `state_seq` of the target at the time of the request. If it has changed since, this has no effect. */
   readonly after: number
   readonly by: string
   readonly reason: string | null
 }
 
-/** The attempt that was the first of a call: one that goes on with it makes the same ids. */
+/** The first attempt of a call. Later attempts derive the same ids from it. */
 export interface Begun {
   readonly activity_id: string
   readonly at_ms: number
-  /** Among those that began at the same time; nothing for none. */
+  /** The order among calls that started at the same time; absent for 0. */
   readonly order?: number
 }
 
-/** Details of the failure `held`: nothing was done, since the workspace is suspended. */
+/** Details of the failure `held`: the call had no effect, since the workspace is suspended. */
 export interface Held {
   readonly seq: number
   readonly code: 'tenant_suspended' | 'workspace_suspended'
   readonly begun: Begun
 }
 
-/** A run of a function: which version, on what, within which bounds; all pinned when it was started. */
+/** An invocation of a function: version, input and limits, all fixed when it is started. */
 export interface FunctionRunInput {
   readonly function: { readonly id: string; readonly name: string; readonly version: number }
   readonly input: Json
   readonly timeout_ms: number
   readonly memory_mb: number
-  /** What the run of a flow has lent to it: handles in the input stand for values. */
+  /** Secrets of the calling execution, whose handles in the input stand for values. */
   readonly secrets?: LentSecrets
 }
 
-/** Secrets that a run may use, never their values. */
+/** The names of secrets that an invocation may use, never their values. */
 export interface LentSecrets {
-  /** The workflow id of the run whose handles they are. */
+  /** The workflow id of the execution that the handles belong to. */
   readonly run: string
   readonly names: readonly string[]
 }

@@ -1,4 +1,4 @@
-/** Every setting of the platform's processes: one schema, read once in each main, all faults at once. */
+/** The settings of the platform's processes: one schema; each process reads it once and reports all errors together. */
 
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
@@ -14,133 +14,149 @@ const Rate = (usual: string, description: string) =>
   Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
 const ConfigSchema = Type.Object({
-  TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address the API listens on.' }),
+  TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address on which the API listens.' }),
   TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
-  TENON_PUBLIC_URL: Type.Optional(Url('Base URL as clients see it; the issuer of tokens.', 'https?')),
+  TENON_PUBLIC_URL: Type.Optional(
+    Url('Base URL under which clients reach the API; also the issuer of tokens.', 'https?'),
+  ),
   TENON_MASTER_KEY: Type.String({
     pattern: '^[A-Za-z0-9+/]{43}=$',
-    description: '32 random bytes in base64. Seals secrets at rest; losing it loses them.',
+    description: '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered.',
   }),
   TENON_OPERATOR_SECRET: Type.Optional(
-    Type.String({ minLength: 32, description: 'Secret of the client tenon-operator; derived where absent.' }),
+    Type.String({
+      minLength: 32,
+      description: 'Secret of the OAuth client tenon-operator. Default: derived from TENON_MASTER_KEY.',
+    }),
   ),
   OIDC_ISSUERS: Type.String({
     default: '',
     description:
-      'Issuers whose tokens count besides those of the own one: a JSON list, or the path of a file with it (docs/identity.md).',
+      'External issuers whose tokens are accepted: a JSON list, or the path of a file that contains it (docs/identity.md).',
   }),
   GATEWAY_SECRET: Type.Optional(
     Type.String({
       minLength: 32,
       description:
-        'What a gateway sends as x-gateway-secret with the identity headers that it sets; without it nobody is believed.',
+        'Secret that a gateway sends as x-gateway-secret with its identity headers. If it is not set, identity headers are rejected.',
     }),
   ),
   TENON_WORKFLOW_BUNDLE: Type.Optional(
-    Type.String({ description: 'Path of a built workflow bundle; built at start where absent.' }),
+    Type.String({ description: 'Path of a built workflow bundle. Default: built at start.' }),
   ),
-  TENON_CHECK_REPLIES: Type.Boolean({
+  TENON_VALIDATE_RESPONSES: Type.Boolean({
     default: false,
-    description: 'Check every reply against its schema (tests); a mismatch is a 500.',
+    description: 'Validates every response against its schema (for tests); a mismatch is a 500.',
   }),
-  DATABASE_APP_URL: Url('PostgreSQL, as the login role tenon_app.', 'postgres(ql)?'),
+  DATABASE_APP_URL: Url('URL of PostgreSQL with the login role tenon_app.', 'postgres(ql)?'),
   DATABASE_BUILDER_URL: Type.Optional(
     Url(
-      'PostgreSQL, as the login role tenon_builder. For the worker alone: it builds indexes.',
+      'URL of PostgreSQL with the login role tenon_builder, which builds indexes. Only the worker needs it.',
       'postgres(ql)?',
     ),
   ),
   TEMPORAL_ADDRESS: Type.String({ pattern: '^[^/]+:[0-9]+$', description: 'host:port of Temporal.' }),
-  TEMPORAL_NAMESPACE: Type.String({ default: 'default', description: 'Namespace shared by all tenants.' }),
-  TEMPORAL_UI_URL: Type.Optional(Url('Temporal UI, for links in answers.', 'https?')),
-  S3_ENDPOINT: Url('S3 and IAM endpoint.', 'https?'),
+  TEMPORAL_NAMESPACE: Type.String({
+    default: 'default',
+    description: 'Temporal namespace, shared by all tenants.',
+  }),
+  TEMPORAL_UI_URL: Type.Optional(Url('URL of the Temporal UI, for links in responses.', 'https?')),
+  S3_ENDPOINT: Url('Endpoint of S3 and IAM.', 'https?'),
   S3_ACCESS_KEY_ID: Type.String({
     minLength: 1,
-    description: 'Root identity: makes buckets and identities.',
+    description: 'Access key of the root identity, which creates buckets and identities.',
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
-  REDIS_URL: Url('Valkey or Redis.', 'rediss?'),
+  REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
-    Url('MongoDB, or what speaks its protocol: the store of undeclared collections.', 'mongodb(\\+srv)?'),
+    Url(
+      'URL of MongoDB or a server with its protocol. Undeclared collections are stored there; by default, in PostgreSQL.',
+      'mongodb(\\+srv)?',
+    ),
   ),
-  TENON_EGRESS_ALLOW: Type.String({
+  TENON_EGRESS_ALLOWLIST: Type.String({
     default: '',
     pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
-    description: 'host:port,… that flows may reach although they are not public.',
+    description:
+      'Comma-separated host:port pairs that flows may reach although their addresses are not public.',
   }),
   TENON_DENO_BIN: Type.Optional(
-    Type.String({ description: 'Path of Deno 2, which runs functions; without it they answer 503.' }),
+    Type.String({
+      description:
+        'Path of the Deno 2 executable, which runs functions. If it is not set, invocations answer 503.',
+    }),
   ),
-  TENON_STARTS_SOCKET: Type.Optional(
+  TENON_EAGER_START_SOCKET: Type.Optional(
     Type.String({
       pattern: '^/.{1,99}$',
       description:
-        'Path of a Unix socket by which the API hands starts of runs to a worker of its machine, which then has their first tasks at once; without it all starts go to Temporal alone.',
+        'Path of a Unix socket through which the API starts executions at a worker on the same machine, which gets their first workflow tasks with the response (eager start). If it is not set, all starts go through Temporal alone.',
     }),
   ),
   TENON_SDK_PATCHES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     default: 'on',
     description:
-      'off: workers run Temporal’s SDK as it is, slower and without fair shares of the workflow thread.',
+      'off: workers use the Temporal SDK without our patches, which is slower and does not share the workflow thread fairly between tenants.',
   }),
-  TENON_CACHED_RUNS: Type.Optional(
+  TENON_MAX_CACHED_WORKFLOWS: Type.Optional(
     Type.Integer({
       minimum: 0,
       description:
-        'Runs whose state each worker keeps between their steps; others are read from their history, and with 0 one run is at work at a time. By its memory where absent.',
+        'Workflows cached per worker; others are replayed from their history. 0 disables caching and runs one workflow task at a time. Default: derived from the available memory.',
     }),
   ),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',
-    description: 'Origins,… of web pages that may call MCP servers, besides the public one.',
+    description:
+      'Comma-separated origins of web pages that may call MCP servers, in addition to TENON_PUBLIC_URL.',
   }),
   TENON_MCP_HOSTS: Type.String({
     default: '',
     pattern: '^$|^[A-Za-z0-9.-]+(:[0-9]+)?(,[A-Za-z0-9.-]+(:[0-9]+)?)*$',
     description:
-      'Values of `Host`,… under which MCP servers answer besides that of the public URL and loopback names, as `tenon.internal` or `api:8787`.',
+      'Comma-separated values of the `Host` header that MCP servers accept, such as `tenon.internal` or `api:8787`, in addition to the host of TENON_PUBLIC_URL and loopback names.',
   }),
   TENON_RATE_SERVICE: Rate(
     '1200/min',
-    'Requests of each service key, as `300/min burst 30`: so many a minute, so many of them at once (all where absent).',
+    'Rate limit per service key. `300/min burst 30` means 300 requests a minute, at most 30 of them at once; without `burst`, all at once.',
   ),
-  TENON_RATE_ANON: Rate('3000/min burst 300', 'Of each anon key: of all its users together.'),
+  TENON_RATE_ANON: Rate('3000/min burst 300', 'Rate limit per anon key, for all its users together.'),
   TENON_RATE_ANON_ADDRESS: Rate(
     '300/min burst 30',
-    'Of each client address with the anon keys of a tenant; /64 of IPv6.',
+    'Rate limit per client address (IPv6: per /64) with the anon keys of a tenant.',
   ),
-  TENON_RATE_ADMIN: Rate('120/min', 'Of each subject of a token on administrative routes.'),
-  TENON_RATE_MCP: Rate('300/min burst 60', 'Of each subject at the hosted MCP servers of a tenant.'),
-  TENON_RATE_WEBHOOK: Rate('600/min burst 120', 'Of each client address at one webhook.'),
-  TENON_RATE_TENANT: Rate('6000/min', 'Of each tenant, whoever asks.'),
+  TENON_RATE_ADMIN: Rate('120/min', 'Rate limit per token subject on administrative routes.'),
+  TENON_RATE_MCP: Rate('300/min burst 60', 'Rate limit per subject at the hosted MCP servers of a tenant.'),
+  TENON_RATE_WEBHOOK: Rate('600/min burst 120', 'Rate limit per client address and webhook.'),
+  TENON_RATE_TENANT: Rate('6000/min', 'Rate limit per tenant, for all its callers together.'),
   TENON_RATE_PUBLIC: Rate(
     '300/min burst 60',
-    'Of each client address where no credential is needed: sign-in, documentation, /readyz.',
+    'Rate limit per client address on routes without credentials: sign-in, documentation, /readyz.',
   ),
-  TENON_RATE_REFUSED: Rate(
+  TENON_RATE_AUTH_FAILURES: Rate(
     '60/min burst 30',
-    'API keys of each client address that may be refused, and calls of hosted MCP servers without a token; beyond it the database is not asked. Counted by each process.',
+    'Unknown API keys and unauthenticated MCP calls per client address; beyond this they are rejected without a database lookup. Counted per process.',
   ),
   TENON_STREAMS_PER_TENANT: Type.Integer({
     default: 200,
     minimum: 0,
-    description: 'Open event streams of a tenant.',
+    description: 'Maximum of open event streams per tenant.',
   }),
   TENON_STREAMS_PER_ADDRESS: Type.Integer({
     default: 5,
     minimum: 0,
-    description: 'Open event streams of each client address with the anon keys of a tenant.',
+    description: 'Maximum of open event streams per client address with the anon keys of a tenant.',
   }),
   TENON_TRUSTED_PROXIES: Type.String({
     default: '',
     pattern: `^$|^${PROXY}(,${PROXY})*$`,
     description:
-      'Addresses, networks (10.0.0.0/8) or `loopback`,… whose X-Forwarded-For says who the client is. Empty: the socket does.',
+      'Comma-separated addresses, networks (10.0.0.0/8) or `loopback` whose X-Forwarded-For header is trusted. Empty: the client address is that of the socket.',
   }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
-    { default: 'info', description: 'Least level that is logged.' },
+    { default: 'info', description: 'Lowest level that is logged.' },
   ),
 })
 
@@ -148,7 +164,7 @@ type Settings = Static<typeof ConfigSchema>
 
 export type Config = Readonly<Omit<Settings, 'OIDC_ISSUERS'> & { OIDC_ISSUERS: readonly TrustedIssuer[] }>
 
-/** What is wrong with the environment, a line per variable. Values are never shown: some are secrets. */
+/** Errors in the environment, one line per variable. It never shows values, since some are secrets. */
 export class ConfigError extends Error {
   readonly faults: readonly string[]
   constructor(faults: readonly string[]) {
@@ -160,7 +176,7 @@ export class ConfigError extends Error {
 
 /**
  * Reads the configuration. An empty variable counts as absent.
- * @throws ConfigError naming every bad variable at once
+ * @throws ConfigError with every invalid variable
  */
 export function parseConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const given = Object.fromEntries(
@@ -189,12 +205,12 @@ function fault(name: string, schema: Type.TSchema & { description?: string }, va
   return [`${name} ${first?.message ?? 'is not valid'}. ${schema.description ?? ''}`]
 }
 
-/** Base URL as clients see it. */
+/** Base URL under which clients reach the API, without a trailing slash. */
 export function publicUrl(config: Config): string {
   return (config.TENON_PUBLIC_URL ?? `http://${config.TENON_HOST}:${config.TENON_PORT}`).replace(/\/$/, '')
 }
 
-/** The embedded issuer, as tokens name it. */
+/** The `iss` of tokens of the embedded issuer. */
 export const issuerUrl = (config: Config): string => `${publicUrl(config)}/auth`
 
 /** The settings as a table for docs/reference/config.md. */

@@ -32,7 +32,7 @@ export class CpuBudget {
   #sinceYieldMs = 0
 
   /** @param maxMs CPU time of all steps */
-  constructor(maxMs: number = LIMITS.planningMs) {
+  constructor(maxMs: number = LIMITS.writeCpuBudgetMs) {
     this.#maxMs = maxMs
   }
 
@@ -60,7 +60,7 @@ export class CpuBudget {
 
   /** Lets other requests go first; undefined if this one has not held the thread for long. */
   yield(): Promise<void> | undefined {
-    if (this.#sinceYieldMs < LIMITS.turnMs) return undefined
+    if (this.#sinceYieldMs < LIMITS.yieldEveryMs) return undefined
     this.#sinceYieldMs = 0
     const mine = lastYield.then(() => setImmediate())
     lastYield = mine

@@ -50,7 +50,7 @@ export class KeyedSemaphore {
     return () => {
       if (isReleased) return
       isReleased = true
-      // The next in the queue takes the slot over, so that no later caller gets in between.
+      // The next in the queue takes the slot over, so that no later caller overtakes it.
       const next = queue.waiting.shift()
       if (next === undefined) queue.held -= 1
       else next()

@@ -33,7 +33,7 @@ export function openLog(level: string, process: string, into?: DestinationStream
 }
 
 /**
- * The same log for lines whose fields the platform names, none of them a secret: redaction by name, which takes most of the
+ * The same log for lines whose fields the platform names, none of them a secret: redaction by name, which costs most of the
  * time of a line, is off. Redaction by pattern stays on.
  */
 export function plainLines(log: Log): Log {

@@ -36,8 +36,8 @@ const TRANSIENT: readonly string[] = ['dependency_unavailable', 'overloaded', 'q
 const isAway = (error: unknown) => error instanceof Problem && TRANSIENT.includes(error.code)
 
 /**
- * Repeats the work while it fails transiently: a worker that gave up at once would spend an attempt of a flow's call.
- * @param budgetMs no attempt begins later than this
+ * Repeats the work while it fails transiently. Without this, a short outage would use up an attempt of a flow's call.
+ * @param budgetMs no attempt starts later than this
  * @throws the last error of `work`: at once if it is not transient, else when the budget is spent
  */
 export async function retryTransient<T>(

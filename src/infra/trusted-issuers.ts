@@ -49,7 +49,8 @@ const IssuerSchema = Type.Object({
       },
       {
         additionalProperties: false,
-        description: 'Where tenant, workspace, roles and scope stand: a path with dots, or a list of names.',
+        description:
+          'Claims that contain tenant, workspace, roles and scope: a dotted path, or a list of names.',
       },
     ),
   ),

@@ -52,13 +52,13 @@ export class TtlCache<T> {
   }
 }
 
-/** A value and the memory that it takes, roughly. */
+/** A value and its approximate size. */
 export interface Sized<T> {
   readonly value: T
   readonly bytes: number
 }
 
-/** What an entry takes besides its value, roughly. */
+/** Approximate size of an entry besides its value. */
 const ENTRY_BYTES = 256
 
 /** The cache of what workspaces have: declarations, settings, quotas. Bounded by bytes, since tenants decide their size. */

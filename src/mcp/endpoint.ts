@@ -3,7 +3,7 @@
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { credentialsOf } from '../access/authentication/credentials.ts'
-import { deeper } from '../core/json.ts'
+import { exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
@@ -74,7 +74,7 @@ function refuseNonsense(body: unknown, type: string | undefined): void {
     throw new Problem('media_type_unsupported', { detail: 'Send application/json.' })
   if (typeof body !== 'object' || body === null)
     throw new Problem('body_invalid', { detail: 'The body must be one JSON-RPC message.' })
-  if (deeper(body, LIMITS.mcpMessageDepthMax))
+  if (exceedsDepth(body, LIMITS.mcpMessageDepthMax))
     throw new Problem('body_invalid', {
       detail: `The message is nested deeper than ${LIMITS.mcpMessageDepthMax}.`,
     })

@@ -2,12 +2,12 @@
 
 import { defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
-import { type FlowRunInput, HOPS_HEADER } from '../core/run.ts'
+import { CHAIN_DEPTH_HEADER, type FlowRunInput } from '../core/run.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let hops = 0
   const carried = (headers: Headers): Headers =>
-    hops === 0 ? headers : { ...headers, [HOPS_HEADER]: defaultPayloadConverter.toPayload(hops) }
+    hops === 0 ? headers : { ...headers, [CHAIN_DEPTH_HEADER]: defaultPayloadConverter.toPayload(hops) }
   return {
     inbound: [
       {
@@ -32,6 +32,6 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
 
 /** Returns the hops that the headers of a workflow or an activity say; undefined if they say none. */
 export function hopsIn(headers: Headers): number | undefined {
-  const payload = headers[HOPS_HEADER]
+  const payload = headers[CHAIN_DEPTH_HEADER]
   return payload == null ? undefined : defaultPayloadConverter.fromPayload<number>(payload)
 }

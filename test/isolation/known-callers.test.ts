@@ -10,7 +10,7 @@ const TRIES = 10
 let node: CountedNode
 let room: Room
 beforeAll(async () => {
-  node = await countedNode({ TENON_RATE_REFUSED: `6/min burst ${TRIES}` })
+  node = await countedNode({ TENON_RATE_AUTH_FAILURES: `6/min burst ${TRIES}` })
   room = await aRoom()
 })
 afterAll(() => node?.close())

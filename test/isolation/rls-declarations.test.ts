@@ -12,7 +12,7 @@ test('tables come from declarations alone, and a declaration is of the own tenan
       await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
         /permission denied/,
       )
-    for (const inner of ["enter_workspace('a', 'b')", 'make_table(null)', 'alter_table(null, null)'])
+    for (const inner of ["act_for_workspace('a', 'b')", 'create_table(null)', 'alter_table(null, null)'])
       await expect(masked(mask, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
   }
   const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'

@@ -160,10 +160,10 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
     ['tenon_app', false, false, true],
     ['tenon_builder', false, false, true],
     ['tenon_issuer', false, false, false],
-    ['tenon_keyring', false, false, false],
-    ['tenon_mender', false, false, false],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
+    ['tenon_payload_keys', false, false, false],
+    ['tenon_reconciler', false, false, false],
     ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],
     ['tenon_triggers', false, false, false],
@@ -225,7 +225,7 @@ test('what was answered under an idempotency key is seen in its own role and pla
   await expect(masked('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
   expect(await masked('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
   // What is not over stays, whoever asks for the removal of what is.
-  await masked('tenon_anon', own, 'select tenon.forget_expired_replies(); commit')
+  await masked('tenon_anon', own, 'select tenon.delete_expired_replies(); commit')
   expect(await masked('tenon_service', own, all)).toHaveLength(1)
 })
 
@@ -308,7 +308,7 @@ test('who looks up triggers sees whose they are, keeps how far they have heard, 
   const tables = await asSuperuser<{ name: string }>(
     "select tablename as name from pg_tables where schemaname = 'tenon'",
   )
-  const seen = ['event_watches', 'flow_triggers', 'webhook_secrets']
+  const seen = ['trigger_offsets', 'flow_triggers', 'webhook_secrets']
   for (const { name } of tables.filter((table) => !seen.includes(table.name)))
     await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
   for (const name of seen) {
@@ -316,10 +316,12 @@ test('who looks up triggers sees whose they are, keeps how far they have heard, 
     await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
     await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
   }
-  await expect(as("update tenon.event_watches set gathered = '[]' where false")).resolves.toEqual([])
+  await expect(as("update tenon.trigger_offsets set correlation_state = '[]' where false")).resolves.toEqual(
+    [],
+  )
   await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
   for (const mask of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
-    for (const name of ['webhook_secrets', 'webhook_deliveries', 'event_watches'])
+    for (const name of ['webhook_secrets', 'webhook_deliveries', 'trigger_offsets'])
       await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
         /permission denied/,
       )
@@ -328,24 +330,24 @@ test('who looks up triggers sees whose they are, keeps how far they have heard, 
 test('who mends sees that executions are open, and nothing of what they carry', async () => {
   const nobody = ['', '']
   for (const seen of ['input', 'output', 'error', 'started_by', 'correlation_key'])
-    await expect(masked('tenon_mender', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
+    await expect(masked('tenon_reconciler', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
       /permission denied/,
     )
-  await expect(masked('tenon_mender', nobody, 'select run from tenon.admissions')).rejects.toThrow(
+  await expect(masked('tenon_reconciler', nobody, 'select run from tenon.concurrency_slots')).rejects.toThrow(
     /permission denied/,
   )
   for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
-    await expect(masked('tenon_mender', nobody, `select from tenon.${table}`)).rejects.toThrow(
+    await expect(masked('tenon_reconciler', nobody, `select from tenon.${table}`)).rejects.toThrow(
       /permission denied/,
     )
   for (const change of [
     "update tenon.executions set status = 'completed'",
     'delete from tenon.executions',
-    "update tenon.admissions set state = 'admitted'",
-    'delete from tenon.admissions',
+    "update tenon.concurrency_slots set state = 'admitted'",
+    'delete from tenon.concurrency_slots',
     "update tenon.workspaces set state = 'active'",
   ])
-    await expect(masked('tenon_mender', nobody, change)).rejects.toThrow(/permission denied/)
+    await expect(masked('tenon_reconciler', nobody, change)).rejects.toThrow(/permission denied/)
   const ended = 'select id from tenon.executions where ended_at is not null'
-  expect(await masked('tenon_mender', nobody, ended)).toEqual([])
+  expect(await masked('tenon_reconciler', nobody, ended)).toEqual([])
 })

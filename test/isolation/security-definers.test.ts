@@ -14,23 +14,23 @@ test('of what runs as its owner the masks may call these functions; each says wh
   const writers = ['tenon_service']
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
   expect(called).toEqual([
-    { name: 'adopt_objects', roles: writers },
     { name: 'append_audit', roles: ['tenon_operator'] },
     { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'consume_quota', roles: inside },
     { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
-    { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     {
-      name: 'forget_expired_replies',
+      name: 'delete_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
     },
+    { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'enable_counting', roles: ['tenon_operator'] },
     { name: 'is_limited', roles: writers },
     { name: 'is_unconfirmed', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'limited', roles: inside },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'reconcile_object', roles: writers },
+    { name: 'register_objects', roles: writers },
     { name: 'reserve_bytes', roles: writers },
-    { name: 'settle_object', roles: writers },
-    { name: 'spend', roles: inside },
-    { name: 'watch', roles: ['tenon_operator'] },
   ])
   // Everybody may make temporary things: none of them is found before ours.
   const open = await asSuperuser(`
@@ -47,9 +47,9 @@ test('the login role puts on the nine masks and nothing else', async () => {
     'tenon_admin',
     'tenon_anon',
     'tenon_issuer',
-    'tenon_keyring',
-    'tenon_mender',
     'tenon_operator',
+    'tenon_payload_keys',
+    'tenon_reconciler',
     'tenon_relay',
     'tenon_service',
     'tenon_triggers',

@@ -12,7 +12,7 @@ let base: string
 let room: Room
 beforeAll(async () => {
   node = await countedNode({
-    TENON_RATE_REFUSED: `6/min burst ${TRIES}`,
+    TENON_RATE_AUTH_FAILURES: `6/min burst ${TRIES}`,
     TENON_RATE_WEBHOOK: `6/min burst ${BURST}`,
     TENON_TRUSTED_PROXIES: 'loopback',
   })

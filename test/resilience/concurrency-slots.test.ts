@@ -53,7 +53,7 @@ interface Now {
 async function now(flow: string): Promise<Now> {
   const [row] = await asSuperuser<Now>(
     `select (select count(*)::int from tenon.executions where flow_id = $1 and ended_at is not null) as ended,
-      (select count(*)::int from tenon.admissions where flow_id = $1 and state = 'admitted') as admitted`,
+      (select count(*)::int from tenon.concurrency_slots where flow_id = $1 and state = 'admitted') as admitted`,
     [flow],
     started.running,
   )

@@ -18,7 +18,7 @@ let room: Room
 beforeAll(async () => {
   own = await ownPlatform({
     servers: { TEMPORAL_DYNAMIC_CONFIG: `limit.historyCount.suggestContinueAsNew=${HINT}` },
-    env: { TENON_CACHED_RUNS: '0' },
+    env: { TENON_MAX_CACHED_WORKFLOWS: '0' },
   })
   started = own.started
   room = own.room

@@ -21,7 +21,7 @@ const STICKY = 2
 
 describe.each([
   // A worker that keeps nothing does one task after the other: of many runs at once, some would come too late.
-  { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_CACHED_RUNS: '0' } },
+  { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_MAX_CACHED_WORKFLOWS: '0' } },
   {
     how: 'a new history after each step',
     atOnce: 5,
@@ -85,7 +85,7 @@ describe.each([
       return many
     }, kinds.place.at)
     expect(kept.length).toBeGreaterThan(20)
-    expect(kept.includes(true)).toBe(!('TENON_CACHED_RUNS' in env))
+    expect(kept.includes(true)).toBe(!('TENON_MAX_CACHED_WORKFLOWS' in env))
   })
 
   /** In how many histories a run was. */

@@ -269,7 +269,7 @@ function startOf(ref: object): object {
   return {
     workflowType: { name: 'flowRun' },
     taskQueue: { name: `nobody-works-here-${unique('q')}` },
-    header: { fields: { 'tenon-ref': payload(ref) } },
+    header: { fields: { 'tenon-tenant': payload(ref) } },
     input: { payloads: [payload(input)] },
   }
 }

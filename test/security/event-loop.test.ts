@@ -15,7 +15,7 @@ let attacker: Room
 let neighbour: Room
 beforeAll(async () => {
   // Replies are checked in tests alone; a large one takes longer than the request.
-  api = await startApi({ TENON_CHECK_REPLIES: 'false' }, inject('tenon'), PRELOAD)
+  api = await startApi({ TENON_VALIDATE_RESPONSES: 'false' }, inject('tenon'), PRELOAD)
   ;[attacker, neighbour] = await Promise.all([aRoom(), aRoom()])
 })
 afterAll(() => api.stop())

@@ -1,59 +1,59 @@
--- The audit log: one row an entry, chained by hashes within a tenant. The chain '-' holds entries of no tenant.
+-- The audit log: one row per entry, in a hash chain per tenant. The chain '-' holds entries without a tenant.
 create table tenon.audit (
   tenant_id text not null,
   seq bigint not null check (seq > 0),
-  -- Canonical JSON, kept as the very text that was hashed.
+  -- Canonical JSON, stored as the text that is hashed.
   entry text not null,
   prev_hash bytea not null check (octet_length(prev_hash) = 32),
   hash bytea not null check (octet_length(hash) = 32),
-  -- The entry's own, for the policy below; verifying compares the two.
+  -- Copied from the entry for the policy below; verification compares both.
   workspace_id text,
   primary key (tenant_id, seq)
 );
 call tenon.allow('tenon_operator', 'tenon.audit', 'all', 'select');
 call tenon.allow('tenon_admin', 'tenon.audit', 'tenant', 'select');
 
--- The end of each chain: appending waits for it, and verifying misses here what was cut off the end.
+-- The head of each chain: it serialises appends, and lets verification detect a truncated chain.
 create table tenon.audit_heads (
   tenant_id text primary key,
   seq bigint not null,
   hash bytea not null check (octet_length(hash) = 32)
 ) with (fillfactor = 50);
 call tenon.allow('tenon_operator', 'tenon.audit_heads', 'all', 'select');
--- An admin of one workspace sees no whole chain, so its end would only tell what others do.
+-- Workspace admins do not see whole chains, so the head would only reveal the activity of others.
 create policy admin on tenon.audit_heads for select to tenon_admin
   using (tenant_id = tenon.tenant() and tenon.workspace() is null);
 grant select on tenon.audit_heads to tenon_admin;
--- The owner never logs in: it appends, in the function below alone.
+-- The owner never logs in; it appends only through the function below.
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
 
-create function tenon.refuse_rewriting() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+create function tenon.forbid_update() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
   raise exception 'the audit log is only appended to' using errcode = 'insufficient_privilege';
 end $$;
 create trigger rewriting before update or delete or truncate on tenon.audit
-  for each statement execute function tenon.refuse_rewriting();
+  for each statement execute function tenon.forbid_update();
 create trigger rewriting before delete or truncate on tenon.audit_heads
-  for each statement execute function tenon.refuse_rewriting();
+  for each statement execute function tenon.forbid_update();
 create trigger rewinding before update on tenon.audit_heads
   for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
-  execute function tenon.refuse_rewriting();
+  execute function tenon.forbid_update();
 
--- SHA-256 of three lines: the hash before in hexadecimal, the number, the entry. No line feed at the end.
+-- SHA-256 of three lines: the previous hash in hexadecimal, the number, the entry, without a trailing line feed.
 create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) returns bytea
   language sql immutable parallel safe
   return sha256(convert_to(encode(prev_hash, 'hex') || E'\n' || seq || E'\n' || entry, 'UTF8'));
 
--- Appends entries[i] to the chain of chains[i], in their order; an empty text is no workspace. Processes that append to
--- one chain wait for each other at its head, and lock several heads in one order.
+-- Appends entries[i] to chain chains[i], in order; an empty workspace means none. Concurrent appends to a chain are
+-- serialised by the row lock of its head; several heads are locked in one order.
 create function tenon.append_audit(chains text[], workspaces text[], entries text[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   chain text;
   line text;
   lines text[];
-  places text[];
+  workspace_ids text[];
   base bigint;
   n bigint;
   last bytea;
@@ -62,7 +62,7 @@ begin
   for chain in select distinct c collate "C" from unnest(chains) as u (c) order by 1 loop
     insert into audit_heads values (chain, 0, decode(repeat('00', 32), 'hex')) on conflict do nothing;
     select seq, hash into strict base, last from audit_heads h where h.tenant_id = chain for no key update;
-    select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, places
+    select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, workspace_ids
       from unnest(chains, workspaces, entries) with ordinality as u (c, w, e, i) where c = chain;
     n := base;
     hashes := array[last];
@@ -72,7 +72,8 @@ begin
       hashes := hashes || last;
     end loop;
     insert into audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
-      select chain, base + i, e, hashes[i], hashes[i + 1], w from unnest(lines, places) with ordinality as u (e, w, i);
+      select chain, base + i, e, hashes[i], hashes[i + 1], w
+      from unnest(lines, workspace_ids) with ordinality as u (e, w, i);
     update audit_heads h set seq = n, hash = last where h.tenant_id = chain;
   end loop;
 end $$;

@@ -1,7 +1,7 @@
 /** One entry of the audit log: its members, its one text, and the digests that stand in it. */
 
 import { hash } from 'node:crypto'
-import { canonical, deeper } from '../../core/json.ts'
+import { canonical, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'
@@ -115,7 +115,7 @@ const UNTAKEN = /[\0\p{Surrogate}]/u
  * @returns null where there is no state, or one deeper than any resource
  */
 export function digestOf(state: unknown): string | null {
-  if (state === undefined || state === null || deeper(state, LIMITS.auditDepthMax)) return null
+  if (state === undefined || state === null || exceedsDepth(state, LIMITS.auditDepthMax)) return null
   const text = canonical(state)
   // Nearly always there is none, and a text is looked through faster than a copy is made.
   const harmless = !holdsSecret(text) && !namesSecret(state)

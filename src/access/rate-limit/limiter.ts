@@ -132,7 +132,7 @@ export class Rates {
       mcpClient: limitOf('subject', parseRate(config.TENON_RATE_MCP)),
       tenant: limitOf('tenant', parseRate(config.TENON_RATE_TENANT)),
       public: limitOf('address', parseRate(config.TENON_RATE_PUBLIC)),
-      authFailure: limitOf('address', parseRate(config.TENON_RATE_REFUSED)),
+      authFailure: limitOf('address', parseRate(config.TENON_RATE_AUTH_FAILURES)),
       webhook: limitOf('address', parseRate(config.TENON_RATE_WEBHOOK)),
     }
   }

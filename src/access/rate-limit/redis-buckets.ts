@@ -146,7 +146,7 @@ export class RedisBuckets {
     if (nowMs < this.#pausedUntilMs && !isRequired) return undefined
     // After a pause one request tries, while the others go on without.
     if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + LIMITS.rateRetryMs
-    const timeoutMs = isRequired ? LIMITS.rateInsistMs : LIMITS.ratePatienceMs
+    const timeoutMs = isRequired ? LIMITS.rateStoreAdminTimeoutMs : LIMITS.rateStoreTimeoutMs
     const reply = await undefinedAfter(timeoutMs, this.#send(charges, count, wanted))
     this.#pausedUntilMs = reply === undefined ? performance.now() + LIMITS.rateRetryMs : 0
     if (reply === undefined) return undefined

@@ -70,14 +70,14 @@ export class StreamLeases {
     const keys = limits.map(({ key }) => key)
     const maxima = limits.map(({ max }) => max)
     const full = await this.#redis
-      .acquireStream(keys.length, ...keys, id, LIMITS.placeLeaseMs, ...maxima)
+      .acquireStream(keys.length, ...keys, id, LIMITS.streamLeaseMs, ...maxima)
       .catch((cause: unknown) => {
         throw new Problem('dependency_unavailable', { detail: 'What counts streams does not answer.', cause })
       })
     const exceeded = limits[full - 1]
     if (exceeded !== undefined) throw tooMany(exceeded)
     for (const key of keys) this.#held.set(key, (this.#held.get(key) ?? new Set()).add(id))
-    this.#timer ??= setInterval(() => this.#renew(), LIMITS.placeRenewMs).unref()
+    this.#timer ??= setInterval(() => this.#renew(), LIMITS.streamRenewMs).unref()
     return () => this.#release(keys, id)
   }
 
@@ -106,7 +106,7 @@ export class StreamLeases {
 
   #renew(): void {
     for (const [key, ids] of this.#held)
-      this.#redis.renewStreams(key, LIMITS.placeLeaseMs, ...ids).catch(this.#onError)
+      this.#redis.renewStreams(key, LIMITS.streamLeaseMs, ...ids).catch(this.#onError)
   }
 }
 

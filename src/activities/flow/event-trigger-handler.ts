@@ -66,7 +66,7 @@ class Asking {
 
   /** Lets others go first, where this one has held the thread for a while. */
   async rest(): Promise<void> {
-    if (this.busyMs - this.#restedMs < LIMITS.turnMs) return
+    if (this.busyMs - this.#restedMs < LIMITS.yieldEveryMs) return
     this.#restedMs = this.busyMs
     await setImmediate()
   }

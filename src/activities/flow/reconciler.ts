@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import { promoteQueued, reconcile } from '../../features/flows/executions/reconcile.ts'
 import type { Candidate } from '../../features/flows/executions/reconciler.ts'
 
-const ACTOR = { subject: 'tenon:mender', role: 'workspace_admin' } as const
+const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
 /** @returns what looks into one suspect */
 export function mender(access: Access): (suspect: Candidate) => Promise<void> {

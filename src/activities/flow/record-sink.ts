@@ -14,7 +14,7 @@ import { retryTransient } from '../../infra/retry.ts'
 import type { Records } from '../contract.ts'
 import { workspaceOf } from '../tenant-interceptor.ts'
 
-const { holdMs, patienceMs } = LIMITS.records
+const { holdMs, patienceMs } = LIMITS.recordRetry
 
 /**
  * The worker answers Temporal when this has ended, and not before: a task whose record cannot be written since a server is

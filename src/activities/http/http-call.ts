@@ -1,7 +1,7 @@
 /** `call: http` of the flow language (OWS 1.0 "HTTP Call"): arguments in, content or an error out. */
 
 import { isUtf8 } from 'node:buffer'
-import { tooDeep } from '../../core/json.ts'
+import { isTooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { redact } from '../../core/redact.ts'
@@ -96,7 +96,7 @@ function contentOf({ headers, body }: Inbound): unknown {
 
 function parsed(body: Buffer): unknown {
   const value = jsonOf(body)
-  if (!tooDeep(value)) return value
+  if (!isTooDeep(value)) return value
   const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
   throw new Problem('upstream_invalid', { detail })
 }

@@ -67,10 +67,10 @@ function showRuns(
   return scope.rows<Run>(sql`
     with page as (
       select id from executions
-      where ended_at is null and id > ${after} and (${whom} = 'all' or not held)
+      where ended_at is null and id > ${after} and (${whom} = 'all' or not suspended)
       order by id limit ${LIMITS.suspension.pageRuns} for update
     ), told as (
-      update executions e set held = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
+      update executions e set suspended = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
     select id, workflow_id from told order by id`)
 }
 

@@ -72,7 +72,7 @@ export async function launch(options: Launch): Promise<Launched> {
 /** The socket on which the worker accepts starts from the API; none if its path would be too long. */
 function startsSocket(dir: string): Record<string, string> {
   const socket = resolve(dir, 'starts.sock')
-  return Buffer.byteLength(socket) > SOCKET_BYTES_MAX ? {} : { TENON_STARTS_SOCKET: socket }
+  return Buffer.byteLength(socket) > SOCKET_BYTES_MAX ? {} : { TENON_EAGER_START_SOCKET: socket }
 }
 
 /** Settings that the platform inherits from the environment of the CLI. */
@@ -83,8 +83,8 @@ function inheritedSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
-      'TENON_CACHED_RUNS',
-      'TENON_EGRESS_ALLOW',
+      'TENON_MAX_CACHED_WORKFLOWS',
+      'TENON_EGRESS_ALLOWLIST',
       'TENON_MCP_HOSTS',
       'TENON_MCP_ORIGINS',
       'TENON_PUBLIC_URL',

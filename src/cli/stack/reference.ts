@@ -61,8 +61,8 @@ function policy(operations: readonly AnyOperation[]): string {
 }
 
 /** The scope of an operation; `[+…]` is needed for some inputs only. */
-function scopesOf({ requiredScope = '-', alsoNeeds }: AnyOperation): string {
-  return alsoNeeds === undefined ? requiredScope : `${requiredScope}[+${alsoNeeds.scope}]`
+function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): string {
+  return conditionalScope === undefined ? requiredScope : `${requiredScope}[+${conditionalScope.scope}]`
 }
 
 function problems(): string {

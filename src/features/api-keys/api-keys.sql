@@ -1,4 +1,4 @@
--- API keys of workspaces: rotated, disabled, narrowed by scopes, with a rate of their own.
+-- API keys of workspaces, with scopes, rate limits, rotation and expiry.
 create table tenon.api_keys (
   id text primary key,
   tenant_id text not null,
@@ -11,20 +11,20 @@ create table tenon.api_keys (
   scopes text[] not null default '{}',
   rate_limit integer check (rate_limit between 1 and 1000000),
   rotated_from text references tenon.api_keys (id),
-  -- A key is replaced once: the first to set this has rotated it.
+  -- The key that replaces it. Set once, so that concurrent rotations cannot both succeed.
   replaced_by text,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   expires_at timestamptz(3),
   disabled_at timestamptz(3),
   revoked_at timestamptz(3),
-  -- When it was revoked, or found expired when the next one was made: until then it counts towards the quota.
+  -- When it was revoked, or found expired on the next insert. Until then it counts towards the quota.
   ended_at timestamptz(3),
   last_used_at timestamptz(3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
-  -- Browsers get such keys; only the declarations of collections say what they may write.
+  -- Browsers use anon keys; only declarations of collections grant them write access.
   constraint api_keys_anon_scopes check (kind <> 'anon' or scopes::text !~ ':write'),
-  -- An old key lives on for the grace period of a rotation, and that ends.
+  -- A rotated key stays valid for the grace period only.
   constraint api_keys_replaced_ends check (replaced_by is null or expires_at is not null)
 );
 create index on tenon.api_keys (tenant_id, workspace_id, created_at);
@@ -34,4 +34,4 @@ call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)');
 call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by, last_used_at)');
-call tenon.count_as('api_keys', 'tenon.api_keys', 'ended_at');
+call tenon.add_row_quota('api_keys', 'tenon.api_keys', 'ended_at');

@@ -2,15 +2,15 @@
 -- same transaction; change_ and drop_collection_table act on the row and the table together. Each checks that the caller
 -- administers the workspace.
 
--- Types whose comparison is leakproof, so that it may come before the policies' own conditions; jsonb is not, and has
--- no index.
+-- Types with leakproof comparisons, which PostgreSQL may evaluate before the conditions of policies. jsonb is not leakproof
+-- and has no index.
 create function tenon.column_type(type text) returns text immutable strict language sql as $$
   select '{"text": "text collate \"C\"", "bigint": "bigint", "double precision": "double precision",
     "boolean": "boolean", "timestamptz": "timestamptz(3)", "uuid": "uuid", "jsonb": "jsonb"}'::jsonb ->> type
 $$;
 
--- A column as a table has it. One of canonical texts is generated from the column of the texts. No document is read from it:
--- filters, orders and indexes are over it.
+-- The definition of a column. A column of canonical texts is generated from the column of the texts; it serves filters,
+-- orders and indexes, and is not part of documents.
 create function tenon.column_definition(columns jsonb, item jsonb) returns text
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -28,8 +28,8 @@ begin
     definition, item #>> '{canonical,format}', item #>> '{canonical,of}');
 end $$;
 
--- The statement that makes a declared index. The table is one workspace's, so neither its key nor its indexes begin with
--- the columns of the policies. One that is not unique ends with the id, so that it is an order of pages.
+-- The statement that creates a declared index. The table belongs to one workspace, so its indexes do not begin with tenant
+-- and workspace. An index that is not unique ends with the id, so that pages have a total order.
 create function tenon.index_statement(declared tenon.schemas, item jsonb, online boolean) returns text
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -49,7 +49,7 @@ begin
     case when (item ->> 'unique')::boolean then '' else ', id' end);
 end $$;
 
--- Makes grants and policies of anon keys follow the declaration's `access`.
+-- Sets the grants and policies of anon keys from the declaration's `access`.
 create function tenon.admit_anon(declared tenon.schemas) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -73,9 +73,9 @@ begin
   end loop;
 end $$;
 
--- Makes the table of a declaration. No text of a user becomes an identifier: the table has the id's name, columns and
--- indexes are numbered, types are of the list above.
-create function tenon.make_table(declared tenon.schemas) returns void
+-- Creates the table of a declaration. No text of a user becomes an identifier: the table is named after the id, columns and
+-- indexes are numbered, types come from the list above.
+create function tenon.create_table(declared tenon.schemas) returns void
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
   columns text := '';
@@ -93,7 +93,7 @@ begin
     end if;
     columns := columns || column_definition(declared.columns, item) || ', ';
   end loop;
-  -- Of one workspace for good: the check holds even for a role that the policies do not bind.
+  -- The check constraint binds the table to its workspace even for roles without policies.
   execute format(
     'create table tenon_data.%I (
       tenant_id text not null default tenon.tenant(),
@@ -114,21 +114,21 @@ begin
   end loop;
 end $$;
 
--- Acts as the workspace of a declaration, as enter_workspace does, for callers that administer it.
-create function tenon.enter_administered(t text, w text) returns text[]
+-- Acts as the workspace of a declaration, as act_for_workspace does, for callers that administer it.
+create function tenon.act_for_administered(t text, w text) returns text[]
   language plpgsql set search_path = tenon, pg_temp as $$
 begin
   if not administers(t, w) then
     raise exception 'permission denied for the workspace' using errcode = 'insufficient_privilege';
   end if;
-  return enter_workspace(t, w);
+  return act_for_workspace(t, w);
 end $$;
 
--- Makes the table of a declaration that was just written. Raises TN001 if the collection has documents.
+-- Creates the table of a newly inserted declaration. Raises TN001 if the collection has documents.
 create function tenon.create_collection_table(t text, w text, schema_id text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   declared schemas;
   counted regclass;
   quota text;
@@ -138,26 +138,26 @@ begin
   if exists (select from documents d where d.collection = declared.collection) then
     raise exception 'the collection has documents' using errcode = 'TN001';
   end if;
-  perform make_table(declared);
+  perform create_table(declared);
   counted := format('tenon_data.%I', declared.relation)::regclass;
-  call weigh_as(counted, t, w);
-  call count_as('documents', counted, null, t, w);
+  call add_byte_quota(counted, t, w);
+  call add_row_quota('documents', counted, null, t, w);
   foreach quota in array array['document_bytes', 'documents'] loop
-    -- A transaction that sets a limit either sees this table, or is seen here.
+    -- A transaction that sets a quota either sees this table, or is visible here.
     perform pg_advisory_xact_lock_shared(quota_lock(t, w, quota));
     if not exists (select from quotas q where q.tenant_id = t and q.workspace_id = w and q.name = quota) then
       call switch_counting(counted, quota, 'disable');
     end if;
   end loop;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
 end $$;
 
 -- Deletes a declaration with its table. Raises TN001 if it has documents.
--- @returns false if another transaction has deleted it meanwhile
+-- @returns false if another transaction deleted it meanwhile
 create function tenon.drop_collection_table(t text, w text, schema_id text) returns boolean
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   declared schemas;
   is_filled boolean;
 begin
@@ -173,15 +173,15 @@ begin
     execute format('drop table tenon_data.%I', declared.relation);
     delete from schemas s where s.id = schema_id;
   end if;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
   return declared.id is not null;
 end $$;
 
--- The declared part of an index, without how far its making has come.
+-- The declared part of an index, without the state of its build.
 create function tenon.declared_index(item jsonb) returns jsonb immutable parallel safe language sql
   return item - 'state' - 'reason';
 
--- Raises unless the columns of a declaration are well formed, and new ones take numbers that were never given before.
+-- Raises unless the columns of a declaration are well formed and new ones have unused numbers.
 create function tenon.check_columns(was tenon.schemas, declared tenon.schemas) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -201,7 +201,7 @@ begin
   end loop;
 end $$;
 
--- Moves values of a property from `extra` to its column if they have the column's type; null never has.
+-- Moves values of a property from `extra` to its column if they have its type; null stays.
 create function tenon.fill_column(relation text, item jsonb) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -224,7 +224,7 @@ begin
     relation, item ->> 'column', replace(value, '$2', '$1'), fits) using item ->> 'property';
 end $$;
 
--- Moves values of a column that goes back into `extra`.
+-- Moves values of a column that is dropped back into `extra`.
 create function tenon.empty_column(relation text, item jsonb) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -233,8 +233,8 @@ begin
   execute format('alter table tenon_data.%I drop column %I', relation, item ->> 'column');
 end $$;
 
--- Makes new indexes of a collection without documents at once; the others are left to the builder.
--- @returns the indexes of the declaration with the states they have now
+-- Creates new indexes if the collection has no documents; otherwise the index builder does.
+-- @returns the indexes of the declaration with their states
 create function tenon.change_indexes(was tenon.schemas, declared tenon.schemas) returns jsonb
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
@@ -262,7 +262,7 @@ begin
   return made;
 end $$;
 
--- Gives a table the columns, indexes and anon policies of a new declaration; values move between columns and `extra`.
+-- Alters a table to the columns, indexes and anon policies of a new declaration; moves values between columns and `extra`.
 -- @returns the indexes with their states
 create function tenon.alter_table(was tenon.schemas, declared tenon.schemas) returns jsonb
   language plpgsql set search_path = tenon, pg_temp as $$
@@ -270,14 +270,14 @@ declare
   item jsonb;
   made jsonb;
 begin
-  -- The owner too is under row-level security; only this transaction can see the table without.
+  -- Row-level security applies to the owner too. The table is locked, so no other transaction sees it without.
   execute format('alter table tenon_data.%I no force row level security', was.relation);
   for item in select value from jsonb_array_elements(was.indexes) loop
     continue when exists (select from jsonb_array_elements(declared.indexes) n
       where declared_index(n) = declared_index(item));
     execute format('drop index if exists tenon_data.%I', was.id || '_' || (item ->> 'name'));
   end loop;
-  -- A generated column goes before its source, and comes after it.
+  -- A generated column is dropped before its source, and added after it.
   for item in select value from jsonb_array_elements(was.columns) order by not value ? 'canonical' loop
     continue when declared.columns @> jsonb_build_array(item);
     if item ? 'canonical' then
@@ -302,16 +302,16 @@ begin
   return made;
 end $$;
 
--- Changes a declaration with its table, and the table's name. Does nothing if it is the same declaration.
+-- Changes a declaration and its table, and renames the table. No effect if the declaration is the same.
 create function tenon.change_collection_table(t text, w text, schema_id text, new_schema jsonb, new_mode text,
     new_columns jsonb, new_indexes jsonb, new_access jsonb) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_administered(t, w);
+  before constant text[] := act_for_administered(t, w);
   was schemas;
   declared schemas;
   changed regclass;
-  is_weighed boolean;
+  has_byte_quota boolean;
   bytes bigint;
 begin
   if jsonb_typeof(new_indexes) <> 'array' or jsonb_array_length(new_indexes) > 100
@@ -329,18 +329,18 @@ begin
     perform check_columns(was, declared);
     execute format('lock table tenon_data.%I in access exclusive mode', was.relation);
     changed := format('tenon_data.%I', was.relation)::regclass;
-    -- Columns that come and go change what documents weigh without a row being written: the table is weighed before and
-    -- after. The documents stay even if that is more than the limit now.
+    -- Adding and dropping columns changes the size of documents without writing rows, so the bytes of the table are counted
+    -- before and after. Documents stay even if they now exceed the quota.
     perform pg_advisory_xact_lock_shared(quota_lock(t, w, 'document_bytes'));
-    is_weighed := was.columns is distinct from new_columns and exists (select from quotas q
+    has_byte_quota := was.columns is distinct from new_columns and exists (select from quotas q
       where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes');
-    if is_weighed then
+    if has_byte_quota then
       call switch_counting(changed, 'document_bytes', 'disable');
-      bytes := weight(t, w, changed);
+      bytes := total_bytes(t, w, changed);
     end if;
     declared.indexes := alter_table(was, declared);
-    if is_weighed then
-      update quotas q set used = q.used + weight(t, w, changed) - bytes
+    if has_byte_quota then
+      update quotas q set used = q.used + total_bytes(t, w, changed) - bytes
         where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes';
       call switch_counting(changed, 'document_bytes', 'enable');
     end if;
@@ -353,11 +353,11 @@ begin
           (select max(substr(value ->> 'name', 2)::integer) from jsonb_array_elements(was.indexes || new_indexes)))
       where s.id = schema_id;
   end if;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
 end $$;
 
-revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.make_table,
-  tenon.enter_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.create_table,
+  tenon.act_for_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
   tenon.change_indexes, tenon.alter_table, tenon.create_collection_table, tenon.change_collection_table,
   tenon.drop_collection_table from public;
 grant execute on function tenon.create_collection_table, tenon.change_collection_table, tenon.drop_collection_table

@@ -1,4 +1,4 @@
--- Collections: declarations, of which each has a table (collection-tables.sql), and the documents of all others.
+-- Collections: declarations, each with a table of its own (collection-tables.sql), and the documents of undeclared ones.
 
 create table tenon.schemas (
   id text primary key check (id ~ '^sch_[0-9a-hjkmnp-tv-z]{26}$'),
@@ -8,20 +8,20 @@ create table tenon.schemas (
   store text not null check (store in ('relational', 'document')),
   schema jsonb not null,
   mode text not null check (mode in ('off', 'warn', 'enforce')),
-  -- [{"property": "title", "column": "c1", "type": "text"}, …]: of `relational` one per property, of `document` one per
-  -- indexed property.
+  -- [{"property": "title", "column": "c1", "type": "text"}, …]: one per property for `relational`, one per indexed property
+  -- for `document`.
   columns jsonb not null default '[]',
   -- [{"name": "i1", "fields": ["status"], "columns": ["c1"], "unique": false, "state": "ready"}, …]
   indexes jsonb not null default '[]',
-  -- The highest numbers that were ever given: none is given twice.
+  -- The highest numbers assigned so far; none is reused.
   last_column integer not null default 0,
   last_index integer not null default 0,
   access jsonb not null default '{}',
-  -- Null: as the workspace's setting says.
+  -- Null: the setting of the workspace applies.
   anon_reads boolean generated always as ((access #>> '{anon,read}')::boolean) stored,
   revision integer not null default 0 check (revision >= 0),
-  -- The table's name in tenon_data. It changes with the declaration, so that writers that remember an earlier one find
-  -- no table, and ask anew.
+  -- The name of the table in tenon_data. It changes with the declaration, so that writers with a cached one find no table
+  -- and read the declaration again.
   relation text not null
     generated always as (id || case revision when 0 then '' else '_' || revision end) stored,
   created_at timestamptz(3) not null default now(),
@@ -29,17 +29,17 @@ create table tenon.schemas (
   unique (tenant_id, workspace_id, collection),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
--- The state of an index changes by itself. All else of a row changes with the table, by functions of the owner.
+-- Only the state of indexes is updated directly. All else changes together with the table, through functions of the owner.
 call tenon.allow('tenon_operator', 'tenon.schemas', 'all', 'select, insert, update (indexes)');
 call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant', 'select, insert, update (indexes)');
--- Every write and read of a collection asks what it is.
+-- Every read and write of a collection looks up its declaration.
 create policy data on tenon.schemas for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant select on tenon.schemas to tenon_anon, tenon_service;
 call tenon.allow('tenon_owner', 'tenon.schemas', 'workspace');
-call tenon.count_as('collections', 'tenon.schemas');
+call tenon.add_row_quota('collections', 'tenon.schemas');
 
--- Documents of undeclared collections. The key begins with the tenant, so policies and every read use it.
+-- Documents of undeclared collections. The primary key begins with the tenant, so policies and all reads use it.
 create table tenon.documents (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -51,18 +51,18 @@ create table tenon.documents (
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, collection, id)
 );
--- The subquery does not depend on the row: it runs once per statement. As a condition of its own it would halve what the
--- planner expects of every table.
+-- The subquery does not depend on the row, so it runs once per statement. As a separate condition it would halve the row
+-- estimate of every table.
 create policy anon on tenon.documents for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace()));
 grant select on tenon.documents to tenon_anon;
 call tenon.allow('tenon_service', 'tenon.documents', 'workspace', 'select, insert, update, delete');
--- The functions below run as the owner, which is under row-level security too.
+-- The functions below run as the owner, to which row-level security applies too.
 call tenon.allow('tenon_owner', 'tenon.documents', 'workspace', 'select');
-call tenon.count_as('documents', 'tenon.documents');
-call tenon.weigh_as('tenon.documents');
+call tenon.add_row_quota('documents', 'tenon.documents');
+call tenon.add_byte_quota('tenon.documents');
 
--- Declaring a collection and writing to it undeclared exclude each other. Raises TN002 if it is declared by now.
+-- Declaring a collection excludes concurrent writes to it as an undeclared one; these raise TN002 afterwards.
 create function tenon.collection_lock(tenant text, workspace text, collection text) returns bigint
   immutable parallel safe language sql
   return hashtextextended(tenant || ':' || workspace || ':' || collection, 0);
@@ -79,17 +79,17 @@ end $$;
 create trigger refuse_declared before insert on tenon.documents
   for each row execute function tenon.refuse_declared();
 
--- Raises TN003: one change of an atomic batch could not be made, so none is.
+-- Raises TN003: one change of an atomic batch failed, so none takes effect.
 create function tenon.refuse_change(current jsonb) returns jsonb language plpgsql as $$
 begin
   raise exception 'change refused' using errcode = 'TN003',
     detail = jsonb_build_object('current', current);
 end $$;
 
--- The canonical text of a value, null if the text is not of the format: of two texts of one format it is the same if they
--- mean the same, and in code-point order it comes first if its value does. src/features/collections/schemas/canonical-text.ts makes the
--- same texts for literals of queries and for documents outside PostgreSQL. Every write of a table with such a column runs
--- this, so it sets no search path, which would cost more than the rest: all names are those of pg_catalog.
+-- @returns the canonical text of a value, null if it does not have the format
+-- Equal values have equal canonical texts, and code-point order is the order of values. canonical-text.ts (in schemas/)
+-- computes the same for query literals and for documents outside PostgreSQL. Every write of a table with such a column runs
+-- this, so it sets no search path, which would cost more than the rest; all names are of pg_catalog.
 create function tenon.canonical(format text, value text) returns text
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -98,7 +98,7 @@ declare
   fraction text;
   at bigint;
 begin
-  -- A point in time in UTC on a day that every month has, as nearly all are written, is one expression.
+  -- The common case, UTC on days 1 to 28, as a single expression.
   if format = 'date-time' and value ~ '^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])'
       'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z$' then
     return lpad(((make_date(substr(value, 1, 4)::integer + 400, substr(value, 6, 2)::integer, substr(value, 9, 2)::integer)
@@ -109,7 +109,7 @@ begin
   if format = 'uuid' then
     return case when value ~ '^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then lower(value collate "C") end;
   end if;
-  -- Nothing is captured, which takes ten times as long as to look at places that are known.
+  -- Fields have fixed positions: substr is ten times as fast as capturing groups.
   if value !~ (case format
     when 'date' then '^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])$'
     when 'date-time' then '^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])'
@@ -117,7 +117,7 @@ begin
       '(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])(?:\[.*\])?$' end) is not false then
     return null;
   end if;
-  -- 400 years later the calendar is the same, and there is a year 0.
+  -- The calendar repeats every 400 years, and PostgreSQL has no year 0.
   day := make_date(substr(value, 1, 4)::integer + 400, substr(value, 6, 2)::integer, 1)
     + (substr(value, 9, 2)::integer - 1);
   if substr(value, 9, 2) > '28' and date_part('month', day) <> substr(value, 6, 2)::integer then

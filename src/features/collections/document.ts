@@ -1,7 +1,7 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
-import { cutToken } from '../../core/json.ts'
+import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
 import type { Content, Stored } from './store.ts'
@@ -120,7 +120,7 @@ function throwAny(violations: readonly Violation[]): void {
 function reservedName(name: string): Violation | undefined {
   if (name === 'id') return violation('/id', 'is assigned by the server')
   if (!/^[_$]/.test(name)) return undefined
-  return violation(`/${cutToken(name)}`, 'is reserved: no name begins with _ or $')
+  return violation(`/${shortPointer(name)}`, 'is reserved: no name begins with _ or $')
 }
 
 /** Keeps the first violations: a reply must not grow with the request. */
@@ -166,7 +166,7 @@ function nameViolation(name: string, measure: Measure): Violation | undefined {
   if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
     return undefined
   return violation(
-    `${pointerOf(measure)}/${cutToken(name)}`,
+    `${pointerOf(measure)}/${shortPointer(name)}`,
     `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
   )
 }
@@ -194,7 +194,7 @@ function textViolation(text: string, measure: Measure): Violation | undefined {
 }
 
 /** Built only for a violation: most values have none. */
-const pointerOf = ({ path }: Measure) => path.map((name) => `/${cutToken(String(name))}`).join('')
+const pointerOf = ({ path }: Measure) => path.map((name) => `/${shortPointer(String(name))}`).join('')
 
 function violation(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Violation {
   return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }

@@ -43,7 +43,7 @@ export const publishEvent = inWorkspace({
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
-    const { hops } = scope.actor
+    const { chainDepth: hops } = scope.actor
     await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
     return { id, topic, time }
   },
@@ -55,7 +55,7 @@ export const subscribeEvents = inWorkspace({
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
   // Change events contain the documents.
-  alsoNeeds: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
+  conditionalScope: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
   input: Input({
     topic: TopicPattern,
     workspace: Type.Optional(

@@ -172,7 +172,7 @@ export class Events {
         if (sending.stopped) return
         sending.last = entry.id
         if (admitted) sink.send(entry.frame)
-        await sink.taken()
+        await sink.drained()
       }
     }
   }

@@ -249,7 +249,7 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads, hops,
+  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth as hops,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 

@@ -6,7 +6,7 @@ import { EDGE_KINDS } from '../../../flows-dsl/graph/types.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { Serialized, tooDeep } from '../../core/json.ts'
+import { isTooDeep, Serialized } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -25,11 +25,13 @@ const Entry = Type.Object({
   name: Type.String(),
   kind: Type.String(),
   phase: Type.String(),
-  took: Type.Optional(Type.String({ description: 'The way it took, such as the name of a case.' })),
+  took: Type.Optional(Type.String({ description: 'The branch taken, such as the name of a case.' })),
   output: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Unknown()),
-  asks: Type.Optional(Type.Unknown({ description: 'What it asks of the outside.' })),
-  cut: Type.Optional(Type.Boolean({ description: 'A value is left out: the trace would be too large.' })),
+  asks: Type.Optional(Type.Unknown({ description: 'Its request to the outside.' })),
+  cut: Type.Optional(
+    Type.Boolean({ description: 'A value is omitted because the trace would be too large.' }),
+  ),
 })
 
 const count = (what: 'entered' | 'taken') =>
@@ -41,23 +43,27 @@ const SimulatedFlow = Type.Object({
   ),
   output: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Unknown()),
-  compensation: Type.Optional(Type.Unknown({ description: 'What was undone, and what could not be.' })),
+  compensation: Type.Optional(
+    Type.Unknown({ description: 'Compensated tasks, and those whose compensation failed.' }),
+  ),
   wanted: Type.Optional(
     Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {
-      description: 'What the run waits for and was not given.',
+      description: 'Inputs that the execution waits for and the simulation does not have.',
     }),
   ),
   held: Type.Optional(Any),
   trace: Type.Array(Entry),
   coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
   duration_ms: Type.Number({ description: 'In virtual time.' }),
-  history_events: Type.Integer({ description: 'Events that such a run writes into its history, about.' }),
+  history_events: Type.Integer({
+    description: 'Approximate number of Temporal history events of such an execution.',
+  }),
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
 export const simulateFlow = flowOperation({
   name: 'flow.simulate',
-  summary: 'Run a flow on given answers and virtual time; nothing is called',
+  summary: 'Simulate a flow with given answers in virtual time; nothing is called',
   reads: true,
   input: Input({
     ws: Ws,
@@ -66,11 +72,11 @@ export const simulateFlow = flowOperation({
     mocks: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'Answers, by task (name or pointer) or by function: {output, after?} or {error: {type}, after?}; of a list, one each time.',
+          'Answers by task (name or pointer) or by function: {output, after?} or {error: {type}, after?}; a list is used up one by one.',
       }),
     ),
     mocks_from: Type.Optional(
-      Type.String({ description: 'An execution whose input and answers are taken, where none are given.' }),
+      Type.String({ description: 'An execution whose input and answers are used where none are given.' }),
     ),
     events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
     decisions: Type.Optional(
@@ -79,11 +85,11 @@ export const simulateFlow = flowOperation({
     options: Type.Optional(
       Type.Object(
         {
-          start: Type.Optional(Type.String({ description: 'When it begins, RFC 3339.' })),
+          start: Type.Optional(Type.String({ description: 'Start time, RFC 3339.' })),
           random: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 1 })),
           started_by: Type.Optional(Type.String()),
           lifecycle: Type.Optional(
-            Type.Boolean({ description: 'Answer the lifecycle events, too (OWS 1.0).' }),
+            Type.Boolean({ description: 'Include lifecycle events (OWS 1.0) in the response.' }),
           ),
         },
         { additionalProperties: false },
@@ -103,29 +109,29 @@ export const simulateFlow = flowOperation({
   },
 })
 
-/** No run is given such values, and what walks them would run out of stack. @throws Problem */
+/** Rejects values that executions do not accept, and that would overflow the stack here. @throws Problem */
 function refuseDeep(given: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(given)) {
-    if (!tooDeep(value)) continue
+    if (!isTooDeep(value)) continue
     const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
     throw new Problem('validation_failed', { detail })
   }
 }
 
-/** Input and answers of an execution, in the order in which its steps were entered. */
+/** The input and the results of an execution, in the order in which its steps started. */
 async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
   const { input } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
-  for (const { pointer, answer = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
+  for (const { pointer, result = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
     mocks[pointer] ??= []
-    mocks[pointer].push(error === null ? { output: answer } : { error })
+    mocks[pointer].push(error === null ? { output: result } : { error })
   }
   return { input, mocks }
 }
 
-/** A part of what the simulation was given does not fit the flow. */
+/** The problem of a simulation input that does not match the flow. */
 function refused({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
   const [, name = ''] = pointer.split('/')
   return new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
@@ -135,24 +141,25 @@ const Node = Type.Object({
   id: Type.String({ description: 'The JSON pointer of the task; `start` and `end` are no tasks.' }),
   kind: Type.String(),
   name: Type.String(),
-  label: Type.String({ description: 'One line that says what it will do.' }),
+  label: Type.String({ description: 'A one-line description.' }),
   pointer: Type.Optional(Type.String()),
   line: Type.Optional(Type.Integer()),
   column: Type.Optional(Type.Integer()),
-  parent: Type.Optional(Type.String({ description: 'The task in which it stands.' })),
-  list: Type.Optional(Type.String({ description: 'Which list of tasks of that task it stands in.' })),
+  parent: Type.Optional(Type.String({ description: 'The task that contains it.' })),
+  list: Type.Optional(Type.String({ description: 'The list of that task that contains it.' })),
 })
 
 const Edge = Type.Object({
   from: Type.String(),
   to: Type.String(),
   kind: Type.Enum(EDGE_KINDS),
-  label: Type.Optional(Type.String({ description: 'Why it is taken, such as the condition of a case.' })),
+  label: Type.Optional(Type.String({ description: 'Its condition, such as that of a case.' })),
 })
 
 export const graphFlow = flowOperation({
   name: 'flow.graph',
-  summary: 'Draw a flow: nodes and edges, and Mermaid text; 422 with all faults where it is not valid',
+  summary:
+    'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all faults if it is not valid',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
@@ -164,19 +171,19 @@ export const graphFlow = flowOperation({
   },
 })
 
-/** A definition that is longer stands for its size alone. */
+/** Longer definitions only illustrate a size limit and are not shown. */
 const SHOWN_MAX = 800
 
-/** A section of Markdown: what the fault is, a definition that has it, and the same without it. */
+/** A section of Markdown: the diagnostic, an example that has it, and the corrected example. */
 export function diagnosticPage(code: DiagnosticCode): string {
   const { title, explanation, example, fix } = DIAGNOSTICS[code]
-  return `## ${code}\n\n${title}. ${explanation}\n\n${shown('This is at fault, where `¦` stands:', example)}\n${shown('This is not:', fix)}`
+  return `## ${code}\n\n${title}. ${explanation}\n\n${shown('Faulty (`¦` marks the location):', example)}\n${shown('Correct:', fix)}`
 }
 
 /** All of them, in the order of the table. */
 export function diagnosticDocs(): string {
   const pages = (Object.keys(DIAGNOSTICS) as DiagnosticCode[]).map(diagnosticPage)
-  const head = `# Faults of flows\n\nWhat \`flow.validate\` and its like can find in a definition; \`code\` never changes its meaning. Warnings, which stop nothing, stand at the end.\n`
+  const head = `# Faults of flows\n\nDiagnostics of \`flow.validate\` and related operations. The meaning of a \`code\` never changes. Warnings, at the end, do not prevent publishing.\n`
   return [head, ...pages].join('\n')
 }
 

@@ -9,8 +9,8 @@ import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
 import { resolveTenant } from '../tenants/jobs.ts'
 
 /**
- * True for base64 of the standard or the URL alphabet, padded or not (RFC 4648 §4 and §5; proto3 JSON takes all four).
- * No pattern says so: one with groups runs out of stack on a few megabytes.
+ * True for base64 in the standard or URL alphabet, with or without padding (RFC 4648 §4, §5; proto3 JSON accepts all four).
+ * Not a pattern with groups, which would overflow the stack on a few megabytes.
  */
 function isBase64(text: unknown): boolean {
   if (typeof text !== 'string') return false
@@ -41,7 +41,7 @@ const Output = Type.Object({ payloads: Payloads })
 
 export const decodePayloads = onStructure({
   name: 'codec.decode',
-  summary: 'Show payloads of Temporal in the clear; an admin, those of the own tenant alone',
+  summary: 'Decrypt Temporal payloads; an admin, only those of the own tenant',
   roles: TENANT_ADMINS,
   reads: true,
   reveals: ({ payloads }) => tenantsOf(payloads),
@@ -49,8 +49,7 @@ export const decodePayloads = onStructure({
     payloads: Payloads,
     preserveStorageRefs: Type.Optional(
       Type.Boolean({
-        description:
-          'Sent by the Temporal UI. It is about payloads that Temporal itself has put elsewhere: there are none.',
+        description: 'Sent by the Temporal UI for payloads in external storage of Temporal; not used here.',
       }),
     ),
   }),

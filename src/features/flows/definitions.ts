@@ -51,7 +51,7 @@ export const Flow = Type.Object({
   id: Id('flow'),
   name: Type.String(),
   state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
-  latest_version: Type.Integer({ description: '0 where none is published.' }),
+  latest_version: Type.Integer({ description: '0 if none is published.' }),
   source: Type.String(),
   valid: Type.Boolean(),
   faults: Type.Array(Fault),
@@ -60,21 +60,21 @@ export const Flow = Type.Object({
 })
 export type Flow = Static<typeof Flow>
 
-export const Warnings = Type.Array(Fault, { description: 'What is hardly meant, and stops nothing.' })
+export const Warnings = Type.Array(Fault, { description: 'Diagnostics that do not prevent publishing.' })
 
-/** The answer to writing a definition. */
+/** The response to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>
 
 const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
 
-/** Compiles against the platform's catalogue on this thread: for processes that serve one person. */
+/** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
 export const compileFlow = (source: string) =>
   compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
 /**
- * Works on a definition in a worker thread, against the platform's catalogue.
+ * Processes a definition in a worker thread, against the platform's function catalogue.
  * @throws Problem `flow_too_costly` if it takes more than `flowCpuMs`; `overloaded`
  */
 export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'simulate'>(
@@ -144,7 +144,7 @@ export const createFlow = flowOperation({
       )
       .catch((error: unknown) => {
         if (violated(error) !== 'flows_tenant_id_workspace_id_name_key') throw error
-        throw new Problem('conflict', { detail: `There is a flow named ${named} already.` })
+        throw new Problem('conflict', { detail: `A flow named ${named} already exists.` })
       })
     if (row === undefined) throw new Problem('internal')
     return { ...toFlow(row), warnings: [...warnings] }
@@ -162,7 +162,7 @@ export const getFlow = flowOperation({
 
 export const updateFlow = flowOperation({
   name: 'flow.update',
-  summary: 'Replace the draft; published versions stay as they are',
+  summary: 'Replace the draft; published versions do not change',
   input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
   output: Written,
   http: {
@@ -196,14 +196,14 @@ export const deleteFlow = flowOperation({
     const remove = () =>
       scope
         .batch(
-          // Locked first, two deletions wait here: later, each would hold rows that the other one waits for.
+          // Locks the flow first, so that two deletions wait here instead of deadlocking on later rows.
           sql`select id from flows where id = ${id} for update`,
           sql`delete from executions where flow_id = ${id} and not ${open}`,
           deleteTriggers(id, open),
           sql`delete from flows where id = ${id} and not ${open} returning id`,
         )
         .catch((error: unknown) => {
-          // One was started in between: it holds on to its version.
+          // An execution was started in between, and references its version.
           throw violated(error) === undefined ? error : stillOpen
         })
     const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, [], remove)
@@ -215,7 +215,7 @@ export const deleteFlow = flowOperation({
 
 export const validateFlow = flowOperation({
   name: 'flow.validate',
-  summary: 'Check a flow; all faults at once, each with line, column and pointer',
+  summary: 'Check a flow and return all faults, each with line, column and pointer',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({

@@ -11,14 +11,14 @@ export const FlowFacts = Type.Object(
     secrets: Names('Secrets that it reads; sorted.'),
     kinds: Names('Kinds of its tasks; sorted.'),
     events: Type.Object({
-      fixed: Type.Integer({ description: 'Events in the history of Temporal where nothing fails, about.' }),
+      fixed: Type.Integer({ description: 'Approximate number of Temporal history events if nothing fails.' }),
       per_item: Type.Integer({
-        description: 'As many again for each item of loops over what only a run knows.',
+        description: 'Further events per item of loops whose length is known only at run time.',
       }),
     }),
-    fan_out: Type.Integer({ description: 'How many tasks go on at the same time, at most.' }),
+    fan_out: Type.Integer({ description: 'Maximum number of tasks that run concurrently.' }),
   },
-  { description: 'What can be said of the flow without running it; there where it is valid.' },
+  { description: 'Facts about the flow from static analysis; present if the flow is valid.' },
 )
 
 export function flowSummary({ facts }: FlowIR): Static<typeof FlowFacts> {

@@ -5,7 +5,7 @@ import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { decryptFor, deriveFor, encryptFor } from '../../access/capabilities.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { deeper, token } from '../../core/json.ts'
+import { escapePointer, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
@@ -17,7 +17,7 @@ import { FLOWS, flowOperation, Ws } from './definitions.ts'
 
 const SecretName = Type.String({
   pattern: SECRET_NAME.source,
-  description: 'By which flows declare it in `use.secrets`.',
+  description: 'The name by which flows declare it in `use.secrets`.',
 })
 
 const FlowSecret = Type.Object(
@@ -35,12 +35,12 @@ const COLUMNS = sql`name, updated_by, created_at, updated_at`
 
 export const setFlowSecret = flowOperation({
   name: 'flow_secret.set',
-  summary: 'Store a secret for flows, or replace it; calls from now on have the new value',
+  summary: 'Store or replace a secret for flows; later calls use the new value',
   input: Input({
     ws: Ws,
     name: SecretName,
     value: Type.Unknown({
-      description: `A text of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of texts.`,
+      description: `A string of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of strings.`,
     }),
   }),
   output: FlowSecret,
@@ -62,7 +62,7 @@ export const setFlowSecret = flowOperation({
 
 export const listFlowSecrets = flowOperation({
   name: 'flow_secret.list',
-  summary: 'List the secrets of flows by their names, without values',
+  summary: 'List the secrets of flows by name, without values',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
   http: { method: 'GET', path: `${FLOWS}/secrets` },
@@ -80,13 +80,13 @@ export const listFlowSecrets = flowOperation({
 
 export const deleteFlowSecret = flowOperation({
   name: 'flow_secret.delete',
-  summary: 'Delete a secret at once; the answer names the flows whose latest version uses it',
+  summary: 'Delete a secret; the response names the flows whose latest version uses it',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({
     name: Type.String(),
     deleted: Type.Literal(true),
     used_by: Type.Array(Type.String(), {
-      description: 'Names of flows; their calls with it fail from now on.',
+      description: 'Names of flows whose calls with it now fail.',
     }),
   }),
   http: { method: 'DELETE', path: `${FLOWS}/secrets/{name}` },
@@ -105,7 +105,7 @@ export const deleteFlowSecret = flowOperation({
 
 export type SecretValue = string | readonly SecretValue[] | { readonly [name: string]: SecretValue }
 
-/** A text of a secret: where it is (RFC 6901), and the last name on the way there. */
+/** A string within a secret, with its pointer (RFC 6901) and the name of its closest member. */
 interface Leaf {
   readonly pointer: string
   readonly name: string | undefined
@@ -115,23 +115,23 @@ interface Leaf {
 const purposeOf = (name: string) => `flow-secret:${name}`
 
 /**
- * The value as it is stored, encrypted for its name.
- * @throws Problem `validation_failed` where it is no secret: see {@link faultOf}
+ * Encrypts a value for its name.
+ * @throws Problem `validation_failed` for an invalid secret: see {@link faultOf}
  */
 function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
   const errors = faultsOf(value)
   if (errors.length > 0) {
-    throw new Problem('validation_failed', { detail: 'The value is not that of a secret.', errors })
+    throw new Problem('validation_failed', { detail: 'The value is not a valid secret.', errors })
   }
   return encryptFor(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
 }
 
-/** @throws Error if it was encrypted for another name, or elsewhere */
+/** @throws Error if it was encrypted for another name or workspace */
 export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
   return JSON.parse(decryptFor(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
 }
 
-/** The values of the run's secrets as they are now; of what is not there any more, nothing. */
+/** The current values of the execution's secrets; deleted secrets are left out. */
 export async function valuesOf(
   scope: WorkspaceScope,
   names: readonly string[],
@@ -141,12 +141,12 @@ export async function valuesOf(
   return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
 }
 
-/** The value of a secret in `$secrets`: a handle for each text, in the same structure; one handle if the secret is missing. */
+/** The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing. */
 export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
   return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
 }
 
-/** Every text of the run's secrets by the handle that stands for it. */
+/** All strings of the execution's secrets, by handle. */
 export function textsByHandle(
   scope: WorkspaceScope,
   { run }: LentSecrets,
@@ -162,8 +162,8 @@ export function textsByHandle(
 }
 
 /**
- * Follows from the master key, so an activity makes it anew instead of believing what it is given; and from the run, so
- * that of another run, flow or workspace none is known.
+ * Derived from the master key, so that activities compute it instead of trusting their arguments; and from the execution, so
+ * that it reveals nothing about handles of others.
  */
 function handleAt(scope: WorkspaceScope, run: string, name: string, pointer: string): string {
   return handleOf(name, deriveFor(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
@@ -174,21 +174,21 @@ function mapped(value: SecretValue, pointer: string, of: (pointer: string) => st
   if (Array.isArray(value)) return value.map((one, index) => mapped(one, `${pointer}/${index}`, of))
   const members = Object.entries(value).map(([name, one]) => [
     name,
-    mapped(one, `${pointer}/${token(name)}`, of),
+    mapped(one, `${pointer}/${escapePointer(name)}`, of),
   ])
   return Object.fromEntries(members)
 }
 
-/** All values that are neither objects nor lists, of any type. */
+/** All leaves of a value, of any type. */
 function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
   if (typeof value !== 'object' || value === null) return [{ pointer, name, text: value }]
   const named = !Array.isArray(value)
   return Object.entries(value).flatMap(([key, one]) =>
-    leavesOf(one, `${pointer}/${token(key)}`, named ? key : name),
+    leavesOf(one, `${pointer}/${escapePointer(key)}`, named ? key : name),
   )
 }
 
-/** Errors of a value, which do not repeat it. */
+/** Errors of a value; they do not contain it. */
 function faultsOf(value: unknown): readonly InputError[] {
   const fault = (pointer: string, detail: string): InputError => ({
     in: 'body',
@@ -197,7 +197,7 @@ function faultsOf(value: unknown): readonly InputError[] {
     detail,
   })
   const { flowSecretDepthMax: depth, flowSecretBytesMax: bytes, flowSecretTextsMax: texts } = LIMITS
-  if (deeper(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
+  if (exceedsDepth(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
   if (Buffer.byteLength(JSON.stringify(value) ?? '') > bytes)
     return [fault('', `It has more than ${bytes} bytes.`)]
   const leaves = leavesOf(value)
@@ -210,13 +210,13 @@ function faultsOf(value: unknown): readonly InputError[] {
 }
 
 /**
- * A short text cannot be found in an answer without finding it in others. So a secret must not be one; what is beside it
- * in an object and has not the name of a secret, such as `username`, may be.
+ * A short string cannot be redacted reliably, so a secret must not be one. Other members of an object, whose names do not
+ * denote secrets, such as `username`, may be.
  */
 function faultOf({ text, name }: Leaf): string | undefined {
-  if (typeof text !== 'string') return 'A secret is a text, or an object or list of texts.'
+  if (typeof text !== 'string') return 'A secret is a string, or an object or list of strings.'
   if (text.includes('\u0000') || /\p{Surrogate}/u.test(text))
-    return 'It holds NUL or half of a surrogate pair.'
+    return 'It contains NUL or half of a surrogate pair.'
   const isSecret = name === undefined || isSecretName(name)
   if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
   return `It has fewer than ${LIMITS.flowSecretCharsMin} characters; it could not be kept out of answers.`

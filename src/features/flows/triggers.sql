@@ -1,8 +1,8 @@
--- Triggers start flows by themselves: schedules, webhooks, events. tenon_triggers sees to which tenant a trigger belongs
--- before any tenant is known, and nothing else.
+-- Triggers: schedules, webhooks and event filters that start executions. tenon_triggers looks triggers up before the tenant
+-- is known, and reads nothing else.
 
--- A row for each trigger that the newest version declares, written and deleted as it is published; `key` identifies it
--- within the definition, so that it stays the same trigger from version to version.
+-- One row per trigger of the newest version, synchronised when a version is published. `key` identifies the trigger within
+-- the definition, across versions.
 create table tenon.flow_triggers (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -13,7 +13,7 @@ create table tenon.flow_triggers (
   spec jsonb not null,
   version integer not null,
   paused boolean not null default false,
-  -- Why it is paused, or was resumed.
+  -- The reason given for the last pause or resumption.
   note text,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
@@ -23,20 +23,20 @@ create table tenon.flow_triggers (
   unique (tenant_id, workspace_id, flow_id, key),
   foreign key (tenant_id, workspace_id, flow_id, version) references tenon.flow_versions
 );
--- The address of a webhook names its workspace alone.
+-- For webhooks, whose URL contains the workspace alone.
 create index on tenon.flow_triggers (workspace_id, id);
 create index on tenon.flow_triggers (id) where kind = 'event';
 call tenon.allow('tenon_admin', 'tenon.flow_triggers', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.flow_triggers', 'all', 'select');
-call tenon.count_as('schedules', 'tenon.flow_triggers', 'uncounted');
+call tenon.add_row_quota('schedules', 'tenon.flow_triggers', 'uncounted');
 
--- Sealed for the flow and the name of its webhook, so that a secret is of no use in another row.
+-- Encrypted for the flow and the name of its webhook, so that a secret cannot be used in another row.
 create table tenon.webhook_secrets (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
   trigger_id text not null,
   sealed bytea not null,
-  -- The one before, and until when it is still accepted.
+  -- The secret before the last rotation, and until when it is accepted.
   previous bytea,
   previous_until timestamptz(3),
   rotated_at timestamptz(3),
@@ -46,7 +46,7 @@ create table tenon.webhook_secrets (
 call tenon.allow('tenon_admin', 'tenon.webhook_secrets', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.webhook_secrets', 'all', 'select');
 
--- The same delivery within a month starts nothing, also if its execution has ended and is forgotten.
+-- Received deliveries: a repeated one starts nothing for 30 days, even if its execution was deleted meanwhile.
 create table tenon.webhook_deliveries (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -54,7 +54,7 @@ create table tenon.webhook_deliveries (
   -- The sender's `webhook-id`.
   delivery_id text not null,
   body_sha256 text not null,
-  -- It may not be there yet.
+  -- The execution may not exist yet.
   execution_id text not null,
   received_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, trigger_id, delivery_id),
@@ -63,21 +63,22 @@ create table tenon.webhook_deliveries (
 create index on tenon.webhook_deliveries (tenant_id, workspace_id, trigger_id, received_at);
 call tenon.allow('tenon_admin', 'tenon.webhook_deliveries', 'workspace', 'select, insert, delete');
 
--- The last entry of each stream that a trigger has consumed, and the events that wait for others.
-create table tenon.event_watches (
+-- The offsets of event triggers in their streams, and the state of partial correlations.
+create table tenon.trigger_offsets (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
   trigger_id text not null,
-  events_after text not null,
-  changes_after text not null,
-  gathered jsonb not null default '[]',
-  -- The last time that its stream dropped events before they were consumed.
+  events_offset text not null,
+  changes_offset text not null,
+  correlation_state jsonb not null default '[]',
+  -- The last interval in which the stream dropped events before they were consumed.
   gap_from timestamptz(3),
   gap_to timestamptz(3),
   primary key (tenant_id, workspace_id, trigger_id),
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.flow_triggers on delete cascade
 );
-call tenon.allow('tenon_admin', 'tenon.event_watches', 'workspace', 'select, insert, update, delete');
-call tenon.allow('tenon_triggers', 'tenon.event_watches', 'all', 'select');
-create policy heard on tenon.event_watches for update to tenon_triggers using (true);
-grant update (events_after, changes_after, gathered, gap_from, gap_to) on tenon.event_watches to tenon_triggers;
+call tenon.allow('tenon_admin', 'tenon.trigger_offsets', 'workspace', 'select, insert, update, delete');
+call tenon.allow('tenon_triggers', 'tenon.trigger_offsets', 'all', 'select');
+create policy consumer on tenon.trigger_offsets for update to tenon_triggers using (true);
+grant update (events_offset, changes_offset, correlation_state, gap_from, gap_to)
+  on tenon.trigger_offsets to tenon_triggers;

@@ -27,14 +27,14 @@ import { newSecrets } from './triggers/webhooks.ts'
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
   version: Type.Integer({ minimum: 1 }),
-  sha256: Type.String({ description: 'Of the compiled form.' }),
+  sha256: Type.String({ description: 'SHA-256 of the compiled form.' }),
   source: Type.String(),
   created_by: Type.String(),
   created_at: Time,
 })
 export type FlowVersion = Static<typeof FlowVersion>
 
-/** The answer to publishing. */
+/** The response to publishing. */
 const Published = Type.Object({
   ...FlowVersion.properties,
   warnings: Warnings,
@@ -44,9 +44,9 @@ const Published = Type.Object({
         id: Id('trg'),
         name: Type.String(),
         url: Type.String(),
-        secret: Type.Optional(Type.String({ description: 'Of one that is new: shown this once.' })),
+        secret: Type.Optional(Type.String({ description: 'The secret of a new webhook; shown only once.' })),
       }),
-      { description: 'There where the flow declares some.' },
+      { description: 'Present if the flow declares webhooks.' },
     ),
   ),
 })
@@ -69,7 +69,7 @@ export const publishFlow = flowOperation({
     if (missing.length > 0) throw flowInvalid(missing)
     const hooks = newSecrets(scope, id, ir)
     const { before, after } = await watching(scope, id, ir)
-    // Two at once read the same latest version; the key lets one through, the other answers 409.
+    // Of two concurrent requests with the same latest version, the primary key accepts one; the other answers 409.
     const publish = () =>
       scope
         .batch(
@@ -105,7 +105,7 @@ interface DeclaredSecret extends Pick<Static<typeof Fault>, 'pointer' | 'line' |
   readonly name: string
 }
 
-/** A fault for each secret that the workspace does not have: where it is declared, and which there are. */
+/** A diagnostic per secret that the workspace does not have, with its location and the existing names. */
 async function missingSecrets(
   scope: WorkspaceScope,
   declared: readonly DeclaredSecret[],
@@ -180,7 +180,7 @@ const Weighted = Type.Object(
     weight: Type.Integer({
       minimum: 1,
       maximum: LIMITS.aliases.weightMax,
-      description: 'Of the sum of all.',
+      description: 'Its share is its weight divided by the sum of all weights.',
     }),
   },
   { additionalProperties: false },
@@ -234,7 +234,8 @@ export const getFlowAlias = flowOperation({
 
 export const setFlowAlias = flowOperation({
   name: 'flow_alias.set',
-  summary: 'Let a name mean a version of a flow, or several by weight; executions under way keep theirs',
+  summary:
+    'Set an alias to a version of a flow, or to several by weight; running executions keep their version',
   input: Input({
     ws: Ws,
     flow: Flow,
@@ -263,7 +264,7 @@ export const setFlowAlias = flowOperation({
 
 export const deleteFlowAlias = flowOperation({
   name: 'flow_alias.delete',
-  summary: 'Delete an alias of a flow; what it meant stays',
+  summary: 'Delete an alias of a flow; its versions stay',
   input: Input({ ws: Ws, flow: Flow, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
@@ -277,7 +278,7 @@ export const deleteFlowAlias = flowOperation({
   },
 })
 
-/** @throws Problem `validation_failed` where both or neither are given, or one version twice */
+/** @throws Problem `validation_failed` if both or neither are given, or a version is repeated */
 function weightedOf(
   version: number | undefined,
   versions: readonly Static<typeof Weighted>[] | undefined,
@@ -286,6 +287,6 @@ function weightedOf(
     throw new Problem('validation_failed', { detail: 'Give either `version` or `versions`.' })
   const weighted = versions ?? [{ version: version as number, weight: 1 }]
   if (new Set(weighted.map((each) => each.version)).size < weighted.length)
-    throw new Problem('validation_failed', { detail: 'versions: each may be named once.' })
+    throw new Problem('validation_failed', { detail: 'versions: each version may occur once.' })
   return weighted
 }

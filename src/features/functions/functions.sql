@@ -1,4 +1,4 @@
--- Functions and their immutable versions. Operators deploy for tenants; data roles read what an invocation needs.
+-- Functions and their immutable versions. Operators may deploy for tenants; data roles read what an invocation needs.
 create table tenon.functions (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -14,7 +14,7 @@ create table tenon.functions (
   unique (tenant_id, workspace_id, name),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
--- Operators, and admins of a whole tenant, name a function by its id alone.
+-- For operators and tenant admins, who address a function by its id alone.
 create unique index on tenon.functions (id);
 
 create table tenon.function_versions (
@@ -23,7 +23,7 @@ create table tenon.function_versions (
   function_id text not null,
   version integer not null,
   source text not null,
-  -- JavaScript with a source map inside.
+  -- JavaScript with an inline source map.
   compiled text not null,
   sha256 text not null,
   created_by text not null,
@@ -33,13 +33,13 @@ create table tenon.function_versions (
 );
 call tenon.allow('tenon_operator', 'tenon.functions', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.functions', 'tenant', 'select, insert, update, delete');
--- A version never changes once it is deployed.
+-- Versions are immutable.
 call tenon.allow('tenon_operator', 'tenon.function_versions', 'all', 'select, insert, delete');
 call tenon.allow('tenon_admin', 'tenon.function_versions', 'tenant', 'select, insert, delete');
 call tenon.allow('tenon_service', 'tenon.functions', 'workspace', 'select');
 call tenon.allow('tenon_service', 'tenon.function_versions', 'workspace', 'select');
--- Anon keys call the functions that are opened to them; they never see the source.
+-- Anon keys may call functions with `anon: true`; they cannot read the source.
 create policy anon on tenon.functions for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"anon": true}');
 grant select on tenon.functions to tenon_anon;
-call tenon.count_as('functions', 'tenon.functions');
+call tenon.add_row_quota('functions', 'tenon.functions');

@@ -1,9 +1,9 @@
--- People, OAuth clients, and what the issuer keeps between two requests. Only tenon_issuer sees passwords, secrets,
--- signing keys and sessions; no admin and no operator does.
+-- Accounts, OAuth clients and the state of the issuer. Only tenon_issuer reads passwords, secrets, signing keys and
+-- sessions; admins and operators do not.
 
--- An operator belongs to no tenant, a tenant's admin to no workspace. One address may have an account in many tenants:
--- they do not know of each other. An account that was accepted belongs to its person: only a strictly higher role makes
--- a link to set its password, which ends the password, sessions and tokens that there are.
+-- An operator belongs to no tenant, a tenant admin to no workspace. One address may have separate accounts in many tenants.
+-- An accepted account belongs to its person: only a strictly higher role can create a link that sets a new password, which
+-- revokes the current password, sessions and tokens.
 create table tenon.accounts (
   id text primary key,
   tenant_id text references tenon.tenants (id),
@@ -15,14 +15,14 @@ create table tenon.accounts (
   password text,
   accepted boolean not null generated always as (password is not null) stored,
   accepted_at timestamptz(3),
-  -- SHA-256 of the text that was shown once.
+  -- SHA-256 of the invitation token, which is shown once.
   invitation bytea unique check (octet_length(invitation) = 32),
   invited_until timestamptz(3),
-  -- When a higher role last ended the password.
+  -- When a higher role last reset the password.
   reset_at timestamptz(3),
-  -- Subjects that have confirmed since then that the account is still its person's.
+  -- Subjects that have confirmed since then that the account still belongs to its person.
   confirmed_by text[] not null default '{}',
-  -- Tokens name it; disabling the account or changing its password begins a new one, so earlier tokens stay dead.
+  -- A claim of tokens. Disabling the account or changing its password increments it, which revokes earlier tokens.
   generation integer not null default 0,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
@@ -36,7 +36,7 @@ create table tenon.accounts (
 create unique index accounts_email on tenon.accounts (coalesce(tenant_id, ''), email);
 call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
 call tenon.allow('tenon_admin', 'tenon.accounts', 'tenant');
--- Admins set an invitation; they read neither that nor a password.
+-- Admins can write an invitation, but read neither invitations nor passwords.
 grant select (id, tenant_id, workspace_id, role, email, name, accepted, accepted_at, invited_until, reset_at,
     confirmed_by, created_by, created_at, updated_at, disabled_at, last_login_at),
   insert (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by),
@@ -48,8 +48,8 @@ create policy owner on tenon.accounts for select to tenon_owner using (true);
 create function tenon.role_rank(role text) returns integer immutable parallel safe language sql
   return case role when 'operator' then 4 when 'tenant_admin' then 3 when 'workspace_admin' then 2 else 1 end;
 
--- Refuses links and confirmations of accepted accounts to roles that are not higher. Runs with the rights of the caller,
--- whose role it reads: an admin without a workspace is the tenant's.
+-- Rejects links and confirmations for accepted accounts by roles that are not higher. Runs with the rights of the caller,
+-- whose role it reads; an admin without a workspace is a tenant admin.
 create function tenon.keep_account() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 declare
   rank integer := case when current_user = 'tenon_operator' then 4
@@ -72,21 +72,21 @@ begin
   end if;
   return new;
 end $$;
--- Triggers run in the order of their names: this one before `generations`.
+-- Triggers fire in the order of their names: this one before `generations`.
 create trigger account_kept before update on tenon.accounts for each row execute function tenon.keep_account();
 
-create function tenon.begin_generation() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+create function tenon.bump_token_generation() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
   new.generation := old.generation + 1;
   return new;
 end $$;
--- Without a list of columns: a trigger changes the password, too.
+-- No column list, since another trigger may change the password.
 create trigger generations before update on tenon.accounts for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
-  execute function tenon.begin_generation();
+  execute function tenon.bump_token_generation();
 
--- @returns whether an approval that was asked for at a time waits for an account to be confirmed: it was reset since
--- then, and no subject but the starter of the execution has confirmed it. The workspace may not see the account.
+-- @returns true if an approval requested at `asked_at` must wait until the account is confirmed: it was reset since then,
+-- and only the starter of the execution, if anyone, has confirmed it. The workspace cannot read the account itself.
 create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter text) returns boolean
   stable language sql security definer set search_path = tenon, pg_temp
   return exists (
@@ -97,7 +97,7 @@ create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter
 revoke execute on function tenon.is_unconfirmed from public;
 grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator;
 
--- `machine` has a secret and a role; `public` has neither, and acts for people within its tenant and workspace.
+-- OAuth clients. `machine` has a secret and a role; `public` has neither, and acts for people of its tenant and workspace.
 create table tenon.oauth_clients (
   id text primary key,
   tenant_id text references tenon.tenants (id),
@@ -108,7 +108,7 @@ create table tenon.oauth_clients (
   -- SHA-256, hex.
   secret_hash text,
   redirect_uris jsonb not null default '[]',
-  -- Registered by itself (RFC 7591): for hosted MCP servers alone, and removed when it is not used.
+  -- Registered dynamically (RFC 7591): only for hosted MCP servers, and deleted when unused.
   registered boolean not null default false,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
@@ -132,8 +132,8 @@ grant select (id, tenant_id, workspace_id, kind, role, name, redirect_uris, regi
   update (secret_hash, rotated_at), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
 
--- Sessions, sign-ins under way, grants, codes and refresh tokens. Their ids are secrets: the table keeps digests of them,
--- and the rest sealed by the platform.
+-- Sessions, pending sign-ins, grants, codes and refresh tokens. Their ids are secrets, so the table stores digests of them,
+-- and all other content encrypted by the platform.
 create table tenon.issuer_state (
   id bytea primary key check (octet_length(id) = 32),
   model text not null,
@@ -150,12 +150,12 @@ create index on tenon.issuer_state (uid_key);
 create index on tenon.issuer_state (account_id);
 create index on tenon.issuer_state (client_id);
 create index on tenon.issuer_state (expires_at);
--- Sealed bytes cannot be compressed.
+-- Encrypted bytes cannot be compressed.
 alter table tenon.issuer_state alter column sealed set storage external;
 call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, update, delete');
 create policy ended on tenon.issuer_state to tenon_owner using (true);
 
--- The end of an account or a client ends what was granted with it, in the same transaction.
+-- Deleting or disabling an account, or deleting a client, revokes its grants in the same transaction.
 create function tenon.end_account() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
@@ -175,7 +175,7 @@ end $$;
 create trigger ended after delete on tenon.oauth_clients for each row execute function tenon.end_client();
 revoke execute on function tenon.end_account, tenon.end_client from public;
 
--- The issuer's signing keys (JWK, sealed). No tenant owns them.
+-- The issuer's signing keys (JWK, encrypted). They belong to no tenant.
 create table tenon.signing_keys (
   id text primary key,
   sealed bytea not null,

@@ -3,7 +3,7 @@
 import { asWorkspaceService } from '../../access/access.ts'
 import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { canonical, deeper } from '../../core/json.ts'
+import { canonical, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -92,7 +92,7 @@ async function attempt(
   const args = call.arguments ?? {}
   const by = { kind: call.channel === 'wire' ? 'mcp_client' : 'token', requestId: call.requestId } as const
   try {
-    if (deeper(args, LIMITS.mcpArgumentsDepthMax)) {
+    if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax)) {
       return failed('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
     }
     const argumentsSha256 = digest(canonical(args))

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Input, inWorkspace } from '../../access/operation-builders.ts'
-import { cutToken } from '../../core/json.ts'
+import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { type InputError, notFound } from '../../core/problem.ts'
@@ -156,7 +156,7 @@ function collisions(tools: readonly Tool[]): InputError[] {
   })
 }
 
-const at = (key: string, tail: string) => `/tools/${cutToken(key)}${tail}`
+const at = (key: string, tail: string) => `/tools/${shortPointer(key)}${tail}`
 
 function fault(key: string, tail: string, detail: string): InputError {
   return { in: 'body', name: 'tools', pointer: key === '' ? '/tools' : at(key, tail), detail }

@@ -1,5 +1,5 @@
--- Hosted MCP servers: a draft that is curated, immutable published versions, agents' clients, and every call. The issuer
--- and the MCP endpoint look up what is published, and to whom a client belongs, before any tenant is known.
+-- Hosted MCP servers: the draft with its curation, immutable published versions, clients, and a log of calls. The issuer and
+-- the MCP endpoint look up published servers and clients before the tenant is known.
 
 create table tenon.mcp_servers (
   tenant_id text not null default tenon.tenant(),
@@ -19,10 +19,10 @@ create table tenon.mcp_servers (
   unique (tenant_id, workspace_id, slug),
   unique (tenant_id, workspace_id, name)
 );
--- The issuer and the MCP endpoint know the workspace alone.
+-- For the issuer and the MCP endpoint, which know the workspace alone.
 create index on tenon.mcp_servers (workspace_id);
 call tenon.allow('tenon_admin', 'tenon.mcp_servers', 'workspace', 'select, insert, update, delete');
-call tenon.count_as('mcp_servers', 'tenon.mcp_servers');
+call tenon.add_row_quota('mcp_servers', 'tenon.mcp_servers');
 
 create table tenon.mcp_server_versions (
   tenant_id text not null default tenon.tenant(),
@@ -31,11 +31,11 @@ create table tenon.mcp_server_versions (
   version integer not null,
   hash text not null,
   manifest jsonb not null,
-  -- The scopes that the issuer may grant for this version, and those of them that only read.
+  -- Scopes that the issuer may grant for this version, and the read-only ones among them.
   scopes jsonb not null,
   baseline jsonb not null,
-  -- The scopes that reach further than before, with the tools in question; empty: the version needs no approval. Before
-  -- it is approved, a version that widens a scope cannot become active.
+  -- Scopes that grant more than in the version before, with the tools concerned. Unless empty, the version can become
+  -- active only after approval.
   widened jsonb not null default '[]',
   approved_by text,
   approved_at timestamptz(3),
@@ -45,13 +45,13 @@ create table tenon.mcp_server_versions (
   foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers,
   check ((approved_by is null) = (approved_at is null))
 );
--- The approval is the one thing about a version that is written later.
+-- Immutable except for the approval.
 call tenon.allow('tenon_admin', 'tenon.mcp_server_versions', 'workspace',
   'select, insert, update (approved_by, approved_at), delete');
 create policy counting on tenon.mcp_server_versions for select to tenon_owner
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 
--- How many tools a server of the caller's workspace offers; of all its servers the one with most.
+-- @returns the number of tools of a server of the caller's workspace; without a server, the highest number of any
 create function tenon.quota_tools(server text default null) returns bigint
   language sql stable security definer set search_path = tenon, pg_temp as $$
   select coalesce(max(jsonb_array_length(v.manifest -> 'tools')), 0)
@@ -59,7 +59,7 @@ create function tenon.quota_tools(server text default null) returns bigint
     and v.server_id = s.id and v.version = s.active_version
   where s.tenant_id = tenant() and s.workspace_id = workspace() and (server is null or s.id = server) $$;
 
--- Raises TQ001 if a version has more tools than `mcp_tools` allows: no row is a tool, so each version is measured.
+-- Raises TQ001 if a version has more tools than the quota `mcp_tools` allows. Tools are no rows, so versions are checked.
 create function tenon.limit_tools() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
@@ -69,7 +69,7 @@ begin
   select * into row from quotas q
     where q.tenant_id = new.tenant_id and q.workspace_id = new.workspace_id and q.name = 'mcp_tools';
   if jsonb_array_length(new.manifest -> 'tools') > row.max then
-    perform exceeded(row, quota_tools(new.server_id));
+    perform raise_quota_exceeded(row, quota_tools(new.server_id));
   end if;
   return null;
 end $$;
@@ -84,7 +84,7 @@ create table tenon.mcp_clients (
   id text not null unique,
   name text not null,
   secret_hash text not null,
-  -- Scopes that it may ask for; null: all of the published version.
+  -- Scopes that it may request; null for all of the published version.
   scopes jsonb,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
@@ -97,7 +97,7 @@ call tenon.allow('tenon_operator', 'tenon.mcp_servers', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_server_versions', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_clients', 'all', 'select');
 
--- No reference to the server: calls stay on record when the server is gone, and are never taken back.
+-- No foreign key to the server: the log of calls outlives it, and is append-only.
 create table tenon.mcp_calls (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),

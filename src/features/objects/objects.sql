@@ -1,6 +1,6 @@
--- Objects: the workspace's identity at the store, and a ledger of its bytes while they are limited.
+-- Objects: the identity of a workspace at the object store, and the usage ledger of workspaces with a byte quota.
 
--- One S3 identity per workspace, for exactly its bucket; the secret is sealed by the platform. Operators see none.
+-- One S3 identity per workspace, for its bucket alone; the platform encrypts the secret. Operators cannot read it.
 create table tenon.storage_identities (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -14,16 +14,16 @@ create table tenon.storage_identities (
 );
 call tenon.allow('tenon_admin', 'tenon.storage_identities', 'tenant', 'select, insert, update');
 call tenon.allow('tenon_service', 'tenon.storage_identities', 'workspace', 'select');
--- Only while the workspace has opened objects to anon keys. The platform checks which keys those read: the identity
--- covers the whole bucket.
+-- Readable only while the workspace allows anon keys to read objects. The identity covers the whole bucket, so the platform
+-- checks which object keys they may read.
 create policy anon on tenon.storage_identities for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.anon ->> 'objects' = 'public' and s.public_read <> '[]'));
 grant select on tenon.storage_identities to tenon_anon;
 
--- The ledger: a row for each object, and one for each upload under way, which is counted as more until it is settled.
--- Only the store knows what is there: it is asked under a lock on the object.
+-- The usage ledger: a row per object, and one per upload in progress, which counts in addition until it is reconciled. The
+-- object store is the source of truth and is queried under a lock of the object.
 create table tenon.stored_objects (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -34,7 +34,7 @@ create table tenon.stored_objects (
   bucket text not null,
   key text not null,
   bytes bigint not null check (bytes >= 0),
-  -- Of an upload: after this its process is taken for dead, and the next one that needs room asks the store.
+  -- For an upload: after this its process is considered dead, and the next upload reconciles it with the object store.
   expires_at timestamptz(3),
   primary key (tenant_id, workspace_id, id, upload),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
@@ -46,7 +46,7 @@ create policy counting on tenon.stored_objects to tenon_owner
 -- Removing the limit removes the ledger.
 call tenon.allow('tenon_operator', 'tenon.stored_objects', 'all', 'select, delete');
 
--- Reserves room for an upload, or more of it. @returns false if the bytes are not limited
+-- Reserves bytes for an upload, or more of them. @returns false if the workspace has no byte quota
 create function tenon.reserve_bytes(object bytea, upload text, bucket text, key text, bytes bigint, lease interval)
   returns boolean language plpgsql security definer set search_path = tenon, pg_temp as $$
 #variable_conflict use_column
@@ -65,12 +65,12 @@ begin
   return true;
 end $$;
 
--- Locks an object while the store is asked about it: the last to ask writes the last answer.
-create function tenon.hold_object(object bytea) returns void language sql
+-- Locks an object while the object store is queried, so that the last query is recorded last.
+create function tenon.lock_object(object bytea) returns void language sql
   return pg_advisory_xact_lock(hashtextextended(tenon.tenant() || '/' || tenon.workspace() || '/' || encode(object, 'hex'), 24));
 
--- Records the store's answer, 0 for no object, and ends the upload. It is the truth, so it is written beyond any limit.
-create function tenon.settle_object(object bytea, upload text, bucket text, key text, bytes bigint) returns void
+-- Records the size that the object store reports (0 if there is no object) and ends the upload. Not limited by the quota.
+create function tenon.reconcile_object(object bytea, upload text, bucket text, key text, bytes bigint) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   had bigint;
@@ -79,18 +79,18 @@ begin
     return;
   end if;
   with gone as (delete from stored_objects s where s.tenant_id = tenant() and s.workspace_id = workspace()
-      and s.id = object and s.upload in ('', settle_object.upload) returning s.bytes)
+      and s.id = object and s.upload in ('', reconcile_object.upload) returning s.bytes)
     select coalesce(sum(g.bytes), 0) into had from gone g;
-  if settle_object.bytes > 0 then
+  if reconcile_object.bytes > 0 then
     insert into stored_objects (id, bucket, key, bytes)
-      values (object, settle_object.bucket, settle_object.key, settle_object.bytes);
+      values (object, reconcile_object.bucket, reconcile_object.key, reconcile_object.bytes);
   end if;
-  update quotas q set used = q.used + settle_object.bytes - had
+  update quotas q set used = q.used + reconcile_object.bytes - had
     where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
 end $$;
 
--- Records objects that were there before the limit. What was settled meanwhile is newer, and stays.
-create function tenon.adopt_objects(objects bytea[], bucket text, keys text[], sizes bigint[]) returns void
+-- Records objects that existed before the quota was set. Rows reconciled meanwhile are newer and stay.
+create function tenon.register_objects(objects bytea[], bucket text, keys text[], sizes bigint[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   n bigint;
@@ -100,14 +100,14 @@ begin
   end if;
   with made as (
     insert into stored_objects (id, bucket, key, bytes)
-      select o.id, adopt_objects.bucket, o.key, o.bytes from unnest(objects, keys, sizes) as o (id, key, bytes)
+      select o.id, register_objects.bucket, o.key, o.bytes from unnest(objects, keys, sizes) as o (id, key, bytes)
       where o.bytes > 0
       on conflict (tenant_id, workspace_id, id, upload) do nothing returning bytes)
     select coalesce(sum(m.bytes), 0) into n from made m;
   update quotas q set used = q.used + n
     where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = 'object_bytes';
 end $$;
-revoke execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+revoke execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
   from public;
-grant execute on function tenon.reserve_bytes, tenon.hold_object, tenon.settle_object, tenon.adopt_objects
+grant execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
   to tenon_service;

@@ -62,11 +62,11 @@ export class ObjectLedger {
     if (row?.['limited'] !== true) return
     const id = idOf(object)
     await this.#database.transaction(this.#context.tenant, async (transaction) => {
-      await transaction.batch(this.#context, [sql`select tenon.hold_object(${id})`])
+      await transaction.batch(this.#context, [sql`select tenon.lock_object(${id})`])
       const bytes = await this.#measure(object)
       const { bucket, key } = object
       await transaction.batch(this.#context, [
-        sql`select tenon.settle_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
+        sql`select tenon.reconcile_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
       ])
     })
   }
@@ -79,7 +79,7 @@ export class ObjectLedger {
       bytes,
     }))
     await this.#run(sql`
-      select tenon.adopt_objects(array_agg(decode(id, 'hex')), ${bucket}, array_agg(key), array_agg(bytes))
+      select tenon.register_objects(array_agg(decode(id, 'hex')), ${bucket}, array_agg(key), array_agg(bytes))
       from jsonb_to_recordset(${JSON.stringify(objects)}::jsonb) as o (id text, key text, bytes bigint)`)
   }
 

@@ -175,10 +175,10 @@ export class WorkspaceObjects {
       return (await this.#find())?.bucket === Bucket
     }
     return retryTransient(
-      LIMITS.storeOpeningMs,
+      LIMITS.accessPropagationMs,
       () => this.#once(work),
       isUnknownYet,
-      LIMITS.storeOpeningPauseMs,
+      LIMITS.accessRetryPauseMs,
     )
   }
 

@@ -179,13 +179,13 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
     values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${usedBy(tenantId, workspaceId, name)}, tenon.window_end(${name}))
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
   // Before the lock, since writers may wait for it; and after it, for tables that were created meanwhile.
-  const watch = sql`select tenon.watch(${tenantId}, ${workspaceId}, ${name})`
+  const watch = sql`select tenon.enable_counting(${tenantId}, ${workspaceId}, ${name})`
   return [watch, lock, watch, set]
 }
 
 const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
   name === 'workspaces'
-    ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))`
+    ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
     : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
 
 export const getQuotas = onStructure({
@@ -226,7 +226,7 @@ function counted(
         when q.resets_at <= now() then 0
         when q.name is not null then q.used
         when n.name = 'workspaces' then
-          (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_there(state))
+          (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))
         when ${alwaysCounted}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
@@ -241,7 +241,7 @@ export async function consumeQuota(
   scope: WorkspaceScope,
   quota: 'events_per_day' | 'invocations_per_day' | 'mcp_calls_per_minute',
 ): Promise<void> {
-  if (await isLimited(scope, quota)) await scope.batch(sql`select tenon.spend(${quota})`)
+  if (await isLimited(scope, quota)) await scope.batch(sql`select tenon.consume_quota(${quota})`)
 }
 
 const Rate = Type.Object({

@@ -1,22 +1,22 @@
--- Quotas are counted where rows are made: by triggers, in the same transaction, so that no path goes round them and no
--- race gets past them. A quota that is not set costs one index lookup per statement.
+-- Quotas: triggers count rows in the transaction that inserts or deletes them, so that no code path and no race bypasses
+-- them. A quota that is not set costs one index lookup per statement.
 create table tenon.quotas (
   tenant_id text not null references tenon.tenants (id),
   -- Empty for a quota of the tenant as a whole.
   workspace_id text not null,
-  room text generated always as (nullif(workspace_id, '')) stored,
+  workspace_ref text generated always as (nullif(workspace_id, '')) stored,
   name text not null,
   max bigint not null check (max >= 0),
   used bigint not null,
-  -- Of a quota per window of time: counting begins anew then.
+  -- For quotas per minute or day: when counting starts again.
   resets_at timestamptz(3),
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, name),
-  foreign key (tenant_id, room) references tenon.workspaces (tenant_id, id)
+  foreign key (tenant_id, workspace_ref) references tenon.workspaces (tenant_id, id)
 );
 call tenon.allow('tenon_operator', 'tenon.quotas', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.quotas', 'tenant', 'select');
--- The owner never logs in: it acts in the functions below alone.
+-- The owner never logs in; it acts only through the functions below.
 create policy counting on tenon.quotas to tenon_owner using (true) with check (true);
 
 -- Which tables count towards which quota. With `until`, a row counts as long as that column is null.
@@ -32,7 +32,7 @@ create table tenon.quota_sources (
 alter table tenon.quota_sources enable row level security, force row level security;
 create policy counting on tenon.quota_sources to tenon_owner using (true) with check (true);
 
--- Shared by transactions that count, exclusive for one that sets a limit: a limit is set between them.
+-- The lock of a quota: shared by transactions that count, exclusive for one that sets the limit.
 create function tenon.quota_lock(t text, w text, quota text) returns bigint immutable parallel safe language sql
   return hashtextextended(t || '/' || w || '/' || quota, 11);
 
@@ -41,8 +41,8 @@ create function tenon.window_end(quota text) returns timestamptz language sql
   return case when quota like '%\_per\_day' then date_trunc('day', clock_timestamp(), 'UTC') + interval '1 day'
     when quota like '%\_per\_minute' then date_trunc('minute', clock_timestamp()) + interval '1 minute' end;
 
--- Raises TQ001, which says in its detail which quota it is, its limit, and how much is used.
-create function tenon.exceeded(q tenon.quotas, used bigint) returns void language plpgsql as $$
+-- Raises TQ001 with the quota, its limit and its use in the detail.
+create function tenon.raise_quota_exceeded(q tenon.quotas, used bigint) returns void language plpgsql as $$
 begin
   raise exception 'quota exceeded' using errcode = 'TQ001', detail = jsonb_strip_nulls(jsonb_build_object(
     'quota', q.name, 'limit', q.max, 'used', used,
@@ -56,18 +56,18 @@ declare
   row quotas%rowtype;
 begin
   perform pg_advisory_xact_lock_shared(quota_lock(t, w, quota));
-  -- The condition is evaluated again once the row is ours: of two that begin a window, one does.
+  -- PostgreSQL evaluates the condition again after locking the row, so only one transaction starts a new window.
   update quotas q set
       used = case when q.resets_at <= clock_timestamp() then n else q.used + n end,
       resets_at = case when q.resets_at <= clock_timestamp() then window_end(q.name) else q.resets_at end
     where q.tenant_id = t and q.workspace_id = w and q.name = quota returning q.* into row;
   if found and n > 0 and row.used > row.max then
-    perform exceeded(row, row.used - n);
+    perform raise_quota_exceeded(row, row.used - n);
   end if;
 end $$;
 
--- Counts the rows of one statement. Skips quotas that are not set; the lock stays, since setting a limit counts what is
--- there. Arguments of the trigger: the quota, and the column that ends a row's counting.
+-- Counts the rows of one statement. Skips quotas that are not set, but takes the lock, since setting a limit counts the
+-- rows that exist. Trigger arguments: the quota, and the column that ends the counting of a row.
 create function tenon.count_rows() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
@@ -103,8 +103,8 @@ begin
   return null;
 end $$;
 
--- Makes a table with tenant_id and workspace_id count towards a quota. One line per table.
-create procedure tenon.count_as(quota text, counted regclass, until text default null,
+-- Counts the rows of a table with tenant_id and workspace_id towards a quota.
+create procedure tenon.add_row_quota(quota text, counted regclass, until text default null,
     t text default null, w text default null)
   language plpgsql as $$
 begin
@@ -123,9 +123,10 @@ begin
   end if;
 end $$;
 
--- Acts as a workspace for the rest of the transaction, or until it is called with what it returned.
--- @returns the tenant and the workspace before
-create function tenon.enter_workspace(t text, w text) returns text[] language plpgsql set search_path = tenon, pg_temp as $$
+-- Acts as a workspace for the rest of the transaction, or until it is called with its result.
+-- @returns the previous tenant and workspace
+create function tenon.act_for_workspace(t text, w text) returns text[]
+  language plpgsql set search_path = tenon, pg_temp as $$
 declare
   before constant text[] := array[coalesce(tenant(), ''), coalesce(workspace(), '')];
 begin
@@ -133,12 +134,12 @@ begin
   return before;
 end $$;
 
--- @returns whether the caller administers a workspace: an operator, an admin of its tenant, or one of that workspace.
+-- @returns true for an operator, an admin of the tenant, or an admin of the workspace
 create function tenon.administers(t text, w text) returns boolean stable language sql set search_path = tenon, pg_temp
   return current_setting('role') = 'tenon_operator'
     or coalesce(t = tenon.tenant() and coalesce(tenon.workspace(), w) = w, false);
 
--- How much a workspace uses, counted now; 0 unless the caller administers it. Counts under that workspace's policies.
+-- Counts the current use of a quota under the policies of the workspace. @returns 0 unless the caller administers it
 create function tenon.quota_count(t text, w text, quota text) returns bigint
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
@@ -150,14 +151,14 @@ begin
   if not administers(t, w) then
     return 0;
   end if;
-  before := enter_workspace(t, w);
+  before := act_for_workspace(t, w);
   if quota_count.quota = 'mcp_tools' then
     total := quota_tools();
   end if;
   for source in select relation, until from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     if quota_count.quota = 'document_bytes' then
-      n := weight(t, w, source.relation);
+      n := total_bytes(t, w, source.relation);
     else
       execute format('select count(*) from %s where tenant_id = $1 and workspace_id = $2 and %s', source.relation,
         case when source.until is null then 'true' else format('%I is null', source.until) end)
@@ -165,11 +166,11 @@ begin
     end if;
     total := total + n;
   end loop;
-  perform enter_workspace(before[1], before[2]);
+  perform act_for_workspace(before[1], before[2]);
   return total;
 end $$;
 
--- @returns whether this is limited in the caller's workspace. Setting a limit waits for callers that were told no.
+-- @returns true if the caller's workspace has this quota. Setting it waits for transactions that got false.
 create function tenon.is_limited(quota text) returns boolean
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
@@ -178,28 +179,28 @@ begin
     where q.tenant_id = tenant() and q.workspace_id = workspace() and q.name = is_limited.quota);
 end $$;
 
--- @returns all that is limited in the caller's workspace.
+-- @returns the quotas of the caller's workspace
 create function tenon.limited() returns setof text
   language sql stable security definer set search_path = tenon, pg_temp as $$
   select q.name from quotas q where q.tenant_id = tenant() and q.workspace_id = workspace() $$;
 
--- Takes one of a quota with a window. It is never given back: how far a failed call came is not known.
-create function tenon.spend(quota text) returns void
+-- Consumes one unit of a quota per minute or day. It is never returned, since the progress of a failed call is unknown.
+create function tenon.consume_quota(quota text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
-  if spend.quota not in ('events_per_day', 'invocations_per_day', 'mcp_calls_per_minute') then
+  if consume_quota.quota not in ('events_per_day', 'invocations_per_day', 'mcp_calls_per_minute') then
     raise exception 'no such window' using errcode = 'check_violation';
   end if;
-  perform use_quota(tenant(), workspace(), spend.quota, 1);
+  perform use_quota(tenant(), workspace(), consume_quota.quota, 1);
 end $$;
 
--- The bytes of a document are those of its text as the database keeps it, without what the platform adds.
-create function tenon.weigh(stored jsonb) returns bigint immutable parallel safe language sql
+-- The size of a document: its JSON text as stored, without the columns of the platform.
+create function tenon.document_bytes(stored jsonb) returns bigint immutable parallel safe language sql
   return octet_length((stored - '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'::text[])::text);
 
--- Adds the bytes of a statement's rows to `document_bytes`. Inlines is_limited, since every write runs it; documents are
--- written inside one workspace.
-create function tenon.weigh_rows() returns trigger
+-- Adds the bytes of a statement's rows to the quota `document_bytes`. Inlines is_limited, since every write runs it; all
+-- rows of a statement belong to one workspace.
+create function tenon.count_bytes() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   n bigint := 0;
@@ -211,10 +212,10 @@ begin
     return null;
   end if;
   if tg_op <> 'DELETE' then
-    select coalesce(sum(weigh(to_jsonb(a))), 0) into n from added a;
+    select coalesce(sum(document_bytes(to_jsonb(a))), 0) into n from added a;
   end if;
   if tg_op <> 'INSERT' then
-    select coalesce(sum(weigh(to_jsonb(r))), 0) into m from removed r;
+    select coalesce(sum(document_bytes(to_jsonb(r))), 0) into m from removed r;
   end if;
   if n <> m then
     perform use_quota(tenant(), workspace(), 'document_bytes', n - m);
@@ -222,34 +223,34 @@ begin
   return null;
 end $$;
 
--- Makes a table of documents count towards `document_bytes`. Triggers fire in the order of their names: all writers lock
--- the quota of bytes before that of documents, so they cannot deadlock.
-create procedure tenon.weigh_as(weighed regclass, t text default null, w text default null)
+-- Counts a table of documents towards `document_bytes`. Triggers fire in the order of their names, so all writers lock the
+-- byte quota before the row quota and cannot deadlock.
+create procedure tenon.add_byte_quota(counted regclass, t text default null, w text default null)
   language plpgsql as $$
 begin
-  insert into tenon.quota_sources (quota, relation, tenant_id, workspace_id) values ('document_bytes', weighed, t, w);
+  insert into tenon.quota_sources (quota, relation, tenant_id, workspace_id) values ('document_bytes', counted, t, w);
   execute format('create trigger bytes_added after insert on %s referencing new table as added
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', counted);
   execute format('create trigger bytes_removed after delete on %s referencing old table as removed
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', counted);
   execute format('create trigger bytes_changed after update on %s referencing old table as removed new table as added
-    for each statement execute function tenon.weigh_rows()', weighed);
+    for each statement execute function tenon.count_bytes()', counted);
 end $$;
 
--- The bytes of the documents in a table. Weighs under the policies of that workspace.
-create function tenon.weight(t text, w text, weighed regclass) returns bigint
+-- @returns the bytes of all documents in a table, under the policies of the workspace
+create function tenon.total_bytes(t text, w text, counted regclass) returns bigint
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  before constant text[] := enter_workspace(t, w);
+  before constant text[] := act_for_workspace(t, w);
   n bigint;
 begin
-  execute format('select coalesce(sum(weigh(to_jsonb(r))), 0) from %s r where tenant_id = $1 and workspace_id = $2',
-    weighed) into n using t, w;
-  perform enter_workspace(before[1], before[2]);
+  execute format('select coalesce(sum(document_bytes(to_jsonb(r))), 0) from %s r where tenant_id = $1 and workspace_id = $2',
+    counted) into n using t, w;
+  perform act_for_workspace(before[1], before[2]);
   return n;
 end $$;
 
--- Enables or disables the triggers of a collection's table for one of the two quotas of documents.
+-- Enables or disables the triggers of a table for one of the two document quotas.
 create procedure tenon.switch_counting(counted regclass, quota text, switch text)
   language plpgsql as $$
 declare
@@ -261,30 +262,30 @@ begin
   end loop;
 end $$;
 
--- Makes the tables of one workspace count, from before its limit is set: they do not while there is no limit. Enabling a
--- trigger waits for writers, and keeps others out until the limit is set on what was counted.
-create function tenon.watch(t text, w text, quota text) returns void
+-- Enables the disabled counting triggers of a workspace's tables, before its quota is set. Enabling a trigger waits for
+-- writers, and blocks others until the transaction has set the quota to the counted use.
+create function tenon.enable_counting(t text, w text, quota text) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   source record;
 begin
   for source in select relation from quota_sources s
-      where s.quota = watch.quota and s.tenant_id = t and s.workspace_id = w and exists (
+      where s.quota = enable_counting.quota and s.tenant_id = t and s.workspace_id = w and exists (
         select from pg_catalog.pg_trigger g where g.tgrelid = s.relation and g.tgenabled = 'D'
         and g.tgname = case s.quota when 'document_bytes' then 'bytes_added' else 'count_added' end)
       order by relation loop
-    call switch_counting(source.relation, watch.quota, 'enable');
+    call switch_counting(source.relation, enable_counting.quota, 'enable');
   end loop;
 end $$;
 
--- A workspace counts from its beginning to its end.
-create function tenon.is_there(state text) returns boolean immutable language sql
+-- @returns true for the states of a workspace that count towards the quota `workspaces`
+create function tenon.is_active(state text) returns boolean immutable language sql
   return coalesce(state not in ('deleted', 'provisioning_failed'), false);
 
 create function tenon.count_workspaces() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
-  n constant integer := is_there(new.state)::integer - is_there(old.state)::integer;
+  n constant integer := is_active(new.state)::integer - is_active(old.state)::integer;
 begin
   if n <> 0 then
     perform use_quota(new.tenant_id, '', 'workspaces', n);
@@ -294,21 +295,22 @@ end $$;
 create trigger count_workspace after insert or update of state on tenon.workspaces
   for each row execute function tenon.count_workspaces();
 
--- A workspace begins with one hosted MCP server; an operator allows more.
-create function tenon.begin_with_quotas() returns trigger
+-- A new workspace may have one hosted MCP server; an operator can allow more.
+create function tenon.set_initial_quotas() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
   insert into quotas (tenant_id, workspace_id, name, max, used) values (new.tenant_id, new.id, 'mcp_servers', 1, 0);
   return null;
 end $$;
-create trigger begin_with_quotas after insert on tenon.workspaces
-  for each row execute function tenon.begin_with_quotas();
+create trigger set_initial_quotas after insert on tenon.workspaces
+  for each row execute function tenon.set_initial_quotas();
 
-revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end, tenon.exceeded,
-  tenon.is_limited, tenon.limited, tenon.spend, tenon.is_there, tenon.count_workspaces, tenon.begin_with_quotas,
-  tenon.weigh, tenon.weigh_rows, tenon.weight, tenon.watch, tenon.enter_workspace, tenon.administers from public;
-revoke execute on procedure tenon.count_as, tenon.weigh_as, tenon.switch_counting from public;
-grant execute on function tenon.quota_count, tenon.window_end, tenon.is_there to tenon_admin, tenon_operator;
-grant execute on function tenon.watch to tenon_operator;
-grant execute on function tenon.limited, tenon.spend to tenon_anon, tenon_service, tenon_admin;
+revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end,
+  tenon.raise_quota_exceeded, tenon.is_limited, tenon.limited, tenon.consume_quota, tenon.is_active,
+  tenon.count_workspaces, tenon.set_initial_quotas, tenon.document_bytes, tenon.count_bytes, tenon.total_bytes,
+  tenon.enable_counting, tenon.act_for_workspace, tenon.administers from public;
+revoke execute on procedure tenon.add_row_quota, tenon.add_byte_quota, tenon.switch_counting from public;
+grant execute on function tenon.quota_count, tenon.window_end, tenon.is_active to tenon_admin, tenon_operator;
+grant execute on function tenon.enable_counting to tenon_operator;
+grant execute on function tenon.limited, tenon.consume_quota to tenon_anon, tenon_service, tenon_admin;
 grant execute on function tenon.is_limited to tenon_service;

@@ -65,7 +65,7 @@ interface Found {
   readonly workspace_id: WorkspaceId | '-'
   readonly state: string
   readonly suspended_by: string | null
-  readonly standing: number
+  readonly state_seq: number
 }
 
 /** @throws Problem `not_found` */
@@ -74,8 +74,8 @@ const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
     scope,
     noun,
     noun === 'tenant'
-      ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, standing from tenants where id = ${id}`
-      : sql`select tenant_id, id as workspace_id, state, suspended_by, standing from workspaces where id = ${id}`,
+      ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, state_seq from tenants where id = ${id}`
+      : sql`select tenant_id, id as workspace_id, state, suspended_by, state_seq from workspaces where id = ${id}`,
   )
 
 /**
@@ -93,7 +93,7 @@ async function change(
   requireAllowed(scope, found, to)
   const target: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
   const by = scope.actor.role
-  const input: SuspensionInput = { target, to, after: found.standing, by, reason: reason ?? null }
+  const input: SuspensionInput = { target, to, after: found.state_seq, by, reason: reason ?? null }
   const what = target.workspaceId === '-' ? target.tenantId : target.workspaceId
   const start = () =>
     tenantWorkflowsOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
@@ -120,18 +120,18 @@ export async function changeState(scope: AdminScope, input: SuspensionInput): Pr
   const { target, to, after } = input
   const from = to === 'suspended' ? 'active' : 'suspended'
   const change = changeOf(input)
-  const still = sql`state = ${from} and standing = ${after}`
+  const still = sql`state = ${from} and state_seq = ${after}`
   await scope.batch(
     target.workspaceId === '-'
-      ? sql`update tenants set ${change}, suspensions = suspensions + 1 where id = ${target.tenantId} and ${still}`
+      ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target.tenantId} and ${still}`
       : sql`with changed as (
             update workspaces set ${change} where id = ${target.workspaceId} and ${still} returning tenant_id)
-          update tenants set suspensions = suspensions + 1 from changed where id = changed.tenant_id`,
+          update tenants set suspension_seq = suspension_seq + 1 from changed where id = changed.tenant_id`,
   )
 }
 
 function changeOf({ to, by, reason }: SuspensionInput): Sql {
-  const since = sql`standing = standing + 1, updated_at = now()`
+  const since = sql`state_seq = state_seq + 1, updated_at = now()`
   if (to === 'active')
     return sql`state = 'active', resumed_at = now(), suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
@@ -148,7 +148,7 @@ export interface WorkspaceState {
 /** The states of the target's workspaces, read in one statement so that they are consistent. */
 export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
-    select w.id, i.bucket, t.suspensions as seq, 'suspended' in (t.state, w.state) as suspended
+    select w.id, i.bucket, t.suspension_seq as seq, 'suspended' in (t.state, w.state) as suspended
     from workspaces w join tenants t on t.id = w.tenant_id
       left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
     where w.tenant_id = ${tenantId} and (${workspaceId} = '-' or w.id = ${workspaceId})

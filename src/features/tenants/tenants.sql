@@ -1,19 +1,18 @@
--- Tenants, workspaces, their settings, and the long-running operations on them. tenon_operator sees those of all
--- tenants; tenon_admin one tenant's.
+-- Tenants, workspaces, their settings, jobs and keys. tenon_operator sees those of all tenants, tenon_admin those of one.
 create table tenon.tenants (
   id text primary key,
   name text not null,
   slug text not null unique,
   state text not null check (state in
     ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
-  -- Counts the changes of this tenant's state, so that none is made twice.
-  standing integer not null default 0,
-  -- Counts those of the tenant and all its workspaces, so that a run that is told of several knows the last.
-  suspensions integer not null default 0,
+  -- Incremented with each change of `state`, so that a repeated change has no effect.
+  state_seq integer not null default 0,
+  -- Incremented with each suspension and resumption of the tenant or a workspace: executions apply the latest they hear of.
+  suspension_seq integer not null default 0,
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
-  -- A schedule does not start what it kept for later from before this time.
+  -- Schedules do not start what was due before this time.
   resumed_at timestamptz(3),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now()
@@ -23,18 +22,18 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_mender', 'tenon.tenants', 'all', 'select (id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state)');
 
 create table tenon.workspaces (
   id text primary key,
   tenant_id text not null references tenon.tenants (id),
   name text not null,
   slug text not null,
-  -- Null: the workspace has no bucket, and so no identity at the object store.
+  -- Null if the workspace has no bucket, and so no identity at the object store.
   bucket text unique,
   state text not null check (state in
     ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),
-  standing integer not null default 0,
+  state_seq integer not null default 0,
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
@@ -50,9 +49,9 @@ create policy admin on tenon.workspaces to tenon_admin
   with check (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()));
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
-call tenon.allow('tenon_mender', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
 
--- Settings of a workspace: experimental features, what is open to anon keys, private addresses that flows may reach.
+-- Settings of a workspace: experimental features, access of anon keys, private addresses that flows may reach.
 create table tenon.services (
   tenant_id text not null,
   workspace_id text not null,
@@ -70,18 +69,17 @@ create table tenon.services (
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
--- Only operators open private addresses.
+-- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
   'select, insert (tenant_id, workspace_id, experimental, anon, public_read, updated_at),
   update (experimental, anon, public_read, updated_at)');
--- The platform reads the settings for every key of the workspace, and policies read them themselves. Keys do not learn
--- which private addresses flows may reach.
+-- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant select (tenant_id, workspace_id, anon, public_read) on tenon.services to tenon_anon, tenon_service;
 
--- The workspace, if its anon keys read collections whose declaration does not say otherwise; null if not. Not inlined:
--- the cost of its look-up would be part of every plan, and hide which of two indexes is the cheaper one.
+-- @returns the workspace if its anon keys may read collections without a rule of their own, else null
+-- In plpgsql so that it is not inlined: the cost of its lookup would enter every plan and distort the choice of indexes.
 create function tenon.anon_workspace() returns text stable parallel safe cost 1 language plpgsql as $$
 begin
   if exists (select from tenon.services s
@@ -105,7 +103,7 @@ create table tenon.operations (
 );
 create index on tenon.operations (tenant_id, created_at);
 
--- Sealed under the master key by the platform; the database sees only ciphertext.
+-- Keys of tenants, encrypted by the platform under the master key.
 create table tenon.tenant_keys (
   tenant_id text not null references tenon.tenants (id),
   id text not null,
@@ -118,11 +116,11 @@ call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, 
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update');
 call tenon.allow('tenon_admin', 'tenon.tenant_keys', 'whole tenant', 'select, insert, update');
 
--- The keys that encrypt what a tenant's executions carry through Temporal, sealed by the platform. Only tenon_keyring
--- sees them, one tenant's at a time. A destroyed key leaves its number, so that no other key takes its place.
+-- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads
+-- them, those of one tenant at a time. The row of a destroyed key stays, so that its number is not reused.
 create table tenon.payload_keys (
   tenant_id text not null default tenon.tenant() references tenon.tenants (id),
-  -- The newest encrypts, all decrypt.
+  -- The highest encrypts, all decrypt.
   number integer not null check (number > 0),
   sealed bytea,
   created_at timestamptz(3) not null default now(),
@@ -130,4 +128,4 @@ create table tenon.payload_keys (
   primary key (tenant_id, number),
   check ((sealed is null) = (destroyed_at is not null))
 );
-call tenon.allow('tenon_keyring', 'tenon.payload_keys', 'whole tenant', 'select, insert');
+call tenon.allow('tenon_payload_keys', 'tenon.payload_keys', 'whole tenant', 'select, insert');

@@ -170,7 +170,7 @@ function answerTo(
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
     const sent = begin(() => open(url, { method, headers, ...way }, resolve))
-    // Also fails a response that has begun.
+    // Also fails a response in progress.
     const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
     sent.on('close', () => clearTimeout(late))
     sent.on('error', (cause: NodeJS.ErrnoException) => {
@@ -218,7 +218,7 @@ const noAnswer = (cause: unknown) =>
 /** For how many milliseconds the host's interfaces are taken to be as they were read. */
 const INTERFACES_CACHE_MS = 5_000
 
-/** All that IANA gives out as global unicast IPv6 (RFC 4291 §2.4); the rest of the space is special or unassigned. */
+/** All global unicast IPv6 that IANA assigns (RFC 4291 §2.4); the rest of the space is special or unassigned. */
 const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
 
 type Interfaces = () => NodeJS.Dict<NetworkInterfaceInfo[]>
@@ -263,7 +263,7 @@ export class PublicAddresses {
 
 const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
 
-/** Keeps connections to other servers open for a moment. */
+/** Keep-alive connections to other servers. */
 function agentFor(protocol: string): Agent {
   const options = { keepAlive: true, timeout: idleMs, maxFreeSockets: perServer, scheduling: 'lifo' } as const
   return protocol === 'https:' ? new TlsAgent(options) : new PlainAgent(options)

@@ -69,7 +69,7 @@ export class MongoDocuments {
     await (await this.#client)?.close()
   }
 
-  /** Loads the driver on first use: it takes longer than the rest of a start without it. */
+  /** Loads the driver on first use, since loading takes longer than the rest of the start. */
   #connected(): Promise<MongoClient> {
     this.#client ??= import('mongodb').then(({ MongoClient }) => new MongoClient(this.#url, OPTIONS))
     return this.#client
@@ -167,7 +167,7 @@ export class DocumentsHandle {
   names(after: string): Promise<string[]> {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const own = { tenant, workspace, collection: { $gt: after } }
-    // Not `distinct`: FerretDB takes no time limit for it.
+    // Not `distinct`: FerretDB supports no time limit for it.
     const stages = [{ $match: own }, { $sort: { collection: 1 } }, { $group: { _id: '$collection' } }]
     return this.#ask(async (documents) => {
       const found = documents.aggregate<{ _id: string }>(stages, { maxTimeMS: this.#timeoutMs })
@@ -185,7 +185,7 @@ export class DocumentsHandle {
     })
   }
 
-  /** Replaces the fields of a document at version `from`. @returns whether it had that version */
+  /** Replaces the fields of a document at version `from`. @returns true if it had that version */
   replace(collection: string, from: number, to: MongoDocument): Promise<boolean> {
     this.#requireWrite()
     const { id, ...rest } = to
@@ -195,7 +195,7 @@ export class DocumentsHandle {
     })
   }
 
-  /** @returns whether it existed, at version `from` */
+  /** @returns true if it existed at version `from` */
   delete(collection: string, id: string, from: number): Promise<boolean> {
     this.#requireWrite()
     return this.#ask(async (documents) => {

@@ -20,7 +20,7 @@ export interface StatementExecutor {
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]>
 }
 
-/** A connection of its own, for locks that last longer than a transaction. */
+/** A dedicated connection, for locks that last longer than a transaction. */
 export interface PinnedConnection extends StatementExecutor {
   /** Closes the connection, which releases the locks of its session. */
   end(): void
@@ -81,9 +81,9 @@ export class Database implements StatementExecutor {
   }
 
   /**
-   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement: its process hangs,
-   * or its machine is gone, and another process waits for the lock. Its plans may be made while a table is empty and must
-   * still be good when it has a million rows.
+   * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement, since its process may
+   * hang or its machine may be down while another process waits for the lock. Its plans may be made while a table is empty
+   * and must still be good when the table has a million rows.
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<PinnedConnection> {
@@ -99,10 +99,9 @@ export class Database implements StatementExecutor {
   }
 
   /**
-   * Several round trips as one transaction, for work that one statement cannot do. It ends when `work` does, or when
-   * nothing is asked of it for `transactionIdleMs`.
-   * @param tenant whose share of the connections it uses
-   * @throws what `work` throws, and as {@link batch} does; then nothing has happened
+   * Runs several round trips as one transaction. It ends with `work`, or after `transactionIdleMs` without a statement.
+   * @param tenant the tenant whose share of connections it uses
+   * @throws the error of `work`, or as {@link batch}; then the transaction is rolled back
    */
   transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
     return this.#withClient(tenant, async (client) => {
@@ -178,12 +177,14 @@ async function run(
   statements: readonly Sql[],
   lockTimeoutMs?: number,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, hops } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth } = context
   // All settings are transaction-local (third argument `true`): they end with the batch.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
-    ...(hops === undefined ? [] : [sql`select set_config('tenon.hops', ${hops}, true) is null`]),
+    ...(chainDepth === undefined
+      ? []
+      : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
     ...(lockTimeoutMs === undefined
       ? []
       : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),

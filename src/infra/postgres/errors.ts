@@ -32,7 +32,7 @@ export const TOO_LONG = '54000'
 
 export const tooLongForIndex = (cause: unknown) =>
   new Problem('value_invalid', {
-    detail: 'A text of an indexed field is longer than an index takes, which is about 2,600 bytes.',
+    detail: 'A text of an indexed field exceeds the limit of indexes, about 2,600 bytes.',
     hint: 'Store a shorter text, or take the index away from the declaration of the collection.',
     cause,
   })
@@ -40,7 +40,7 @@ export const tooLongForIndex = (cause: unknown) =>
 /** Raised by tenon.use_quota, with the quota in its detail. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-/** Raised by tenon.take_place. */
+/** Raised by tenon.acquire_slot. */
 const CONCURRENCY_LIMITED = 'TQ002'
 
 function concurrencyLimited(error: DatabaseError): Problem {

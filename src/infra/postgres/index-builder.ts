@@ -22,7 +22,7 @@ export class Builder {
 
   /**
    * Builds an index concurrently, after it has dropped what a crash may have left of it. The database makes the statement
-   * from the declaration as it is now.
+   * from the current declaration.
    * @returns `false` if two documents have equal values in the fields of a unique index
    * @throws Problem `not_found` if it is not declared any more, `value_invalid` if a text is too long for an index,
    *   `dependency_unavailable` otherwise: try again
@@ -82,7 +82,7 @@ export class Builder {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Settings of the session. The server cancels statements of a client that is gone. */
+/** Settings of the session. The server cancels statements of a disconnected client. */
 function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
   const settings = {
     role: 'tenon_owner',

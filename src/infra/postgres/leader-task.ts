@@ -47,7 +47,7 @@ export class LeaderTask {
     this.#running ??= this.#run(work)
   }
 
-  /** Waits for the work to finish what it has begun. */
+  /** Waits for the work in progress to finish. */
   async close(): Promise<void> {
     this.#stopped.abort()
     await this.#running

@@ -1,4 +1,4 @@
-/** Brings a database to this version: roles that log in, then each file of SQL once, under one advisory lock. */
+/** Migrates a database to this version: login roles, then each SQL file once, under one advisory lock. */
 
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -8,8 +8,8 @@ import { Client } from 'pg'
 const SOURCES = new URL('../../', import.meta.url)
 
 /**
- * Each file once, in this order; each lies in the folder of its feature. After version 0.1.0 these files stay as they are: a
- * change is another file at the end, as `infra/postgres/migrations/0001-….sql`.
+ * The SQL files in the order of their application, each in the folder of its feature. After version 0.1.0 these files do not
+ * change: a change is another file at the end, such as `infra/postgres/migrations/0001-….sql`.
  */
 const FILES = [
   'infra/postgres/roles.sql',
@@ -31,7 +31,7 @@ const FILES = [
   'features/analytics/analytics.sql',
 ]
 
-/** A number of our own for pg_advisory_lock. */
+/** The key of the advisory lock. */
 const LOCK = 7_302_516
 
 export interface Migrated {
@@ -39,7 +39,7 @@ export interface Migrated {
   readonly applied: readonly string[]
   /** URL of the same database for the login role `tenon_app`. */
   readonly appUrl: string
-  /** The same for `tenon_builder`, which may act as the owner: for the worker alone. */
+  /** The same for `tenon_builder`, which may act as the owner. Only the worker uses it. */
   readonly builderUrl: string
 }
 
@@ -51,8 +51,8 @@ export interface Passwords {
 
 /**
  * Idempotent; concurrent calls wait for each other.
- * @param adminUrl a role that may create roles, or one to which `tenon_owner` and `tenon_app` were given
- * @throws Error if an applied file was changed since, or the database is one of a build before 0.1.0
+ * @param adminUrl a role that may create roles, or one with the roles `tenon_owner` and `tenon_app`
+ * @throws Error if an applied file has changed since, or the database belongs to a build before 0.1.0
  */
 export async function migrate(adminUrl: string, passwords: Passwords): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
@@ -78,8 +78,8 @@ export async function migrate(adminUrl: string, passwords: Passwords): Promise<M
 }
 
 /**
- * The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs in, has no rights of its
- * own, and may act as the owner. None of them bypasses row-level security.
+ * Creates the login roles. The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs
+ * in, has no rights of its own, and may act as the owner. None of them bypasses row-level security.
  */
 async function ensureLogins(client: Client, passwords: Passwords): Promise<void> {
   await client.query(`do $$ begin
@@ -96,8 +96,8 @@ async function ensureLogins(client: Client, passwords: Passwords): Promise<void>
   await client.query(`alter role tenon_app password ${client.escapeLiteral(passwords.app)}`)
   await client.query(`alter role tenon_builder password ${client.escapeLiteral(passwords.builder)}`)
   await client.query('alter role tenon_app set search_path = tenon, pg_catalog')
-  // A statement is planned once per connection, perhaps while its table is empty, and runs when it has a million rows.
-  // Every key begins with the tenant, so there is always an index.
+  // A statement is planned once per connection, perhaps while its table is empty, and later runs on a million rows. Every
+  // key begins with the tenant, so an index always exists.
   await client.query('alter role tenon_app set enable_seqscan = off')
   const { rows } = await client.query('select current_database() as name')
   const database = client.escapeIdentifier(String(rows[0]?.name))

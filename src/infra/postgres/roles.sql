@@ -5,7 +5,7 @@ declare
   role text;
 begin
   foreach role in array array['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
-      'tenon_relay', 'tenon_triggers', 'tenon_mender', 'tenon_keyring'] loop
+      'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin nosuperuser nobypassrls noinherit', role);
     end if;
@@ -15,7 +15,7 @@ end $$;
 
 create schema tenon;
 grant usage on schema tenon to tenon_app, tenon_anon, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
-  tenon_relay, tenon_triggers, tenon_mender, tenon_keyring;
+  tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys;
 -- The tables of declared collections.
 create schema tenon_data;
 grant usage on schema tenon_data to tenon_anon, tenon_service;
@@ -26,8 +26,8 @@ create function tenon.tenant() returns text stable parallel safe language sql
 create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
 
--- Grants a role privileges on a table, and by row-level security on those rows alone that are the session's workspace's
--- ('workspace'), its tenant's or, if it has one, its workspace's ('tenant'), its tenant's ('whole tenant'), or all ('all').
+-- Grants a role privileges on a table, and a policy for its rows: those of the session's workspace ('workspace'), of its
+-- workspace or, without one, of its tenant ('tenant'), of its tenant ('whole tenant'), or all rows ('all').
 create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
   language plpgsql as $$
 declare

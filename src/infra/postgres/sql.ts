@@ -76,7 +76,7 @@ export class Sql {
     )
   }
 
-  /** A quoted name. @throws TypeError if it does not have the form of names that the platform itself gives */
+  /** A quoted name. @throws TypeError if it is not of the form of names that the platform generates */
   static identifier(name: string): Sql {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new TypeError('not an identifier of ours')
     return new Sql([`"${name}"`], [])
@@ -105,7 +105,7 @@ export class Sql {
     return text
   }
 
-  /** In text form, as the extended protocol takes them. Objects are sent as JSON. */
+  /** In text form, for the extended protocol. Objects are sent as JSON. */
   get values(): (string | null)[] {
     return this.#distinct.map((value) => encode(value instanceof Shared ? value.value : value))
   }

@@ -2,8 +2,8 @@
  * Several statements in one round trip: extended-protocol messages up to one Sync are one transaction.
  *
  * The pipeline mode of `pg` 8.23 does the same with one Sync for each of begin, settings, statement and commit. It has half
- * the rate (16 connections, read of one row: 3,190 a second instead of 6,547), and takes twice the processor's time of the
- * client and half again that of the server; so this stays by hand (decision 29).
+ * the rate (16 connections, read of one row: 3,190 a second instead of 6,547), and takes twice the CPU time of the
+ * client and 1.5 times that of the server; so this implementation stays (decision 29).
  */
 
 import { createHash } from 'node:crypto'
@@ -19,10 +19,10 @@ type DatabaseRole =
   | 'tenon_admin'
   | 'tenon_operator'
   | 'tenon_relay'
-  | 'tenon_mender'
+  | 'tenon_reconciler'
   | 'tenon_triggers'
   | 'tenon_issuer'
-  | 'tenon_keyring'
+  | 'tenon_payload_keys'
 
 /** Session settings of a transaction. Row-level security shows no rows for an empty tenant or workspace. */
 export interface SessionContext {
@@ -31,7 +31,7 @@ export interface SessionContext {
   readonly workspace: string
   readonly statementTimeoutMs: number
   /** Chain depth that is written with changes of documents; 0 by default. */
-  readonly hops?: number
+  readonly chainDepth?: number
 }
 
 /** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */
@@ -91,7 +91,7 @@ export class Batch implements Submittable {
     this.#prepared = PREPARED.get(connection) ?? this.#prepared
     PREPARED.set(connection, this.#prepared)
     connection.stream.cork()
-    // Closing an unknown statement is no error (manual, "Message Formats", Close); it comes before what may fail.
+    // Closing an unknown statement is no error (manual, "Message Formats", Close); it precedes statements that may fail.
     for (const name of this.#prepared.uncertain) connection.close({ type: 'S', name }, true)
     this.#prepared.uncertain.clear()
     for (const [index, statement] of this.#statements.entries()) this.#send(connection, index, statement)

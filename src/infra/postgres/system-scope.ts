@@ -1,10 +1,10 @@
-/** Statements that the platform runs for itself, before any tenant is known. Every use names its reason. */
+/** Runs statements of the platform itself, before the tenant is known. Every use names its reason. */
 
 import { type StatementExecutor, Statements } from './database.ts'
 import type { Sql } from './sql.ts'
 import type { Row, SessionContext } from './statement-batch.ts'
 
-/** test/walls pins which files use which. */
+/** test/isolation pins which files use which reason. */
 export type Reason =
   | 'authenticate'
   | 'signing-keys'
@@ -13,8 +13,8 @@ export type Reason =
   | 'hosted-servers'
   | 'meters'
   | 'relay'
-  | 'lookout'
-  | 'mender'
+  | 'watcher'
+  | 'reconciler'
   | 'triggers'
   | 'audit'
 
@@ -30,15 +30,15 @@ const CONTEXTS: Partial<Record<Reason, SessionContext>> = {
   /** The changes to be published, and nothing else. */
   relay: { ...OPERATOR, role: 'tenon_relay' },
   /** Which executions are open, and nothing of their content. */
-  mender: { ...OPERATOR, role: 'tenon_mender' },
-  /** To which tenant a trigger belongs, and its stream offsets. */
+  reconciler: { ...OPERATOR, role: 'tenon_reconciler' },
+  /** The tenant of each trigger, and its stream offsets. */
   triggers: { ...OPERATOR, role: 'tenon_triggers' },
   issuer: ISSUER,
   'signing-keys': ISSUER,
 }
 
 /**
- * By default, sees the metadata of all tenants and no document of any. No scope of a caller becomes one, nor the reverse.
+ * By default, reads the metadata of all tenants and no documents. Not convertible from or to a scope of a caller.
  */
 export class SystemScope extends Statements {
   readonly #context: SessionContext

@@ -107,8 +107,10 @@ function isOfOneStatement(error: unknown): boolean {
   return error.code === 'output_too_large' || failedStatement(error) !== undefined
 }
 
-const keyOf = ({ role, tenant, workspace, statementTimeoutMs, hops }: SessionContext, kind: BatchGroup) =>
-  `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${hops ?? ''}`
+const keyOf = (
+  { role, tenant, workspace, statementTimeoutMs, chainDepth }: SessionContext,
+  kind: BatchGroup,
+) => `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${chainDepth ?? ''}`
 
 interface Coalesced {
   readonly statements: readonly Sql[]

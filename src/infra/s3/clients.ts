@@ -26,7 +26,7 @@ export interface StorageKey {
   readonly secretAccessKey: string
 }
 
-/** A workspace's key as it is stored. */
+/** The stored key of a workspace. */
 export interface SealedIdentity {
   readonly access_key_id: string
   readonly sealed: Buffer
@@ -60,14 +60,14 @@ export class ObjectClients {
     })
   }
 
-  /** Seals a key for its own workspace; it opens for no other. */
+  /** Encrypts a key for its workspace; no other can decrypt it. */
   seal(ref: WorkspaceRef, { secretAccessKey }: StorageKey): Buffer {
     return this.#secrets.seal(purposeOf(ref), Buffer.from(secretAccessKey))
   }
 
   /**
    * The client of a workspace; `find` reads its identity where none is remembered.
-   * @throws Problem `bucket_required` where the workspace has no identity
+   * @throws Problem `bucket_required` if the workspace has no identity
    */
   async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
     const name = purposeOf(ref)
@@ -80,12 +80,12 @@ export class ObjectClients {
     return client
   }
 
-  /** A connection of the tenant's share: a slow reader holds one for as long as it likes. @returns how to give it back */
+  /** Acquires a connection of the tenant's share, since a slow reader may hold one for long. @returns releases it */
   take({ tenantId }: WorkspaceRef): Promise<() => void> {
     return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
   }
 
-  /** After the store has refused the key itself: the next call reads it anew. */
+  /** Call after the object store has rejected the key: the next call reads it again. */
   forget(ref: WorkspaceRef): void {
     this.#entries.delete(purposeOf(ref))
   }
@@ -106,7 +106,7 @@ const purposeOf = ({ tenantId, workspaceId }: WorkspaceRef) => `storage:${tenant
 
 const OWNER_TAG = 'tenon-workspace'
 
-/** How every client speaks to the store. Checksums are trailers that not every store takes: only where required. */
+/** Options of all clients. Checksums only where required, since they are trailers that some stores reject. */
 export function storeOf(config: Config) {
   return {
     endpoint: config.S3_ENDPOINT,
@@ -138,7 +138,7 @@ export class Objects {
 
   /**
    * Makes a bucket for its owner. Idempotent for the same owner, by a tag that is set when it is made; a bucket that
-   * exists without that tag belongs to another owner, whatever the database says.
+   * exists without that tag belongs to another owner, even if the database has it.
    * @throws Problem `conflict`, or `dependency_unavailable`
    */
   async makeBucket(name: string, owner: string): Promise<void> {
@@ -155,7 +155,7 @@ export class Objects {
     }
   }
 
-  /** @returns whether it was made now */
+  /** @returns true if this call created it */
   async #create(Bucket: string): Promise<boolean> {
     try {
       await this.#s3.send(new CreateBucketCommand({ Bucket }))

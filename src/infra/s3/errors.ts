@@ -34,7 +34,7 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
 }
 
-/** A header of the store's reply, where it replied. */
+/** A header of the store's response, if there is one. */
 export function headerOf(error: unknown, name: string): string | undefined {
   return error instanceof S3ServiceException ? error.$response?.headers[name] : undefined
 }
@@ -51,13 +51,13 @@ export function toProblem(error: unknown): Problem {
   return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
 }
 
-/** The SDK's errors hold the whole exchange, signatures and sockets included: of that, what may stand in a log. */
+/** The fields of an SDK error that may be logged; it contains the whole exchange with signatures and sockets. */
 function forLog(error: unknown): unknown {
   if (!(error instanceof S3ServiceException)) return error
   return new Error(`${error.name} (${statusOf(error)}): ${error.message}`)
 }
 
-/** A 416 says how long the object is (RFC 9110 §15.5.17). */
+/** The length of the object, from a 416 response (RFC 9110 §15.5.17). */
 function rangeHeader(code: ProblemCode, error: unknown): Record<string, string> {
   const range = headerOf(error, 'content-range')
   return code === 'InvalidRange' && range !== undefined ? { 'content-range': range } : {}

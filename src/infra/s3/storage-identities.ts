@@ -101,7 +101,7 @@ export class StorageIdentities {
     return { accessKeyId, secretAccessKey }
   }
 
-  /** Deletes every key of the user but one. @returns whether that one is there */
+  /** Deletes every key of the user but one. @returns true if that one exists */
   async keepOnly(workspaceId: WorkspaceId, accessKeyId: string | undefined): Promise<boolean> {
     const UserName = userOf(workspaceId)
     return answered(async () => {
@@ -129,7 +129,10 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', { detail: 'The object store gives no identity.', cause })
+  return new Problem('dependency_unavailable', {
+    detail: 'The object store did not return the identity.',
+    cause,
+  })
 }
 
 interface StorageParts {
@@ -149,7 +152,7 @@ export class StorageAdmin {
     return this.#parts.objects.makeBucket(name, owner)
   }
 
-  /** A key of the workspace's own storage identity, sealed for the workspace; it is not in force until it is kept. */
+  /** A new key of the workspace's storage identity, encrypted for the workspace; unused until it is stored. */
   async newKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
     const { identities, objectClients } = this.#parts
     await identities.ensureUser(ref.workspaceId, bucket)
@@ -159,7 +162,7 @@ export class StorageAdmin {
     return { access_key_id: key.accessKeyId, sealed: objectClients.seal(ref, key) }
   }
 
-  /** Deletes every key of the workspace's storage identity but this one. @returns whether this one is there */
+  /** Deletes every key of the workspace's storage identity but this one. @returns true if this one exists */
   keepKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
     return this.#parts.identities.keepOnly(ref.workspaceId, accessKeyId)
   }

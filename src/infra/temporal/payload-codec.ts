@@ -32,7 +32,7 @@ const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
 /** For how many milliseconds calls of an unavailable server are retried: a worker waits, a request does not. */
 export type RetryBudget = Readonly<Record<SerializationContext['type'], number>>
 
-/** The owner of a payload and the workflow that it is bound to, as far as its context says. */
+/** The owner of a payload and the workflow that it is bound to, if its context contains them. */
 interface About {
   readonly tenantId: TenantId | undefined
   /** {@link bindingOf} the workflow; undefined without a context. */
@@ -82,7 +82,7 @@ export class TenantCodec implements PayloadCodec {
 
   /**
    * Without a context (for people), payloads that are not encoded stay as they are. With one, each payload that the
-   * platform has not sealed for that workflow becomes a payload of the encoding {@link REJECTED}, which no converter reads.
+   * platform has not encrypted for that workflow becomes a payload of the encoding {@link REJECTED}, which no converter reads.
    * @throws Problem `payload_unreadable` without a context, if it was changed or its key was destroyed;
    *   `dependency_unavailable`
    */
@@ -270,7 +270,7 @@ function fromBytes(bytes: Buffer): Payload {
   return { metadata: Object.fromEntries(metadata), data: bytes.subarray(end) }
 }
 
-/** Compresses, if that makes the payload smaller; one byte tells. */
+/** Compresses if that makes the payload smaller; the first byte says whether. */
 async function compress(bytes: Buffer): Promise<Buffer> {
   if (bytes.length <= LIMITS.payloads.plainBytesMax) return Buffer.concat([PLAIN, bytes])
   const options = { level: LEVEL }

@@ -12,7 +12,7 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 
 /** When a schedule starts its workflow, and what it does while an earlier one runs. */
 export interface Timing {
-  /** Five fields each, as Temporal takes them. */
+  /** Five fields each, for Temporal. */
   readonly crons: readonly string[]
   readonly everyMs?: number
   /** IANA name; UTC by default. */
@@ -124,7 +124,7 @@ function optionsOf(ref: TenantRef, scheduled: Scheduled) {
   const { subject, uuid, timing, paused, note } = scheduled
   const id = workflowId(ref, subject, uuid)
   const attributes = searchAttributesOf(ref, scheduled.attributes)
-  // A variable of its own: the type of the options lacks `priority`, which the client passes on all the same.
+  // A variable of its own: the type of the options lacks `priority`, which the client passes on nevertheless.
   const action = {
     type: 'startWorkflow' as const,
     workflowType: scheduled.type,

@@ -33,7 +33,7 @@ const OPEN = Buffer.from('open' satisfies Mark)
 const CHARS_MAX = 200
 
 /**
- * A summary that operators read and that contains no data: the codec leaves it as it is.
+ * A summary for operators, without data, that the codec does not encrypt.
  * @param text is cut to 200 characters
  */
 export function plaintextSummary(text: string): string {
@@ -41,7 +41,7 @@ export function plaintextSummary(text: string): string {
 }
 
 /**
- * The one argument of a workflow, a signal or an update. The codec seals the purpose with the value; the interceptors in
+ * The single argument of a workflow, a signal or an update. The codec encrypts the purpose with the value; the interceptors in
  * workflows/tenant-interceptor.ts compare it.
  */
 export function withPurpose(purpose: Purpose, value: unknown): [unknown] {

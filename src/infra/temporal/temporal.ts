@@ -27,7 +27,7 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 const CALL_DEADLINE_MS = 5_000
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenant, atOnce, waitMs, restMs } = LIMITS.nearStarts
+const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -52,7 +52,7 @@ export class Temporal {
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
-    const socket = config.TENON_STARTS_SOCKET
+    const socket = config.TENON_EAGER_START_SOCKET
     this.#eagerStarts = socket === undefined ? undefined : new EagerStartProxy(socket)
     this.#eagerStarts?.intercept(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
@@ -80,7 +80,7 @@ export class Temporal {
 }
 
 /**
- * The workflows of one tenant reference. Every id that it takes or returns begins with the reference's prefix; for any
+ * The workflows of one tenant reference. Every id in its arguments and results begins with the reference's prefix; for any
  * other id each method throws Problem `not_found` before it calls the server. All throw `dependency_unavailable`.
  */
 export class TenantWorkflows {
@@ -113,7 +113,7 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns whether it ended, in whatever way, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
@@ -126,7 +126,7 @@ export class TenantWorkflows {
 
   /**
    * Waits for the end of a workflow and returns its result.
-   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was ended from outside;
+   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated;
    *   `dependency_unavailable` if it did not end within `waitMs`
    */
   async result(id: string, waitMs: number): Promise<unknown> {
@@ -203,7 +203,7 @@ function isGrpcError(error: unknown): boolean {
   return isGrpcServiceError(error) || (error instanceof Error && isGrpcServiceError(error.cause))
 }
 
-/** The server counts the signals of a workflow, and refuses more with this text and without an error code of its own. */
+/** The message with which the server rejects signals beyond its limit; there is no specific error code. */
 function throwSignalError(error: unknown): never {
   const cause = error instanceof Error ? error.cause : undefined
   const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
@@ -226,7 +226,7 @@ function problemOf(error: WorkflowFailedError): Problem {
     const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
-  return new Problem('run_cut_off', { detail: 'The run was ended from outside.', cause: error })
+  return new Problem('run_cut_off', { detail: 'The workflow was terminated in Temporal.', cause: error })
 }
 
 /**
@@ -246,7 +246,7 @@ class EagerStartProxy {
     this.#socketPath = socketPath
   }
 
-  /** Sends starts of this service to the worker first; a start that the worker does not make goes to Temporal. */
+  /** Sends starts of this service to the worker first; a start that the worker does not perform goes to Temporal. */
   intercept(service: WorkflowService): void {
     const direct = service.startWorkflowExecution.bind(service) as (request: Request) => Promise<Response>
     const start = async (request: Request) => (await this.#tryWorker(request)) ?? direct(request)
@@ -284,7 +284,7 @@ class EagerStartProxy {
   async #send(body: Uint8Array): Promise<string> {
     const signal = AbortSignal.timeout(waitMs)
     const sent = request({ socketPath: this.#socketPath, agent: this.#agent, method: 'POST', signal })
-    // An error after the response has begun is reported by the response as well.
+    // An error after the start of the response is also reported by the response.
     sent.on('error', () => {}).end(body)
     try {
       const [response] = (await once(sent, 'response')) as [IncomingMessage]

@@ -113,7 +113,7 @@ export class TenantKeys {
 
   async #batch(tenant: TenantId, statement: Sql): Promise<readonly KeyRow[]> {
     const context: SessionContext = {
-      role: 'tenon_keyring',
+      role: 'tenon_payload_keys',
       tenant,
       workspace: '',
       statementTimeoutMs: 5_000,

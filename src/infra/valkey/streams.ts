@@ -19,7 +19,7 @@ export interface Message {
 export interface Entry extends Message {
   /** `<milliseconds>-<sequence>`, growing. */
   readonly id: string
-  /** As a server-sent event: written once, however many hear it. */
+  /** Serialised as a server-sent event, shared by all subscribers. */
   readonly frame: string
 }
 
@@ -60,7 +60,7 @@ export class Streams {
       commandTimeout: 5_000,
     }
     this.#redis = new Redis(url, options)
-    // It waits inside the server, so it has a connection and a time limit of its own.
+    // It blocks inside the server, so it has its own connection and time limit.
     this.#reader = new Redis(url, { ...options, commandTimeout: BLOCK_MS * 2 })
     this.#onError = onError
     this.#redis.on('error', onError)
@@ -79,7 +79,7 @@ export class Streams {
    */
   async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
     const last = await this.lastId(key)
-    // With other listeners, it gets their next entry, which may have come after `last` was read.
+    // A listener that joins others gets their next entry, which may be later than `last`.
     const known = this.#heard.get(key) ?? { last, listeners: new Set() }
     known.listeners.add(listener)
     this.#heard.set(key, known)
@@ -93,7 +93,7 @@ export class Streams {
 
   /**
    * Entries after one that was there, oldest first; only the first few.
-   * @returns also whether nothing between that one and these was dropped
+   * @returns the entries; `isWhole` is false if entries in between were dropped
    */
   async following(key: StreamKey, after: string): Promise<{ entries: Entry[]; isWhole: boolean }> {
     const rows = await this.#ask(() =>
@@ -186,7 +186,7 @@ export class Streams {
   }
 }
 
-/** Arguments of XADD, for a stream that keeps about so many entries. */
+/** Arguments of XADD, with an approximate maximum length. */
 export function addition(key: StreamKey, message: Message, kept: number) {
   const { topic, source, text, anonReads } = message
   const fields = ['topic', topic, 'source', source, 'event', text]
@@ -194,7 +194,7 @@ export function addition(key: StreamKey, message: Message, kept: number) {
   return [key, 'MAXLEN', '~', kept, '*', ...fields] as const
 }
 
-/** Fields come in the order in which {@link addition} writes them. */
+/** The fields are in the order in which {@link addition} writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
   const [, topic = '', , source = '', , text = '', , anon] = fields
   const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }

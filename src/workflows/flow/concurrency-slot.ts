@@ -83,7 +83,7 @@ export class Place {
     void unendingly(async () => {
       const watch = new CancellationScope()
       this.#watch = watch
-      const timer = watch.run(() => sleep(LIMITS.placeKeptMs, { summary: 'keeps its place' }))
+      const timer = watch.run(() => sleep(LIMITS.slotGraceMs, { summary: 'keeps its place' }))
       const isOver = await timer.then(
         () => true,
         () => false,

@@ -79,7 +79,7 @@ const plain = (text: string) =>
 test('run says of each fault of an input where it is', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'strict', '--input', '{"m":"two"}')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-  expect(stderr).toMatch(/input_invalid: .* 2 places\.\n +\/input\/m .*integer\n +\/input .*`n`\n/)
+  expect(stderr).toMatch(/input_invalid: .* 2 locations\.\n +\/input\/m .*integer\n +\/input .*`n`\n/)
 })
 
 test('run tells what happens, in lines where nobody looks, and gives the output alone', async () => {

@@ -41,11 +41,11 @@ const gapOf = (room: Room, flow: Published) =>
 const hasHeard = (flow: Published, key: string) =>
   eventually(async () => {
     const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
-    const [row] = await asSuperuser<{ events_after: string }>(
-      'select events_after from tenon.event_watches where trigger_id = $1',
+    const [row] = await asSuperuser<{ events_offset: string }>(
+      'select events_offset from tenon.trigger_offsets where trigger_id = $1',
       [flow.triggerId],
     )
-    return row?.events_after === last ? true : undefined
+    return row?.events_offset === last ? true : undefined
   })
 
 const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)

@@ -77,7 +77,7 @@ test('streams that go on keep their places; those of a process that died are for
   await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined), 30_000)
   // By now no lease is left that was not renewed.
   await eventually(
-    async () => performance.now() - openedMs > LIMITS.placeLeaseMs + 1_000 || undefined,
+    async () => performance.now() - openedMs > LIMITS.streamLeaseMs + 1_000 || undefined,
     30_000,
   )
   for (let n = 0; n < 4; n++)

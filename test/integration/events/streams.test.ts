@@ -81,7 +81,7 @@ test('who is slow is told once where his stream has dropped what he had not got 
   const taken = new Promise<void>((done) => {
     release = done
   })
-  const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, taken: () => taken, end: () => {} }
+  const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, drained: () => taken, end: () => {} }
   const feed = await new Events(ref, streams).subscribe({
     topic: 't',
     ownWorkspace: false,

@@ -39,7 +39,7 @@ beforeAll(async () => {
   }
   await asSuperuser(
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, output,
-      started_by, started_at, ended_at, held, paused, trigger_kind, trigger_id, correlation_key)
+      started_by, started_at, ended_at, suspended, paused, trigger_kind, trigger_id, correlation_key)
     select $1, $2, r.id, $1 || ':' || $2 || ':x:' || n, (select f.id from tenon.flows f
         where f.tenant_id = $1 and f.workspace_id = $2 and f.name = r.flow), r.version, r.status,
       '{"large": true}', '{"large": true}', 'me', timestamptz '2026-01-01 12:00Z' + n * interval '1 minute',

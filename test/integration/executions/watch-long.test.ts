@@ -45,7 +45,7 @@ async function openWires(): Promise<void> {
   const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
   toTemporal = await passingTo(temporal)
   const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
-  node = await countedNode({ TEMPORAL_ADDRESS, TENON_STARTS_SOCKET: undefined })
+  node = await countedNode({ TEMPORAL_ADDRESS, TENON_EAGER_START_SOCKET: undefined })
   at = { ...inject('tenon'), url: await node.app.listen({ port: 0, host: '127.0.0.1' }) }
 }
 
@@ -82,7 +82,7 @@ test('who resumes at the newest event of one that waits costs a question, and on
     const startedMs = performance.now()
     const heard = await watch(id, after)
     await eventually(async () => (node.seen.trips > before + LOOKS ? true : undefined))
-    const looks = (performance.now() - startedMs) / LIMITS.lookoutPollMs.min
+    const looks = (performance.now() - startedMs) / LIMITS.watchPollMs.min
     expect(heard.map(({ event }) => event)).toEqual(['ready'])
     // One to begin with, one that was due anyway, and perhaps one for what is remembered for seconds.
     expect(node.seen.trips - before).toBeLessThanOrEqual(looks + 3)

@@ -81,7 +81,7 @@ describe('a limit', () => {
     await go(d)
     expect(await shown(room, d, 'completed')).toMatchObject({ output: expect.anything() })
     expect(
-      await asSuperuser('select from tenon.admissions where execution_id = any($1)', [[a, b, c, d]]),
+      await asSuperuser('select from tenon.concurrency_slots where execution_id = any($1)', [[a, b, c, d]]),
     ).toEqual([])
   })
 
@@ -110,7 +110,7 @@ describe('a limit', () => {
     await eventually(async () => {
       const [row] = await asSuperuser<{ open: number; admitted: number }>(
         `select (select count(*)::int from tenon.executions where id = any($1) and ended_at is null) as open,
-          (select count(*)::int from tenon.admissions where execution_id = any($1) and state = 'admitted') as admitted`,
+          (select count(*)::int from tenon.concurrency_slots where execution_id = any($1) and state = 'admitted') as admitted`,
         [ids],
       )
       most = Math.max(most, row?.admitted ?? 0)
@@ -214,7 +214,7 @@ describe('who waits', () => {
     const { workflow_id } = await runOf(own, a)
     await temporal.workflow.getHandle(workflow_id).terminate()
     await shown(own, a, 'cancelled', 30_000)
-    const [row] = await asSuperuser('select state from tenon.admissions where execution_id = $1', [b])
+    const [row] = await asSuperuser('select state from tenon.concurrency_slots where execution_id = $1', [b])
     expect(row).toEqual({ state: 'queued' })
     await resumeWorkspace(own, own.operator)
     await shown(own, b, 'completed', 30_000)
@@ -241,12 +241,12 @@ describe('what a crash leaves', () => {
     const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
     for (const id of [a, b]) await shown(room, id, 'waiting')
     // As if whoever recorded the end of `a` had died before its place was handed on, …
-    await asSuperuser('delete from tenon.admissions where execution_id = $1', [a])
+    await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [a])
     await shown(room, c, 'waiting', 30_000)
     // … and whoever recorded that of `b` before the next was started.
-    await asSuperuser('delete from tenon.admissions where execution_id = $1', [b])
+    await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [b])
     await asSuperuser(
-      "update tenon.admissions set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
+      "update tenon.concurrency_slots set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
       [d],
     )
     await shown(room, d, 'waiting', 30_000)

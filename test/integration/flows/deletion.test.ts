@@ -43,7 +43,7 @@ test('what is being written of a run while its flow is deleted leaves nothing be
   await recorder.query('begin')
   await recorder.query('update tenon.executions set events = events where id = $1', [id])
   await recorder.query(
-    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, place,
+    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, path,
       summary, status, attempt, started_at)
     select tenant_id, workspace_id, id, 99, 'late', 'set', '/do/9/late', 0, '/do/late', 'late', 'running', 1, now()
     from tenon.executions where id = $1`,

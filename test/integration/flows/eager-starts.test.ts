@@ -12,7 +12,7 @@ import { aRoom, eventually, type Room } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-const WORKER = inject('tenon').env['TENON_STARTS_SOCKET'] ?? ''
+const WORKER = inject('tenon').env['TENON_EAGER_START_SOCKET'] ?? ''
 
 /** What becomes of a start at the relay before the worker. */
 type Manner = 'passes' | 'is slow' | 'loses the answer' | 'hangs' | 'refuses'
@@ -32,7 +32,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tenon-near-'))
   const socket = join(dir, 's')
   relay = createServer((incoming, reply) => void relayed(incoming, reply)).listen(socket)
-  ;[node, room] = await Promise.all([startApi({ TENON_STARTS_SOCKET: socket }), aRoom()])
+  ;[node, room] = await Promise.all([startApi({ TENON_EAGER_START_SOCKET: socket }), aRoom()])
   runs = new Runs(room, node.at)
   flow = await runs.publish('- a: { set: { done: true } }')
 })
@@ -105,12 +105,12 @@ test('the worker that makes a start has its first task with the answer', async (
 test('of many starts of a tenant at once, most go the way on which tenants take turns', async () => {
   manner = 'is slow'
   await untilAsked(async () => {
-    const count = 3 * LIMITS.nearStarts.perTenant
+    const count = 3 * LIMITS.eagerStart.perTenant
     const ids = await Promise.all(Array.from({ length: count }, () => runs.start(flow)))
     const ended = await Promise.all(ids.map((id) => runs.ended(id)))
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
-  expect(most).toBeLessThanOrEqual(LIMITS.nearStarts.perTenant)
+  expect(most).toBeLessThanOrEqual(LIMITS.eagerStart.perTenant)
 })
 
 test.each<Manner>(['refuses', 'loses the answer', 'hangs'])(
@@ -127,7 +127,7 @@ test('one that hung is left in peace for a while', async () => {
   const hungMs = performance.now()
   asked = 0
   await run()
-  if (performance.now() - hungMs < LIMITS.nearStarts.restMs - LIMITS.nearStarts.waitMs) expect(asked).toBe(0)
+  if (performance.now() - hungMs < LIMITS.eagerStart.restMs - LIMITS.eagerStart.waitMs) expect(asked).toBe(0)
 })
 
 test('what is no start of this namespace is refused, and the worker goes on', async () => {
@@ -137,7 +137,7 @@ test('what is no start of this namespace is refused, and the worker goes on', as
     Buffer.alloc(0),
     Buffer.from([0xff, 0xff]),
     foreign,
-    Buffer.alloc(LIMITS.nearStarts.bytesMax + 1),
+    Buffer.alloc(LIMITS.eagerStart.bytesMax + 1),
   ]
   const outcomes = await Promise.all(bodies.map((body) => post(body).then(({ status }) => status, String)))
   expect(outcomes.slice(0, 3)).toEqual([503, 503, 503])

@@ -66,8 +66,8 @@ const go = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go
 const asked = (count: number) => eventually(async () => (held.length === count ? true : undefined))
 
 async function placeOf(id: string) {
-  const [row] = await asSuperuser<{ state: string; turn: number; unheard: boolean }>(
-    'select state, turn, unheard from tenon.admissions where execution_id = $1',
+  const [row] = await asSuperuser<{ state: string; generation: number; notify_pending: boolean }>(
+    'select state, generation, notify_pending from tenon.concurrency_slots where execution_id = $1',
     [id],
   )
   return row
@@ -81,7 +81,7 @@ async function awayAndAsking(
   [first, second]: readonly object[] = [],
 ): Promise<[away: string, asking: string]> {
   const away = await runs.start(flow, { input: first })
-  await stands(away, 'away')
+  await stands(away, 'yielded')
   const other = await runs.start(flow, { input: second })
   await runs.shown(other, 'waiting')
   await go(other)
@@ -93,12 +93,12 @@ describe('an execution that waits', () => {
   test('gives its place back, and goes on with another where there is one', async () => {
     const flow = await published(LISTEN + asking('after'))
     const first = await runs.start(flow)
-    await stands(first, 'away')
+    await stands(first, 'yielded')
     const second = await runs.start(flow)
-    await stands(second, 'away')
+    await stands(second, 'yielded')
     await go(first)
     await asked(1)
-    expect(await placeOf(first)).toEqual({ state: 'admitted', turn: 1, unheard: false })
+    expect(await placeOf(first)).toEqual({ state: 'admitted', generation: 1, notify_pending: false })
     open()
     expect(await runs.ended(first)).toMatchObject({ status: 'completed' })
     await go(second)
@@ -112,7 +112,7 @@ describe('an execution that waits', () => {
     const [back, busy] = await awayAndAsking(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
     const fresh = await runs.start(flow, { input: { limit: 'PT1M' } })
     await go(back)
-    await stands(back, 'returning')
+    await stands(back, 'requeued')
     const shown = await runs.read(back)
     expect(shown).toMatchObject({
       status: 'waiting',
@@ -127,7 +127,7 @@ describe('an execution that waits', () => {
     await asked(1)
     expect([(await placeOf(back))?.state, (await placeOf(fresh))?.state]).toEqual(['admitted', 'queued'])
     expect(await runs.read(back)).not.toHaveProperty('queue')
-    await eventually(async () => ((await placeOf(back))?.unheard === false ? true : undefined))
+    await eventually(async () => ((await placeOf(back))?.notify_pending === false ? true : undefined))
     open()
     expect(await runs.ended(back)).toMatchObject({ status: 'completed' })
     await runs.shown(fresh, 'waiting')
@@ -147,7 +147,7 @@ describe('an execution that waits', () => {
       return body.data.length > 0 ? body.data : undefined
     })
     await new Promise((done) => setTimeout(done, 1_500))
-    expect(await placeOf(id)).toMatchObject({ state: 'admitted', turn: 0 })
+    expect(await placeOf(id)).toMatchObject({ state: 'admitted', generation: 0 })
     await go(inner.id)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
@@ -158,7 +158,7 @@ describe('an execution that waits', () => {
       const flow = await published(LISTEN + asking('after'), `, onLimit: ${onLimit}`)
       const [back, busy] = await awayAndAsking(flow)
       await go(back)
-      await stands(back, 'returning')
+      await stands(back, 'requeued')
       open()
       for (const id of [back, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     }
@@ -177,11 +177,11 @@ describe('one that queues to go on', () => {
     const back = await runs.start(flow)
     await asked(1)
     held.pop()?.end('{}')
-    await stands(back, 'away')
+    await stands(back, 'yielded')
     const busy = await runs.start(flow)
     await asked(1)
     await go(back)
-    await stands(back, 'returning')
+    await stands(back, 'requeued')
     await runs.send(back, 'cancel')
     await new Promise((done) => setTimeout(done, 500))
     expect((await runs.read(back)).ended_at).toBeNull()
@@ -199,12 +199,12 @@ describe('one that queues to go on', () => {
     const theirs = new Runs(own)
     isOpen = true
     const id = await theirs.start(await published(LISTEN + asking('after'), '', theirs))
-    await stands(id, 'away')
+    await stands(id, 'yielded')
     await suspendWorkspace(own, own.operator)
     await theirs.shown(id, 'suspended')
-    await asSuperuser("update tenon.admissions set state = 'returning' where execution_id = $1", [id])
+    await asSuperuser("update tenon.concurrency_slots set state = 'requeued' where execution_id = $1", [id])
     await new Promise((done) => setTimeout(done, 1_500))
-    expect((await placeOf(id))?.state).toBe('returning')
+    expect((await placeOf(id))?.state).toBe('requeued')
     await resumeWorkspace(own, own.operator)
     await stands(id, 'admitted')
     await go(id, theirs)
@@ -215,14 +215,14 @@ describe('one that queues to go on', () => {
     const flow = await published(LISTEN + asking('after'))
     const [back, busy] = await awayAndAsking(flow)
     await go(back)
-    await stands(back, 'returning')
+    await stands(back, 'requeued')
     await asSuperuser(
-      `update tenon.admissions set state = 'admitted', unheard = true, checked_at = now() - interval '1 minute'
+      `update tenon.concurrency_slots set state = 'admitted', notify_pending = true, checked_at = now() - interval '1 minute'
         where execution_id = $1`,
       [back],
     )
     await asked(2)
-    await eventually(async () => ((await placeOf(back))?.unheard === false ? true : undefined))
+    await eventually(async () => ((await placeOf(back))?.notify_pending === false ? true : undefined))
     open()
     for (const id of [back, busy]) await runs.ended(id)
   })
@@ -231,18 +231,18 @@ describe('one that queues to go on', () => {
 test('what is said too late of a place, in a turn before, changes nothing', async () => {
   const flow = await published(LISTEN + asking('after'))
   const id = await runs.start(flow)
-  await stands(id, 'away')
+  await stands(id, 'yielded')
   const platform = openInside()
   try {
     const scope = scopeOf(platform, room)
     // It has come back twice since, and has not heard of the second time.
     await asSuperuser(
-      "update tenon.admissions set state = 'admitted', turn = 3, unheard = true, checked_at = now() + interval '1 hour' where execution_id = $1",
+      "update tenon.concurrency_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where execution_id = $1",
       [id],
     )
     await reacquireSlot(scope, { execution_id: id, turn: 1, at_once: false })
     await yieldSlot(scope, { execution_id: id, turn: 2 })
-    expect(await placeOf(id)).toEqual({ state: 'admitted', turn: 3, unheard: true })
+    expect(await placeOf(id)).toEqual({ state: 'admitted', generation: 3, notify_pending: true })
   } finally {
     await platform.close()
   }

@@ -36,7 +36,7 @@ beforeAll(async () => {
     aRoom(),
     startApi({
       REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
-      TENON_RATE_REFUSED: '6/min burst 5',
+      TENON_RATE_AUTH_FAILURES: '6/min burst 5',
       TENON_TRUSTED_PROXIES: 'loopback',
     }),
   ])

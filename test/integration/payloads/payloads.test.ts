@@ -199,11 +199,13 @@ describe('keys', () => {
   test('the database shows them to one mask, of one tenant', async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
     const all = 'select tenant_id from tenon.payload_keys'
-    expect(await masked('tenon_keyring', [mine.tenantId, ''], all)).toEqual([{ tenant_id: mine.tenantId }])
+    expect(await masked('tenon_payload_keys', [mine.tenantId, ''], all)).toEqual([
+      { tenant_id: mine.tenantId },
+    ])
     for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer'])
       await expect(masked(mask, [other.tenantId, ''], all)).rejects.toThrow(/permission denied/)
     await expect(
-      masked('tenon_keyring', [mine.tenantId, ''], 'delete from tenon.payload_keys'),
+      masked('tenon_payload_keys', [mine.tenantId, ''], 'delete from tenon.payload_keys'),
     ).rejects.toThrow(/permission denied/)
   })
 })

@@ -16,7 +16,7 @@ beforeAll(async () => {
     TENON_RATE_ADMIN: '6/min burst 4',
     TENON_RATE_MCP: '6/min burst 5',
     TENON_RATE_PUBLIC: '6/min burst 6',
-    TENON_RATE_REFUSED: '6/min burst 10',
+    TENON_RATE_AUTH_FAILURES: '6/min burst 10',
     TENON_TRUSTED_PROXIES: 'loopback',
   })
 }, 90_000)

@@ -124,7 +124,7 @@ describe('a handle', () => {
     const { status, body } = await call('POST', `${room.flows}/executions/${id}/rerun`, again)
     expect([status, body.detail]).toEqual([
       409,
-      expect.stringMatching(/`ask` was too large .* showed a secret/),
+      expect.stringMatching(/`ask` was too large .* contained a secret/),
     ])
   })
 

@@ -41,7 +41,7 @@ test('many that sleep and 20 that work', async () => {
   await suspend(room)
   const open = 'from tenon.executions where tenant_id = $1 and ended_at is null'
   await eventually(
-    async () => ((await ask(`(select count(*) ${open} and not held)`)) === 0 ? true : undefined),
+    async () => ((await ask(`(select count(*) ${open} and not suspended)`)) === 0 ? true : undefined),
     5_000,
   )
   const shownMs = Date.now() - suspendedMs

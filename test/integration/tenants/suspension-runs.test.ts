@@ -188,7 +188,7 @@ describe('a run', () => {
     const id = await start(room, 'sleeper', { n: 1 })
     await shown(room, id, 'waiting')
     await asSuperuser(
-      `update tenon.tenants set state = 'suspended', standing = standing + 1, suspensions = suspensions + 1
+      `update tenon.tenants set state = 'suspended', state_seq = state_seq + 1, suspension_seq = suspension_seq + 1
        where id = $1`,
       [room.tenantId],
     )

@@ -48,14 +48,14 @@ async function heard(flow: Published, at = room): Promise<Run[]> {
   await ended(mark, 1)
   const places = async (id: string) =>
     (
-      await asSuperuser<{ events_after: string }>(
-        'select events_after from tenon.event_watches where trigger_id = $1',
+      await asSuperuser<{ events_offset: string }>(
+        'select events_offset from tenon.trigger_offsets where trigger_id = $1',
         [id],
       )
     )[0]
   await eventually(async () => {
     const [its, ours] = [await places(mark.triggerId), await places(flow.triggerId)]
-    return ours === undefined || (its !== undefined && !isBefore(ours.events_after, its.events_after))
+    return ours === undefined || (its !== undefined && !isBefore(ours.events_offset, its.events_offset))
       ? true
       : undefined
   })
@@ -180,11 +180,11 @@ test('who waits to keep its place does not move one back that a new version has 
   await others.connect()
   const waiting = () =>
     asSuperuser(
-      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%event_watches%'",
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%trigger_offsets%'",
       [],
     )
   await others.query('begin')
-  const moved = "update tenon.event_watches set changes_after = '5-5' where trigger_id = $1"
+  const moved = "update tenon.trigger_offsets set changes_offset = '5-5' where trigger_id = $1"
   await others.query(moved, [flow.triggerId])
   await emit(topic, {})
   await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
@@ -192,10 +192,10 @@ test('who waits to keep its place does not move one back that a new version has 
   await others.end()
   await eventually(async () => ((await waiting()).length === 0 ? true : undefined))
   expect(
-    await asSuperuser('select changes_after from tenon.event_watches where trigger_id = $1', [
+    await asSuperuser('select changes_offset from tenon.trigger_offsets where trigger_id = $1', [
       flow.triggerId,
     ]),
-  ).toEqual([{ changes_after: '5-5' }])
+  ).toEqual([{ changes_offset: '5-5' }])
 })
 
 test('what is not declared any more, or is deleted, is not heard', async () => {
@@ -209,7 +209,7 @@ test('what is not declared any more, or is deleted, is not heard', async () => {
   await emit(topic, {})
   expect(await heard(changed)).toEqual([])
   expect(
-    await asSuperuser('select 1 from tenon.event_watches where trigger_id = $1', [deleted.triggerId]),
+    await asSuperuser('select 1 from tenon.trigger_offsets where trigger_id = $1', [deleted.triggerId]),
   ).toEqual([])
 })
 
@@ -231,7 +231,7 @@ test('an event that is passed on twice is one run', async () => {
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   await emit(topic, { n: 1 })
   const [run] = await ended(flow, 1)
-  await asSuperuser("update tenon.event_watches set events_after = '0-0' where trigger_id = $1", [
+  await asSuperuser("update tenon.trigger_offsets set events_offset = '0-0' where trigger_id = $1", [
     flow.triggerId,
   ])
   await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })

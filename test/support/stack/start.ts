@@ -32,7 +32,7 @@ export interface Started {
 /** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'REFUSED'].map(
+    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'AUTH_FAILURES'].map(
       (who) => [`TENON_RATE_${who}`, '9000000/min'],
     ),
   ),
@@ -77,11 +77,11 @@ export async function startPlatform(
       masterKey,
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
-        TENON_CHECK_REPLIES: String(options.checkReplies ?? true),
+        TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
         ...UNLIMITED,
         // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
         MONGODB_URL: '',
-        TENON_EGRESS_ALLOW: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
+        TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
         ...options.env,
       },
     })

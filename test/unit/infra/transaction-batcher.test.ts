@@ -45,7 +45,7 @@ test('each is given what it has asked for, and shares with its own mandate and c
   const asked = fc.record({
     tenant: fc.constantFrom('a', 'b'),
     role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
-    hops: fc.constantFrom(undefined, 1, 2),
+    chainDepth: fc.constantFrom(undefined, 1, 2),
     company: fc.constantFrom<BatchGroup>('reading', 'writing'),
     statements: fc.integer({ min: 1, max: 3 }),
     turns: fc.integer({ min: 0, max: 3 }),
@@ -54,18 +54,18 @@ test('each is given what it has asked for, and shares with its own mandate and c
     fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 60 }), async (all) => {
       const { groups, seen } = server()
       await Promise.all(
-        all.map(async ({ tenant, role, hops, company, statements, turns }, n) => {
+        all.map(async ({ tenant, role, chainDepth, company, statements, turns }, n) => {
           for (let turn = 0; turn < turns; turn++) await new Promise((soon) => setImmediate(soon))
-          const context = contextOf(tenant, { role, ...(hops !== undefined && { hops }) })
-          const whose = `${company} ${tenant} ${role} ${hops}`
+          const context = contextOf(tenant, { role, ...(chainDepth !== undefined && { chainDepth }) })
+          const whose = `${company} ${tenant} ${role} ${chainDepth}`
           const texts = Array.from({ length: statements }, (_, part) => `${whose} ${n} ${part}`)
           const rows = await groups.join(context, texts.map(says), company)
           expect(rows).toEqual(texts.map((text) => [{ text }]))
         }),
       )
       for (const { context, texts } of seen) {
-        const { tenant, role, hops } = context
-        for (const text of texts) expect(text).toMatch(new RegExp(`^\\w+ ${tenant} ${role} ${hops} `))
+        const { tenant, role, chainDepth } = context
+        for (const text of texts) expect(text).toMatch(new RegExp(`^\\w+ ${tenant} ${role} ${chainDepth} `))
         expect(new Set(texts.map((text) => text.split(' ')[0])).size).toBe(1)
       }
       expect(seen.flatMap(({ texts }) => texts)).toHaveLength(

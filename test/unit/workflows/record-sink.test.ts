@@ -57,7 +57,7 @@ test('a task that has run out by then waits no longer, and the record is written
   const ended = run()
   await vi.advanceTimersByTimeAsync(10_000)
   expect(ended.is).toBe(false)
-  await vi.advanceTimersByTimeAsync(LIMITS.records.holdMs)
+  await vi.advanceTimersByTimeAsync(LIMITS.recordRetry.holdMs)
   expect(ended.is).toBe(true)
   await vi.advanceTimersByTimeAsync(100_000)
   expect([seen.writes, seen.errors]).toEqual([101, []])

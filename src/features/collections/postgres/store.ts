@@ -253,7 +253,7 @@ async function listRows(
   // An estimate of the shared table would reveal documents of other tenants.
   const guess = count === 'estimated' && alone
   const counts = guess
-    ? [counted(name, where, LIMITS.countedMax), planned(name, where)]
+    ? [counted(name, where, LIMITS.exactCountMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
   return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
@@ -297,7 +297,7 @@ const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select
 
 /** Counts exactly up to `countedMax`; beyond that returns the planner's estimate, if it is not lower. */
 function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
-  if (plan === undefined || all <= LIMITS.countedMax) return all
+  if (plan === undefined || all <= LIMITS.exactCountMax) return all
   const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
   return Math.max(all, Plan['Plan Rows'])
 }

@@ -1,6 +1,6 @@
 /** Pieces that the query grammars share: quoting, paths, literals, and the bounds of one query. */
 
-import { token } from '../../../core/json.ts'
+import { escapePointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
 import type { Literal, Path } from './filter.ts'
@@ -15,7 +15,7 @@ export interface Source {
 /** A problem with a part of a query. */
 export function refusal(source: Source, detail: string, hint?: string): Problem {
   const name = source.name.slice(0, 100)
-  const pointer = source.in === 'body' ? `/${token(name)}` : ''
+  const pointer = source.in === 'body' ? `/${escapePointer(name)}` : ''
   const errors = [{ in: source.in, name, pointer, detail }]
   return new Problem(source.code, { detail, errors, ...(hint !== undefined && { hint }) })
 }

@@ -1,7 +1,7 @@
 /** Derives typed columns, formats to compare by, and defaults from the declared properties. */
 
 import Type from 'typebox'
-import { isObject, token } from '../../../core/json.ts'
+import { escapePointer, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Format, isFormat } from './canonical-text.ts'
 import type { SchemaObject } from './schema-language.ts'
@@ -156,7 +156,7 @@ export function withDefaults(
 export function propertiesWithDefault(schema: SchemaObject, pointer = ''): [string, SchemaObject][] {
   return Object.entries(Object(schema['properties'])).flatMap(([name, property]) => {
     const declared = Object(property) as SchemaObject
-    const at = `${pointer}/properties/${token(name)}`
+    const at = `${pointer}/properties/${escapePointer(name)}`
     const own: [string, SchemaObject][] = Object.hasOwn(declared, 'default') ? [[at, declared]] : []
     return [...own, ...propertiesWithDefault(declared, at)]
   })

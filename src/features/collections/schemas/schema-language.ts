@@ -4,7 +4,7 @@ import Format from 'typebox/format'
 import { unescaped } from '../../../../flows-dsl/json.ts'
 import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json-schema/vocabulary.ts'
-import { cutToken, deeper, isObject } from '../../../core/json.ts'
+import { exceedsDepth, isObject, shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
@@ -111,7 +111,7 @@ interface Walk {
 export function checkSchema(schema: unknown): SchemaObject {
   const walk: Walk = { errors: [], nodes: 0 }
   if (!isObject(schema)) reportError(walk, '', 'must be an object')
-  else if (deeper(schema, LIMITS.schemaDepthMax))
+  else if (exceedsDepth(schema, LIMITS.schemaDepthMax))
     reportError(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
   else checkWhole(walk, schema)
   if (walk.errors.length === 0) return schema as SchemaObject
@@ -131,7 +131,7 @@ function checkWhole(walk: Walk, schema: SchemaObject): void {
     reportError(walk, '/type', 'must be "object"')
   for (const name of Object.keys(Object(schema['properties']))) {
     if (name === 'id' || /^[_$]/.test(name))
-      reportError(walk, `/properties/${cutToken(name)}`, 'is reserved: no document has it')
+      reportError(walk, `/properties/${shortPointer(name)}`, 'is reserved: no document has it')
   }
   check(walk, schema, '')
   if (walk.nodes > LIMITS.schemaNodesMax)
@@ -150,7 +150,7 @@ function check(walk: Walk, schema: unknown, pointer: string): void {
     return
   }
   for (const [name, value] of Object.entries(schema)) {
-    const at = `${pointer}/${cutToken(name)}`
+    const at = `${pointer}/${shortPointer(name)}`
     const shape = shapeOf(name)
     if (shape === undefined) reportError(walk, at, 'is not a keyword that is taken here')
     else if (name === '$defs' && pointer !== '') reportError(walk, at, 'stands at the top only')
@@ -177,7 +177,7 @@ function checkParts(walk: Walk, shape: Exclude<Below, 'schema'>, value: unknown,
     return
   }
   for (const [name, schema] of Object.entries(value as object)) {
-    const pointer = `${at}/${cutToken(name)}`
+    const pointer = `${at}/${shortPointer(name)}`
     if (shape === 'patternMap') reportError(walk, pointer, patternError(name))
     check(walk, schema, pointer)
   }

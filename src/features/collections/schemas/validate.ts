@@ -5,7 +5,7 @@ import type { Budget } from '../../../../flows-dsl/budget.ts'
 import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Json } from '../../../../flows-dsl/json.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
-import { cutToken } from '../../../core/json.ts'
+import { shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
 import type { Prepared, Schema } from './schema-language.ts'
@@ -75,7 +75,7 @@ const UNBOUNDED = {
 } as const
 
 function toViolation({ keyword, pointer, message, missing }: SchemaError): Violation {
-  if (missing !== undefined) return violation(keyword, `${pointer}/${cutToken(missing)}`, 'is required')
+  if (missing !== undefined) return violation(keyword, `${pointer}/${shortPointer(missing)}`, 'is required')
   return violation(keyword, pointer, keyword === 'additionalProperties' ? 'is not a declared field' : message)
 }
 

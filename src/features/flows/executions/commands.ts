@@ -10,7 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
-import { leaveQueue } from './concurrency.ts'
+import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
 import { decidedIn, flowsRunBy } from './history.ts'
 
@@ -19,7 +19,7 @@ const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
-      'The step: a task by its name, or one entry by `pointer#iteration`. May be left out where one waits.',
+      'The step: a task by name, or a single step by `pointer#iteration`. Optional if only one waits.',
   }),
 )
 
@@ -29,7 +29,7 @@ interface Open {
   readonly ended_at: string | null
 }
 
-/** @throws Problem `not_found`, or `state_conflict` where it has ended */
+/** @throws Problem `not_found`; `state_conflict` if it has ended */
 async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
   const row = existing(
     'execution',
@@ -54,7 +54,7 @@ const largeCommand = (name: string, summary: string, verb: string) => {
 
 export const signalExecution = flowOperation({
   name: 'execution.signal',
-  summary: 'Send a CloudEvent to an execution that listens, or will',
+  summary: 'Send a CloudEvent to an execution',
   input: Input({
     ...Target,
     event: Type.Object(
@@ -63,10 +63,10 @@ export const signalExecution = flowOperation({
         source: Type.Optional(Type.String({ minLength: 1, maxLength: 2_000 })),
         id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       },
-      { description: 'CloudEvents 1.0. One that comes twice, by `source` and `id`, is heard once.' },
+      { description: 'CloudEvents 1.0. A repeated event (same `source` and `id`) has no effect.' },
     ),
   }),
-  output: Type.Object({ id: Type.String({ description: 'Of the event.' }) }),
+  output: Type.Object({ id: Type.String({ description: 'The id of the event.' }) }),
   http: {
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,
@@ -90,7 +90,7 @@ export const approveExecution = flowOperation({
     step: Step,
     approved: Type.Boolean(),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
-    form: Type.Optional(Type.Unknown({ description: 'What the form of the approval asks for.' })),
+    form: Type.Optional(Type.Unknown({ description: 'The fields of the approval form.' })),
   }),
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
@@ -104,7 +104,7 @@ export const approveExecution = flowOperation({
 })
 
 /**
- * Refuses a decision by an account that was reset since the approval was asked for: the password may be another's.
+ * Rejects a decision by an account that was reset after the approval was requested: another person may have the password.
  * @param entry `pointer#iteration`
  * @throws Problem `state_conflict`
  */
@@ -121,17 +121,13 @@ async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
 }
 
 export const retryStep = flowOperation({
-  ...largeCommand('execution.retry_step', 'Try a step that is held (`onFault: hold`) again', 'retry-step'),
+  ...largeCommand('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
 export const skipStep = flowOperation({
-  ...largeCommand(
-    'execution.skip_step',
-    'Go on after a step that is held, with an output given',
-    'skip-step',
-  ),
+  ...largeCommand('execution.skip_step', 'Skip a held step and continue with a given output', 'skip-step'),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
@@ -142,19 +138,19 @@ export const skipStep = flowOperation({
 
 export const cancelExecution = flowOperation({
   name: 'execution.cancel',
-  summary: 'Cancel an execution; what it has completed and can undo is undone first',
+  summary: 'Cancel an execution; completed tasks with a compensation are undone first',
   input: Input(Target),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
   run: async (scope, { id }) => {
     const { workflow_id } = await findOpen(scope, id)
-    if (!(await leaveQueue(scope, id))) await workflowsOf(scope).cancel(workflow_id)
+    if (!(await cancelQueued(scope, id))) await workflowsOf(scope).cancel(workflow_id)
     return readExecution(scope, id)
   },
 })
 
 /**
- * Refuses to change the data of an execution if people have decided in a flow that it ran: they cannot be asked again there.
+ * Rejects a data patch if people have decided in a sub-flow of the execution, since they cannot be asked again there.
  * @throws Problem `state_conflict`
  */
 async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promise<void> {
@@ -162,7 +158,7 @@ async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promis
   const decided = await decidedIn(scope, [...flows.keys()])
   const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
   if (step === undefined) return
-  const detail = `People have decided in the flow that \`${step}\` ran, on the data as they are: cancel the execution, and rerun it from that step.`
+  const detail = `People have decided in the flow that \`${step}\` ran, based on the current data: cancel the execution, and rerun it from that step.`
   throw new Problem('state_conflict', { detail })
 }
 
@@ -186,13 +182,13 @@ async function sendUpdate(
   const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
   if (answer === undefined) {
     await findOpen(scope, id)
-    throw new Problem('state_conflict', { detail: 'The execution has not begun.' })
+    throw new Problem('state_conflict', { detail: 'The execution has not started.' })
   }
   if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
   return readExecution(scope, id)
 }
 
-/** Resolves a step to `pointer#iteration`: given as such, the one open step of that name, or the only one that waits. */
+/** Resolves a step to `pointer#iteration`: given in that form, by a unique name among open steps, or the only one that waits. */
 async function findStep(
   scope: WorkspaceScope,
   id: string,
@@ -209,13 +205,13 @@ async function findStep(
   if (only === undefined)
     throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })
   if (another === undefined) return `${only.pointer}#${only.iteration}`
-  throw new Problem('state_conflict', { detail: 'Several steps wait: name one by `pointer#iteration`.' })
+  throw new Problem('state_conflict', { detail: 'Several steps wait: select one by `pointer#iteration`.' })
 }
 
 export const pauseExecution = flowOperation({
   ...command(
     'execution.pause',
-    'Pause an execution: calls under way end, nothing else begins; its limits of time stand still',
+    'Pause an execution: running calls finish, nothing else starts, and its timeouts stop',
     'pause',
   ),
   input: Input({
@@ -232,7 +228,7 @@ export const pauseExecution = flowOperation({
 })
 
 export const resumeExecution = flowOperation({
-  ...command('execution.resume', 'Let an execution that is paused go on', 'resume'),
+  ...command('execution.resume', 'Resume a paused execution', 'resume'),
   input: Input(Target),
   run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
 })
@@ -244,16 +240,14 @@ async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Pr
 export const patchExecution = flowOperation({
   ...command(
     'execution.patch_data',
-    'Mend the data of an execution that is paused, or of which a step is held',
+    'Patch the data of an execution that is paused or has a held step',
     'patch-data',
   ),
   input: Input({
     ...Target,
     context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
     step: Step,
-    input: Type.Optional(
-      Type.Unknown({ description: 'The input of a step that is held, for when it is tried again.' }),
-    ),
+    input: Type.Optional(Type.Unknown({ description: 'The input of a held step for its next attempt.' })),
   }),
   run: async (scope, { id, context, step, input }) => {
     if (context === undefined && input === undefined)

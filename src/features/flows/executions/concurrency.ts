@@ -14,12 +14,12 @@ import { resumeAdmitted } from './start-workflow.ts'
 export const Queue = Type.Object(
   {
     position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
-    key: Type.String({ description: 'Empty where the flow has none.' }),
+    key: Type.String({ description: 'The concurrency key; empty if the flow has none.' }),
     limit: Type.Integer(),
-    running: Type.Integer({ description: 'Executions that have a place.' }),
+    running: Type.Integer({ description: 'Executions that hold a slot.' }),
   },
   {
-    description: 'Of an execution that waits for a place (`concurrency` of its flow), to begin or to go on.',
+    description: 'Present while the execution waits for a concurrency slot, to start or to continue.',
   },
 )
 export type Queue = Static<typeof Queue>
@@ -27,7 +27,7 @@ export type Queue = Static<typeof Queue>
 /** The outcome of acquiring a slot, and the executions to cancel for it. */
 export interface SlotResult {
   readonly state: 'admitted' | 'queued'
-  readonly unwanted: readonly string[]
+  readonly to_cancel: readonly string[]
 }
 
 /**
@@ -39,7 +39,7 @@ export interface SlotResult {
 export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
   const { ir: _ir, input, ...rest } = run
   const onLimit = isChild ? 'always' : concurrency.onLimit
-  return sql`select p.state, to_json(p.unwanted) as unwanted from executions e cross join lateral tenon.take_place(
+  return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
       ${JSON.stringify(rest)}::jsonb) p
     where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
@@ -55,45 +55,45 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
 }
 
 /** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
-export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.give_back(${id}) g`
+export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.release_slot(${id}) g`
 
 /** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
 export const promoteNext = (flowId: string, key: string): Sql =>
-  sql`select h as id from tenon.hand_on(${flowId}, ${key}) h`
+  sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
 
-/** A statement that records that the execution knows of the slot it got back in that turn. */
+/** A statement that records that the execution has acknowledged its slot of that generation. */
 export const ackSlot = (id: string, turn: number): Sql => sql`
-  update admissions set unheard = false where execution_id = ${id} and turn = ${turn}::integer`
+  update concurrency_slots set notify_pending = false where execution_id = ${id} and generation = ${turn}::integer`
 
 /** A statement that reads the queue position of an execution; no row if it is not queued. */
 export const queuePosition = (id: string): Sql => sql`
   select a.key, a.max as limit,
-    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
-      and q.state in ('queued', 'returning')
-      and tenon.place_rank(q.state, q.seq) <= tenon.place_rank(a.state, a.seq)) as position,
-    (select count(*)::integer from admissions q where q.flow_id = a.flow_id and q.key = a.key
+    (select count(*)::integer from concurrency_slots q where q.flow_id = a.flow_id and q.key = a.key
+      and q.state in ('queued', 'requeued')
+      and tenon.slot_rank(q.state, q.seq) <= tenon.slot_rank(a.state, a.seq)) as position,
+    (select count(*)::integer from concurrency_slots q where q.flow_id = a.flow_id and q.key = a.key
       and q.state = 'admitted') as running
-  from admissions a where a.execution_id = ${id} and a.state in ('queued', 'returning')`
+  from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
- * Ends a queued execution, which has not started.
+ * Cancels a queued execution.
  * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
  */
-export async function leaveQueue(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row<{ left: boolean }>(sql`select tenon.leave_queue(${id}) as left`)
-  return row?.left === true
+export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
+  const row = await scope.row<{ cancelled: boolean }>(sql`select tenon.cancel_queued(${id}) as cancelled`)
+  return row?.cancelled === true
 }
 
-/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by its turn. */
+/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by `turn`. */
 export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
   const next = await scope.rows<{ id: string }>(
-    sql`select p as id from tenon.leave_place(${execution_id}, ${turn}::integer) p`,
+    sql`select p as id from tenon.yield_slot(${execution_id}, ${turn}::integer) p`,
   )
   await resumeAdmitted(scope, next)
 }
 
 /**
- * Queues for a slot after {@link yieldSlot}. Idempotent by its turn.
+ * Queues for a slot after {@link yieldSlot}. Idempotent by `turn`.
  * @returns true if the execution holds a slot, or if there is no record of its slot: then nothing limits it
  */
 export async function reacquireSlot(
@@ -102,7 +102,7 @@ export async function reacquireSlot(
 ): Promise<boolean> {
   const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
     select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
-    from tenon.want_place(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+    from tenon.reacquire_slot(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
   await resumeAdmitted(scope, row?.others ?? [])
   return row?.has_it ?? true
 }

@@ -15,7 +15,7 @@ import { subscribeExecution } from './watcher.ts'
 
 export const watchExecution = flowOperation({
   name: 'execution.watch',
-  summary: 'Watch an execution as server-sent events (CloudEvents 1.0): what has happened, then what happens',
+  summary: 'Stream the past and future events of an execution as server-sent events (CloudEvents 1.0)',
   input: Input({
     ws: Ws,
     id: Ref('execution'),
@@ -38,31 +38,31 @@ interface Found {
   readonly ended: boolean
 }
 
-/** @throws Problem `not_found` where the workspace has no such execution */
+/** @throws Problem `not_found` */
 async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
   const found = existing(
     'execution',
     await scope.row<Found>(sql`
-    select status, events, held or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+    select status, events, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
   )
   const { status, ...seen } = found
   return {
     open: (sink) => {
       const { watched, stop } = subscribeExecution(scope, id)
-      if (seen.events >= watched.sight.events) watched.see({ ...seen, gone: false })
-      const viewing = new Viewing(scope, watched, sink, Math.min(after, seen.events))
+      if (seen.events >= watched.snapshot.events) watched.update({ ...seen, gone: false })
+      const stream = new EventStream(scope, watched, sink, Math.min(after, seen.events))
       const now = seen.suspended && !seen.ended ? 'suspended' : status
       sink.send(
         `retry: 3000\n${frame({ event: 'ready', data: { execution: id, status: now, cursor: after } })}`,
       )
-      // A number that no event has yet is of no stream of this execution.
+      // A number above the newest event cannot come from a stream of this execution.
       if (after > seen.events) sink.send(gap(seen.events))
-      void viewing.send().catch((error: unknown) => {
+      void stream.send().catch((error: unknown) => {
         scope.logError(error, 'execution stream failed')
         sink.end('unavailable')
       })
       return () => {
-        viewing.isOver = true
+        stream.isOver = true
         stop()
       }
     },
@@ -71,42 +71,42 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
 
 const gap = (after: number) => frame({ event: 'gap', data: { after } })
 
-/** One stream of events to one client. */
-class Viewing {
+/** The event stream of one client. */
+class EventStream {
   isOver = false
   readonly #scope: WorkspaceScope
   readonly #watched: Watched
   readonly #sink: FeedSink
   #last: number
-  #toldSuspended: boolean
+  #sentSuspended: boolean
 
   constructor(scope: WorkspaceScope, watched: Watched, sink: FeedSink, after: number) {
     this.#scope = scope
     this.#watched = watched
     this.#sink = sink
     this.#last = after
-    this.#toldSuspended = watched.sight.suspended
+    this.#sentSuspended = watched.snapshot.suspended
   }
 
   /** Sends past and new events, a page at a time and no faster than the client reads. Ends with the execution. */
   async send(): Promise<void> {
     while (!this.isOver) {
-      // Asked for before anything is read: news that comes meanwhile is not missed.
-      const news = this.#watched.news()
+      // Subscribes before it reads, so that no change is missed.
+      const change = this.#watched.nextChange()
       await this.#catchUp()
       if (this.isOver) return
-      const { ended, gone, events, suspended } = this.#watched.sight
+      const { ended, gone, events, suspended } = this.#watched.snapshot
       if (gone || (ended && this.#last >= events)) return this.#sink.end('ended')
-      if (suspended !== this.#toldSuspended) this.#tell(suspended)
-      await news
+      if (suspended !== this.#sentSuspended) this.#sendSuspension(suspended)
+      await change
     }
   }
 
   async #catchUp(): Promise<void> {
-    while (this.#last < this.#watched.sight.events && !this.isOver) {
+    while (this.#last < this.#watched.snapshot.events && !this.isOver) {
       const after = this.#last
       const entries = await this.#watched.page(after, () => readEvents(this.#scope, this.#watched.id, after))
-      const first = entries[0]?.seq ?? this.#watched.sight.events + 1
+      const first = entries[0]?.seq ?? this.#watched.snapshot.events + 1
       if (first > after + 1) {
         this.#sink.send(gap(after))
         this.#last = first - 1
@@ -115,14 +115,14 @@ class Viewing {
         if (this.isOver) return
         this.#sink.send(entry.frame)
         this.#last = entry.seq
-        await this.#sink.taken()
+        await this.#sink.drained()
       }
     }
   }
 
-  /** The run itself knows nothing of it, so this has no number: it is told when it changes, and `ready` says how it is. */
-  #tell(suspended: boolean): void {
-    this.#toldSuspended = suspended
+  /** Sends an event without a number, since the workflow does not record suspensions. `ready` contains the initial state. */
+  #sendSuspension(suspended: boolean): void {
+    this.#sentSuspended = suspended
     const what = suspended ? 'suspended' : 'resumed'
     const at = new Date().toISOString()
     const data = eventOf(this.#watched, { seq: `${this.#last}.${what}`, at, what })
@@ -132,28 +132,28 @@ class Viewing {
 
 type Watched = ReturnType<typeof subscribeExecution>['watched']
 
-interface Happening {
-  /** Its number; of what has none, a text that no other event of the execution has. */
+interface ExecutionEvent {
+  /** The number of the event; for events without one, a string that is unique within the execution. */
   readonly seq: number | string
   readonly at: string
   readonly what: RunEventUpdate['what']
   readonly detail?: object | null
-  /** Of the step, where it is one of a step. */
+  /** The constant fields of the step, for an event of a step. */
   readonly step?: object | null
 }
 
-/** An event as it is sent: written once, however many watch. */
+/** A serialised event, shared by all watchers. */
 interface Entry {
   readonly seq: number
   readonly frame: string
 }
 
 /**
- * The next events after one, the oldest first. The constant fields of a step are in its own row, which is looked up for
- * each: a join may be planned while the tables are small, and would go through all steps for each event.
+ * The next events after one, oldest first. Looks up the step of each event by a subquery: a join may be planned while the
+ * tables are small, and would then scan all steps for each event.
  */
 async function readEvents(scope: WorkspaceScope, id: string, after: number): Promise<Entry[]> {
-  const rows = await scope.rows<Happening & { seq: number }>(sql`
+  const rows = await scope.rows<ExecutionEvent & { seq: number }>(sql`
     select e.seq, e.at, e.what, e.detail, (
       select jsonb_build_object('task', s.pointer, 'iteration', s.iteration, 'seq', s.seq, 'name', s.name,
         'kind', s.kind, 'summary', s.summary)
@@ -172,8 +172,8 @@ const VERBS = {
 /** Events after which the status is `running`. */
 const RUNNING = new Set<string>(['started', 'retried', 'resumed'])
 
-function eventOf(of: { ref: WorkspaceRef; id: string }, happening: Happening): CloudEvent {
-  const { seq, at, what, detail, step } = happening
+function eventOf(of: { ref: WorkspaceRef; id: string }, event: ExecutionEvent): CloudEvent {
+  const { seq, at, what, detail, step } = event
   const subject = step ? 'step' : 'run'
   const verb = step && what === 'held' ? 'suspended' : VERBS[subject].has(what) ? what : 'status-changed'
   return cloudEvent({

@@ -23,9 +23,9 @@ const Step = Type.Object({
   iteration: Type.Integer(),
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
-  attempt: Type.Integer({ description: 'How often it has begun.' }),
+  attempt: Type.Integer({ description: 'Number of attempts.' }),
   error: Type.Unknown(),
-  reused: Type.Boolean({ description: 'Answered by the execution that this one repeats.' }),
+  reused: Type.Boolean({ description: 'The result comes from the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
@@ -35,7 +35,8 @@ const CorrelationKey = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
-  description: 'What you know it by, such as an order. Not encrypted: operators find runs by it.',
+  description:
+    'Your own key of the execution, such as an order number. Not encrypted: operators can search by it.',
 })
 
 const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
@@ -50,7 +51,7 @@ export const Execution = Type.Object({
     [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
     {
       description:
-        'Its workspace is suspended, somebody has paused it, or a step waits for a decision (`onFault: hold`).',
+        '`workspace`: its workspace is suspended. `paused`: it was paused. `held`: a step waits for a decision (`onFault: hold`).',
     },
   ),
   pause_reason: Type.Union([Type.String(), Type.Null()]),
@@ -72,12 +73,12 @@ export const Execution = Type.Object({
 })
 export type Execution = Static<typeof Execution>
 
-/** As it is shown: of the row, beside what keeps it from going on. */
-export const STATUS = sql`case when (held or paused) and ended_at is null then 'suspended' else status end`
+/** The status that is shown: `suspended` while the workspace is suspended or the execution is paused. */
+export const STATUS = sql`case when (suspended or paused) and ended_at is null then 'suspended' else status end`
 
-/** All but what it was given and what it gave, which may be large. */
+/** All columns but input and output, which may be large. */
 const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
-  case when ended_at is not null then null when held then 'workspace' when paused then 'paused'
+  case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
@@ -126,7 +127,7 @@ export const getExecution = flowOperation({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
-/** Starts an execution and waits for its end: watched before it begins, so that no news of it is missed. */
+/** Starts an execution and waits for its end. Subscribes first, so that no notification is missed. */
 async function untilEnded(
   scope: WorkspaceScope,
   id: string,
@@ -134,15 +135,15 @@ async function untilEnded(
   waitMs: number,
 ): Promise<void> {
   const { watched, stop } = subscribeExecution(scope, id)
-  const { promise: over, resolve: done } = Promise.withResolvers<void>()
+  const { promise: ended, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
-  const forget = watched.onEnd(done)
+  const unsubscribe = watched.onEnd(done)
   try {
     await start()
-    await over
+    await ended
   } finally {
     clearTimeout(timer)
-    forget()
+    unsubscribe()
     stop()
   }
 }
@@ -160,7 +161,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
   return linked(scope, execution as unknown as Execution)
 }
 
-/** With a link to the run in the Temporal UI, where one is known. */
+/** Adds a link to the Temporal UI, if it is configured. */
 function linked<Known extends { readonly workflow_id: string }>(
   scope: WorkspaceScope,
   execution: Known,
@@ -169,7 +170,7 @@ function linked<Known extends { readonly workflow_id: string }>(
   return url === undefined ? execution : { ...execution, temporal_url: url }
 }
 
-/** As it stands in a list: without `input` and `output`, which may be large, and without its steps. */
+/** An execution in a list: without input, output, queue and steps. */
 const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps'])
 type ListedExecution = Static<typeof ListedExecution>
 
@@ -177,12 +178,12 @@ const FILTERS = {
   status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
   version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
-  trigger_id: Type.Optional(Ref('trigger: a schedule, a webhook')),
+  trigger_id: Type.Optional(Ref('trigger')),
   correlation_key: Type.Optional(CorrelationKey),
-  started_after: Type.Optional({ ...Time, description: 'Those that were asked for then or later.' }),
-  started_before: Type.Optional({ ...Time, description: 'Those that were asked for before.' }),
+  started_after: Type.Optional({ ...Time, description: 'Only executions created at this time or later.' }),
+  started_before: Type.Optional({ ...Time, description: 'Only executions created before this time.' }),
   order: Type.Optional(
-    Type.Enum(['asc', 'desc'], { description: 'By `started_at`; newest first where absent.' }),
+    Type.Enum(['asc', 'desc'], { description: 'By `started_at`. Default: newest first.' }),
   ),
 }
 const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }
@@ -225,11 +226,11 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
       ${until(input.started_before)} ${behind(after, descending)}
     ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
     limit ${limit}`)
-  const placeOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
+  const cursorOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
   return pageFrom(
     input,
     rows.map((row) => linked(scope, row)),
-    placeOf,
+    cursorOf,
   )
 }
 
@@ -240,19 +241,20 @@ const since = (time: string | undefined): Sql =>
 const until = (time: string | undefined): Sql =>
   time === undefined ? sql`` : sql`and started_at < ${time}::timestamptz`
 
-/** By the status that is shown: an open run that is held or paused is suspended, whatever it does beneath. */
+/** A filter on the status that is shown: an open execution that is suspended or paused counts as suspended. */
 function ofStatus(status: Filters['status']): Sql {
   if (status === undefined) return sql``
   if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
-  if (status === 'suspended') return sql`and outcome is null and (held or paused or status = 'suspended')`
-  return sql`and outcome is null and status = ${status} and not held and not paused`
+  if (status === 'suspended')
+    return sql`and outcome is null and (suspended or paused or status = 'suspended')`
+  return sql`and outcome is null and status = ${status} and not suspended and not paused`
 }
 
-/** @throws Problem `cursor_invalid` where it is not of a list of executions */
+/** @throws Problem `cursor_invalid` if it is not the cursor of a list of executions */
 function behind(after: string, descending: boolean): Sql {
   if (after === '') return sql``
   const [, msecs, id] = /^([0-9]{1,15})-(run_[0-9a-z]{26})$/.exec(after) ?? []
   if (msecs === undefined) throw new Problem('cursor_invalid')
-  const place = sql`(${new Date(Number(msecs))}::timestamptz, ${id}::text)`
-  return descending ? sql`and (started_at, id) < ${place}` : sql`and (started_at, id) > ${place}`
+  const position = sql`(${new Date(Number(msecs))}::timestamptz, ${id}::text)`
+  return descending ? sql`and (started_at, id) < ${position}` : sql`and (started_at, id) > ${position}`
 }

@@ -15,7 +15,7 @@ export interface RecordedRun {
   readonly ended_at: string | null
 }
 
-/** Of a task that asks the outside, or waits for it. */
+/** A condition for steps of tasks that call or wait for the outside. */
 const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
@@ -24,18 +24,18 @@ export interface RecordedStep {
   readonly kind: string
   readonly pointer: string
   readonly iteration: number
-  /** Null in records from before reruns. */
-  readonly place: string | null
+  /** Null in records that predate reruns. */
+  readonly path: string | null
   readonly started_at: string
 }
 
-/** A step that has ended. */
+/** A step with its recorded result. */
 export interface AnsweredStep extends RecordedStep {
-  readonly answer: Json
+  readonly result: Json
   readonly error: { [field: string]: Json } | null
-  /** The answer was too large to be kept, or a secret was in it. */
-  readonly cut: boolean
-  /** Of what an approval, or a flow that is run, was asked about; null where the data were changed by hand. */
+  /** The result was too large to store, or contained a secret. */
+  readonly truncated: boolean
+  /** The digest of the data that an approval or a flow got; null if the data were patched. */
   readonly digest: string | null
   /** The execution of the flow that it ran. */
   readonly child: string | null
@@ -43,10 +43,10 @@ export interface AnsweredStep extends RecordedStep {
 
 /** Approvals of an execution and of all executions below it. */
 export interface Decided {
-  /** True if the records of all of them exist, with all decisions. */
+  /** True if the records of all of them still exist, with all decisions. */
   readonly isKnown: boolean
   readonly isDecided: boolean
-  /** Subjects. */
+  /** The subjects that decided. */
   readonly deciders: readonly string[]
 }
 
@@ -59,9 +59,9 @@ export async function recordedRun(scope: WorkspaceScope, id: string): Promise<Re
   )
 }
 
-const STEP = sql`seq, name, kind, pointer, iteration, place, started_at`
+const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
 
-/** The first step, in the order in which they began, of which that is so. */
+/** The first (or last) step that meets a condition, in the order in which steps started. */
 export function recordedStep(
   scope: WorkspaceScope,
   id: string,
@@ -72,8 +72,8 @@ export function recordedStep(
     order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
 }
 
-/** Steps that have asked the outside, or have undone what others asked of it; in the order in which they began. */
-export async function askingSteps(
+/** Steps that called the outside, in the order in which they started, and the pointers of compensation steps. */
+export async function callingSteps(
   scope: WorkspaceScope,
   id: string,
 ): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
@@ -87,14 +87,14 @@ export async function askingSteps(
   return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
 }
 
-/** Steps that the outside has answered, in the order in which they began: one more than are asked for tells of more. */
+/** Steps with results, in the order in which they started. Returns up to one more than `max`, which shows that there are more. */
 export async function answeredSteps(
   scope: WorkspaceScope,
   id: string,
   { which = sql`true`, max }: { which?: Sql; max: number },
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
-    select ${STEP}, answer, error, cut, digest, child from execution_steps
+    select ${STEP}, result, error, truncated, digest, child from execution_steps
     where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
 }
@@ -113,19 +113,19 @@ export async function decidedIn(
       where s.child is not null
     )
     select b.top as id,
-      bool_and(e.id is not null and not coalesce(s.cut, false)) as "isKnown",
+      bool_and(e.id is not null and not coalesce(s.truncated, false)) as "isKnown",
       coalesce(bool_or(s.seq is not null), false) as "isDecided",
       coalesce(array_agg(distinct d.decider) filter (where d.decider is not null), '{}') as deciders
     from below b
       left join executions e on e.id = b.id
       left join execution_steps s on s.execution_id = b.id and s.kind = 'approve' and s.status in ('completed', 'faulted')
-      left join lateral jsonb_path_query(s.answer, '$.decisions[*].by') as path (decider) on true
+      left join lateral jsonb_path_query(s.result, '$.decisions[*].by') as path (decider) on true
       left join lateral (select path.decider #>> '{}' as decider) d on true
     group by b.top`)
   return new Map(rows.map(({ id, ...decided }) => [id, decided]))
 }
 
-/** The executions of flows that an execution has run to their ends, by the names of its steps. */
+/** Ended executions of sub-flows, each with the name of the step that ran it. */
 export async function flowsRunBy(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
   const rows = await scope.rows<{ name: string; child: string }>(sql`
     select name, child from execution_steps

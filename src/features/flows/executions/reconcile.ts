@@ -1,4 +1,4 @@
-/** Reconciles an execution whose row and workflow disagree: Temporal is asked, and the row follows. */
+/** Reconciles an execution whose row and workflow disagree: queries Temporal and updates the row. */
 
 import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
@@ -12,36 +12,36 @@ interface Candidate {
   readonly id: string
   readonly workflow_id: string
   readonly status: string
-  /** A row of `admissions` exists. */
-  readonly has_place: boolean
-  readonly is_unwanted: boolean
+  /** A row of `concurrency_slots` exists. */
+  readonly has_slot: boolean
+  readonly is_cancel_requested: boolean
   /** It got its slot back and has not acknowledged it. */
-  readonly is_unheard: boolean
+  readonly is_notify_pending: boolean
   readonly is_rerun: boolean
   /** For a sub-flow: its parent is open and may still start it. */
   readonly parent_is_open: boolean
   readonly is_child: boolean
-  /** A schedule has admitted it a moment ago and starts it itself. */
-  readonly is_being_begun: boolean
+  /** A schedule admitted it recently and starts it itself. */
+  readonly is_starting: boolean
 }
 
 /**
  * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
- * @param mayBegin false if nothing may be started in the workspace now
+ * @param mayStart false if the workspace may not start executions now
  */
-export async function reconcile(scope: WorkspaceScope, id: string, mayBegin: boolean): Promise<void> {
+export async function reconcile(scope: WorkspaceScope, id: string, mayStart: boolean): Promise<void> {
   const row = await find(scope, id)
   if (row === undefined) return
-  const standing = await workflowsOf(scope).status(row.workflow_id)
-  if (standing === 'open') {
-    if (row.is_unwanted) await workflowsOf(scope).cancel(row.workflow_id)
-    if (row.is_unheard) await resumeAdmitted(scope, [row])
-  } else if (standing !== undefined) await end(scope, id, standing)
+  const status = await workflowsOf(scope).status(row.workflow_id)
+  if (status === 'open') {
+    if (row.is_cancel_requested) await workflowsOf(scope).cancel(row.workflow_id)
+    if (row.is_notify_pending) await resumeAdmitted(scope, [row])
+  } else if (status !== undefined) await end(scope, id, status)
   else if (row.status !== 'pending') await end(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
   // The input of a rerun is stored with its slot alone.
-  else if (row.is_rerun && !row.has_place) await end(scope, id, 'lost')
-  else if (mayBegin && !row.is_being_begun) await resumeAdmitted(scope, [row])
+  else if (row.is_rerun && !row.has_slot) await end(scope, id, 'lost')
+  else if (mayStart && !row.is_starting) await resumeAdmitted(scope, [row])
 }
 
 /** Gives free slots of a key to queued executions and starts them. */
@@ -52,13 +52,13 @@ export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: 
 /** @returns undefined if the execution has ended or is queued */
 function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined> {
   return scope.row<Candidate>(sql`
-    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_place, coalesce(a.unwanted, false) as is_unwanted,
-      coalesce(a.unheard, false) as is_unheard,
+    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_slot, coalesce(a.cancel_requested, false) as is_cancel_requested,
+      coalesce(a.notify_pending, false) as is_notify_pending,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
       e.trigger_kind = 'schedule' and a.execution_id is null
-        and e.started_at > now() - make_interval(secs => ${LIMITS.mending.scheduleSeconds}::integer) as is_being_begun
-    from executions e left join admissions a on a.execution_id = e.id
+        and e.started_at > now() - make_interval(secs => ${LIMITS.reconciler.scheduleSeconds}::integer) as is_starting
+    from executions e left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 
@@ -67,15 +67,16 @@ type Ending = Exclude<WorkflowStatus, 'open'> | 'lost'
 const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detail?: string }>> = {
   completed: { status: 'completed' },
   cancelled: { status: 'cancelled' },
-  faulted: { status: 'faulted', detail: 'The run failed, and left no record of why.' },
-  terminated: { status: 'cancelled', detail: 'The run was ended from outside.' },
-  lost: { status: 'faulted', detail: 'The run is not known to Temporal, or never began.' },
+  faulted: { status: 'faulted', detail: 'The execution failed without recording an error.' },
+  terminated: { status: 'cancelled', detail: 'The workflow was terminated in Temporal.' },
+  lost: { status: 'faulted', detail: 'The workflow does not exist in Temporal, or never started.' },
 }
 
 /** Ends the record of an execution, releases its slot, and starts the next. */
 async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<void> {
   const { status, detail } = ENDINGS[ending]
-  const error = detail === undefined ? null : JSON.stringify({ title: 'The run was cut off', detail })
+  const error =
+    detail === undefined ? null : JSON.stringify({ title: 'The execution was interrupted', detail })
   const [, , next = []] = await scope.batch(
     sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
       where id = ${id} and ended_at is null`,

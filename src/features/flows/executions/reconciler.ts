@@ -1,4 +1,4 @@
-/** Finds executions that a crash may have left behind, and free slots that nothing has taken: on one process at a time. */
+/** Finds executions that a crash may have orphaned, and free slots with a queue. Runs on one process at a time. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -8,15 +8,15 @@ import { LeaderTask, type Lease } from '../../../infra/postgres/leader-task.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
-/** To be repaired within its own workspace. */
+/** An execution or a queue to repair within its workspace. */
 export type Candidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
 )
 
-const TASK = { reason: 'mender', lock: 7_302_519, waits: 'reconciling executions failed' } as const
-const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.mending
+const TASK = { reason: 'reconciler', lock: 7_302_519, waits: 'reconciling executions failed' } as const
+const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
 
 export class ExecutionReconciler {
   readonly #task: LeaderTask
@@ -38,7 +38,7 @@ export class ExecutionReconciler {
   }
 
   async #watch(lease: Lease, repair: (candidate: Candidate) => Promise<void>): Promise<void> {
-    // The leader before may have died in the middle of work that Temporal resumes by itself.
+    // The previous leader may have died during work that Temporal resumes by itself.
     await lease.wait(soonSeconds * 1_000)
     while (!lease.isOver) {
       const found = await candidates(lease.system)
@@ -72,43 +72,43 @@ async function candidates(system: SystemScope): Promise<Candidate[]> {
   ]
 }
 
-/** Executions that have been open for a while, or were not started in time; waiting in a queue is normal. */
+/** Executions that are due for a check: open for a long time, or not started in time and not queued. */
 const DUE = sql`
   with due as (
     select tenant_id, workspace_id, id from executions where ended_at is null and due_at < now()
     order by due_at limit ${atOnce} for update skip locked
   )
   update executions e set due_at = now() + make_interval(secs => case when e.status = 'pending' and not exists (
-      select from admissions a where a.tenant_id = e.tenant_id and a.workspace_id = e.workspace_id
+      select from concurrency_slots a where a.tenant_id = e.tenant_id and a.workspace_id = e.workspace_id
         and a.execution_id = e.id and a.state = 'queued') then ${soonSeconds}::integer else ${againSeconds}::integer end)
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
 
-/** Executions with a slot that others wait for, or that have not started, or have not confirmed it, since they have it. */
+/** Executions that hold a slot and block a queue, have not started, or have not acknowledged it. */
 const BLOCKING = sql`
   with suspects as (
-    select a.tenant_id, a.workspace_id, a.execution_id from admissions a
+    select a.tenant_id, a.workspace_id, a.execution_id from concurrency_slots a
     where a.state = 'admitted' and a.checked_at < now() - make_interval(secs => ${soonSeconds}::integer)
-      and (exists (select from admissions q where q.tenant_id = a.tenant_id and q.workspace_id = a.workspace_id
-          and q.flow_id = a.flow_id and q.key = a.key and q.state in ('queued', 'returning'))
-        or a.unheard
+      and (exists (select from concurrency_slots q where q.tenant_id = a.tenant_id and q.workspace_id = a.workspace_id
+          and q.flow_id = a.flow_id and q.key = a.key and q.state in ('queued', 'requeued'))
+        or a.notify_pending
         or exists (select from executions e where e.tenant_id = a.tenant_id and e.workspace_id = a.workspace_id
           and e.id = a.execution_id and e.status = 'pending' and e.ended_at is null))
     order by a.checked_at limit ${atOnce} for update skip locked
   )
-  update admissions a set checked_at = now() from suspects s
+  update concurrency_slots a set checked_at = now() from suspects s
   where a.tenant_id = s.tenant_id and a.workspace_id = s.workspace_id and a.execution_id = s.execution_id
   returning a.tenant_id, a.workspace_id, a.execution_id as id`
 
 /** Heads of queues with a free slot, in active workspaces. */
 const FREE = sql`
-  select q.tenant_id, q.workspace_id, q.flow_id as id, q.key from admissions q
+  select q.tenant_id, q.workspace_id, q.flow_id as id, q.key from concurrency_slots q
     join workspaces w on w.id = q.workspace_id and w.state = 'active'
     join tenants t on t.id = q.tenant_id and t.state = 'active'
-  where q.state in ('queued', 'returning')
-    and not exists (select from admissions b where b.tenant_id = q.tenant_id and b.workspace_id = q.workspace_id
-      and b.flow_id = q.flow_id and b.key = q.key and b.state in ('queued', 'returning')
-      and tenon.place_rank(b.state, b.seq) < tenon.place_rank(q.state, q.seq))
-    and q.max > (select count(*) from admissions a where a.tenant_id = q.tenant_id
+  where q.state in ('queued', 'requeued')
+    and not exists (select from concurrency_slots b where b.tenant_id = q.tenant_id and b.workspace_id = q.workspace_id
+      and b.flow_id = q.flow_id and b.key = q.key and b.state in ('queued', 'requeued')
+      and tenon.slot_rank(b.state, b.seq) < tenon.slot_rank(q.state, q.seq))
+    and q.max > (select count(*) from concurrency_slots a where a.tenant_id = q.tenant_id
       and a.workspace_id = q.workspace_id and a.flow_id = q.flow_id and a.key = q.key and a.state = 'admitted')
   limit ${atOnce}`

@@ -11,22 +11,22 @@ import { resumeAdmitted } from './start-workflow.ts'
 import { notifyExecutionChanged } from './watcher.ts'
 
 /**
- * Idempotent: an update that comes twice has no further effect, and an ended execution stays ended. If a workflow task
- * was lost after it had written, what is written now is what has happened: which step has which number, too.
- * @throws Problem `not_found` where the execution is not of the scope's workspace
+ * Idempotent: a repeated update has no further effect, and an ended execution stays ended. If a lost workflow task is executed
+ * again with another outcome, the later update replaces the earlier one, including the numbers of steps.
+ * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   try {
     await write(scope, update)
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'value_invalid') throw error
-    await write(scope, unstorable(update))
+    await write(scope, withoutValues(update))
   }
 }
 
-/** A run whose values the store refuses (NUL, half surrogates) still ends, and says why it has no output. */
-function unstorable({ output: _output, error: _error, ...update }: RunUpdate): RunUpdate {
-  const fault = { title: 'Value error', status: 400, detail: 'It holds NUL or half of a surrogate pair.' }
+/** The update without values that PostgreSQL rejects (NUL, half surrogates): the execution still ends, with an error. */
+function withoutValues({ output: _output, error: _error, ...update }: RunUpdate): RunUpdate {
+  const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
   const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
@@ -57,7 +57,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
-        (execution_id, seq, name, kind, pointer, iteration, place, summary, status, attempt, error, answer, cut, reused,
+        (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,
           digest, child, started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, place, summary, status, coalesce(attempt, 1), error, answer,
         coalesce(cut, false), coalesce(reused, false), digest, child, started_at, ended_at
@@ -68,15 +68,15 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set name = excluded.name, kind = excluded.kind, pointer = excluded.pointer, iteration = excluded.iteration,
-          place = excluded.place, summary = excluded.summary, started_at = excluded.started_at,
-          status = excluded.status, attempt = excluded.attempt, error = excluded.error, answer = excluded.answer,
-          cut = excluded.cut, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
+          path = excluded.path, summary = excluded.summary, started_at = excluded.started_at,
+          status = excluded.status, attempt = excluded.attempt, error = excluded.error, result = excluded.result,
+          truncated = excluded.truncated, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
           ended_at = excluded.ended_at`,
-    // The third, whose rows are read below.
+    // The third statement: its rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
     ...(update.placed === undefined ? [] : [ackSlot(id, update.placed)]),
-    ...(events.length > 0 ? [tell(id, events)] : []),
-    ...(last > LIMITS.executionEventsMax ? [forget(id, last - LIMITS.executionEventsMax)] : []),
+    ...(events.length > 0 ? [insertEvents(id, events)] : []),
+    ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
   notifyExecutionChanged(scope, id, update.ended_at !== undefined)
@@ -84,31 +84,31 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   await resumeAdmitted(scope, next)
 }
 
-const tell = (id: string, events: readonly RunEventUpdate[]) => sql`
+const insertEvents = (id: string, events: readonly RunEventUpdate[]) => sql`
   insert into execution_events (execution_id, seq, at, step, what, detail)
   select ${id}, seq, at, step, what, detail
-  from jsonb_to_recordset(${json(events.map(shown))}::jsonb) as event (
+  from jsonb_to_recordset(${json(events.map(storedEvent))}::jsonb) as event (
     seq integer, at timestamptz(3), step integer, what text, detail jsonb)
   where exists (select from executions where id = ${id})
   on conflict (tenant_id, workspace_id, execution_id, seq) do update
     set at = excluded.at, step = excluded.step, what = excluded.what, detail = excluded.detail`
 
-const forget = (id: string, upTo: number) => sql`
+const deleteEvents = (id: string, upTo: number) => sql`
   delete from execution_events where execution_id = ${id} and seq <= ${upTo}`
 
-/** Many are kept of a run, so of an error only what a line of a screen shows. */
-function shown({ seq, at, step, what, error, ...rest }: RunEventUpdate): object {
+/** An event as it is stored. Of an error it keeps one line, since an execution has many events. */
+function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): object {
   const { type, status, title, detail, instance } = (error ?? {}) as Record<string, unknown>
   const clipped =
-    typeof detail === 'string' ? masked(detail).slice(0, LIMITS.executionErrorShownCharsMax) : undefined
-  const told = {
+    typeof detail === 'string' ? redacted(detail).slice(0, LIMITS.executionErrorShownCharsMax) : undefined
+  const all = {
     ...rest,
     ...(error !== undefined && { error: { type, status, title, detail: clipped, instance } }),
   }
-  return { seq, at, step, what, ...(Object.keys(told).length > 0 && { detail: told }) }
+  return { seq, at, step, what, ...(Object.keys(all).length > 0 && { detail: all }) }
 }
 
-/** People see no handles: one that they give to a run again must not be that of a secret. */
-const masked = (text: string): string => replaceHandles(text, () => MASK)
+/** Replaces handles, so that nobody can pass one to an execution again. */
+const redacted = (text: string): string => replaceHandles(text, () => MASK)
 
-const json = (value: unknown) => (value === undefined ? null : masked(JSON.stringify(value)))
+const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))

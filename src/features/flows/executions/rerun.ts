@@ -18,7 +18,7 @@ import { Execution, readExecution } from './executions.ts'
 import {
   type AnsweredStep,
   answeredSteps,
-  askingSteps,
+  callingSteps,
   type Decided,
   decidedIn,
   type RecordedRun,
@@ -29,23 +29,23 @@ import {
 import { startFlow } from './start-execution.ts'
 
 const Planned = Type.Object({
-  step: Type.String({ description: '`pointer#iteration` in the execution that is repeated.' }),
+  step: Type.String({ description: '`pointer#iteration` in the repeated execution.' }),
   name: Type.String(),
   kind: Type.String(),
 })
 
 const Plan = Type.Object({
   from: Type.Union([Planned, Type.Null()]),
-  reused: Type.Array(Planned, { description: 'Answered from the record.' }),
-  again: Type.Array(Planned, { description: 'They have asked the outside, and ask again.' }),
+  reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
+  again: Type.Array(Planned, { description: 'Steps that call the outside again.' }),
   missing: Type.Array(Planned, {
-    description: 'Completed before `from`, and not there in the version that is to run.',
+    description: 'Steps completed before `from` that the version to run does not have.',
   }),
   asked_again: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
     description:
-      'Of `again`: approvals, and flows in which people have approved, whose decision was made on other data, by another version, or by the subject that starts the rerun.',
+      'Those of `again` that are approvals, or flows with approvals, decided on other data, in another version, or by the subject that starts the rerun.',
   }),
-  refusals: Type.Array(Type.String(), { description: 'Why it cannot be run so.' }),
+  refusals: Type.Array(Type.String(), { description: 'Reasons why this rerun is not possible.' }),
 })
 
 type PlannedStep = Static<typeof Planned>
@@ -55,7 +55,7 @@ const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
 export const rerunExecution = flowOperation({
   name: 'execution.rerun',
-  summary: 'Run an execution that has ended again, from the start or from a step',
+  summary: 'Rerun an ended execution, from the start or from a step',
   input: Input({
     ...Target,
     from: Type.Optional(
@@ -63,16 +63,14 @@ export const rerunExecution = flowOperation({
         minLength: 1,
         maxLength: 2_000,
         description:
-          'A task by its name or pointer (the first time it was entered), one entry by `pointer#iteration`, or `failed`: the step that faulted. What had been answered before it began is not asked again.',
+          'A task by name or pointer (its first step), a single step by `pointer#iteration`, or `failed`: the step that faulted. Results from before it started are reused.',
       }),
     ),
-    input: Type.Optional(Type.Unknown({ description: 'Where absent, that of the execution.' })),
+    input: Type.Optional(Type.Unknown({ description: 'Default: that of the execution.' })),
     version: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 2147483647, description: 'Where absent, that of the execution.' }),
+      Type.Integer({ minimum: 1, maximum: 2147483647, description: 'Default: that of the execution.' }),
     ),
-    dry_run: Type.Optional(
-      Type.Boolean({ description: 'Only say what would be taken over: 200 and the plan.' }),
-    ),
+    dry_run: Type.Optional(Type.Boolean({ description: 'Return only the plan, with status 200.' })),
   }),
   output: Rerun,
   http: {
@@ -86,7 +84,7 @@ export const rerunExecution = flowOperation({
     const run = await recordedRun(scope, id)
     if (run.ended_at === null)
       throw new Problem('state_conflict', {
-        detail: 'The execution goes on: cancel it, or wait until it has ended.',
+        detail: 'The execution is still running: cancel it, or wait until it has ended.',
       })
     const changed = changeOf(run, { input, version })
     const { plan, reuse } = await planOf(scope, id, { run, from, version: version ?? run.version, changed })
@@ -107,18 +105,18 @@ export const rerunExecution = flowOperation({
   },
 })
 
-/** Why what people have decided in the execution does not hold for the rerun, if nothing of it does. */
+/** The reason why no decision of people in the execution can be reused; undefined if decisions can be. */
 function changeOf(
   run: RecordedRun,
   { input, version = run.version }: { input?: unknown; version?: number | undefined },
 ) {
   if (version !== run.version)
-    return `It was decided in version ${run.version}, and version ${version} is to run.`
+    return `It was decided in version ${run.version}, but the rerun uses version ${version}.`
   if (input === undefined || canonical(input) === canonical(run.input)) return undefined
   return 'It was decided on another input.'
 }
 
-/** @throws Problem `not_found` where there is no such version, `state_conflict` no such step */
+/** @throws Problem `not_found` if the version does not exist, `state_conflict` if the step does not */
 async function planOf(
   scope: WorkspaceScope,
   id: string,
@@ -129,14 +127,14 @@ async function planOf(
     changed,
   }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
-  const { asking, undoing } = await askingSteps(scope, id)
+  const { asking, undoing } = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
     const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
     return { plan: { ...none, again: asking.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
-  // Steps that began before it and had ended when it began.
+  // Steps that started before it and ended before it started.
   const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const decided = await decidedIn(
@@ -146,7 +144,7 @@ async function planOf(
   return planRerun({ from, answered, asking, undoing, decided }, { ir, by: scope.actor.subject, changed })
 }
 
-/** @throws Problem `state_conflict` where there was no such step */
+/** @throws Problem `state_conflict` if there is no such step */
 async function fromOf(
   scope: WorkspaceScope,
   id: string,
@@ -162,7 +160,9 @@ async function fromOf(
       : await recordedStep(scope, id, { which: namedBy(named) })
   if (step !== undefined) return step
   const detail =
-    named === 'failed' ? 'No step of it has faulted.' : `It never came to \`${named.slice(0, 200)}\`.`
+    named === 'failed'
+      ? 'No step of the execution has faulted.'
+      : `The execution never reached \`${named.slice(0, 200)}\`.`
   throw new Problem('state_conflict', { detail })
 }
 
@@ -181,32 +181,32 @@ async function irOf(scope: WorkspaceScope, flow: string, version: number): Promi
   return JSON.parse(row.ir) as FlowIR
 }
 
-/** The execution to be planned. */
+/** The rerun to plan. */
 interface Next {
   readonly ir: FlowIR
   /** The subject that starts it. */
   readonly by: string
-  /** Why no decision holds, if none does: it is on another input, or of another version. */
+  /** The reason why no decision can be reused: another input or version. */
   readonly changed: string | undefined
 }
 
-/** The record of the execution that is repeated. */
+/** The record of the repeated execution. */
 interface RerunRecord {
   readonly from: RecordedStep
-  /** That the outside had answered before `from` began; one more than may be taken over tells of more. */
+  /** Steps with results from before `from` started; one more than may be reused if there are more. */
   readonly answered: readonly AnsweredStep[]
   readonly asking: readonly RecordedStep[]
   readonly undoing: readonly { readonly pointer: string }[]
-  /** Approvals of the flows that it ran, by the ids of their executions. */
+  /** Approvals in sub-flows, by the ids of their executions. */
   readonly decided: ReadonlyMap<string, Decided>
 }
 
 function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
   const nodes = new Nodes(next.ir).all()
   const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
-  const isThere = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
+  const exists = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
   const before = record.answered.filter(({ pointer }) => !isOfEvent(pointer) && !isUndoing(pointer))
-  const there = latest(before.filter(isThere))
+  const there = latest(before.filter(exists))
   const asked = there.flatMap((step) => {
     const reason = reasonToAsk(step, record, { ...next, nodes })
     return reason === undefined ? [] : [{ step, reason }]
@@ -218,15 +218,15 @@ function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: R
     from: planned(from),
     reused: reused.map(planned),
     again: record.asking.filter(({ seq, pointer }) => !seqs.has(seq) && !isUndoing(pointer)).map(planned),
-    missing: before.filter((step) => !isThere(step)).map(planned),
+    missing: before.filter((step) => !exists(step)).map(planned),
     asked_again: asked.map(({ step, reason }) => ({ ...planned(step), reason })),
   }
-  const answers = Object.fromEntries(reused.map((step) => [step.place ?? '', reusedOf(step, record)]))
-  const isFromThere = kinds.has(namesOf(from.pointer).join('/'))
-  const refusals = refusalsOf(record, { reused, answers, nodes, isFromThere })
+  const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedOf(step, record)]))
+  const doesFromExist = kinds.has(namesOf(from.pointer).join('/'))
+  const refusals = refusalsOf(record, { reused, answers, nodes, doesFromExist })
   return {
     plan: { ...plan, refusals },
-    reuse: from.place === null ? undefined : { from: from.place, answers },
+    reuse: from.path === null ? undefined : { from: from.path, answers },
   }
 }
 
@@ -234,22 +234,22 @@ function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep 
   return { step: `${pointer}#${iteration}`, name, kind }
 }
 
-/** An approval that was asked for again is there more than once: the last counts. */
+/** The last step per path: a repeated approval has several. */
 function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
-  const last = new Map(steps.map((step) => [step.place, step]))
-  return steps.filter((step) => step.place === null || last.get(step.place) === step)
+  const last = new Map(steps.map((step) => [step.path, step]))
+  return steps.filter((step) => step.path === null || last.get(step.path) === step)
 }
 
-/** The outputs of `emit` and `wait` are computed anew. */
+/** The reused result of a step. The outputs of `emit` and `wait` are computed again. */
 function reusedOf(step: AnsweredStep, { decided }: RerunRecord): Reused {
-  const { kind, answer, error, digest, child } = step
+  const { kind, result, error, digest, child } = step
   const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
   const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }
   if (error !== null) return { error, ...bound }
-  return { output: kind === 'emit' || kind === 'wait' ? null : answer, ...bound }
+  return { output: kind === 'emit' || kind === 'wait' ? null : result, ...bound }
 }
 
-/** Why people are asked again for what they have decided, if they are. */
+/** The reason why people must decide a step again; undefined if their decision is reused. */
 function reasonToAsk(
   step: AnsweredStep,
   { decided }: RerunRecord,
@@ -258,24 +258,24 @@ function reasonToAsk(
   const below = step.kind === 'run' && step.child !== null ? decided.get(step.child) : undefined
   if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, nodes))) return undefined
   if (changed !== undefined) return changed
-  if (step.digest === null) return 'It was decided on data that were changed by hand.'
+  if (step.digest === null) return 'It was decided on patched data.'
   const isStarted =
     below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && wantsFourEyes(step, nodes))
-  return isStarted ? `\`${by}\` has decided it, and starts the execution now.` : undefined
+  return isStarted ? `\`${by}\` decided it, and also starts this rerun.` : undefined
 }
 
 const nodeOf = ({ pointer }: RecordedStep, nodes: readonly TaskNode[]) =>
   nodes.find((node) => namesOf(node.pointer).join('/') === namesOf(pointer).join('/'))
 
-/** Only what it waited for can have led it on. */
+/** True unless the flow was started with `await: false`. */
 const isWaitedFor = (step: RecordedStep, nodes: readonly TaskNode[]) =>
   (nodeOf(step, nodes)?.body as RunBody | undefined)?.await !== false
 
 const wantsFourEyes = (step: RecordedStep, nodes: readonly TaskNode[]) =>
   (nodeOf(step, nodes)?.body as ApproveBody | undefined)?.fourEyes !== false
 
-function decidersOf({ answer }: AnsweredStep): string[] {
-  const { decisions = [] } = (answer ?? {}) as { decisions?: readonly { by: string }[] }
+function decidersOf({ result }: AnsweredStep): string[] {
+  const { decisions = [] } = (result ?? {}) as { decisions?: readonly { by: string }[] }
   return decisions.map(({ by }) => by)
 }
 
@@ -288,22 +288,23 @@ interface Taken {
   readonly reused: readonly AnsweredStep[]
   readonly answers: RunReuse['answers']
   readonly nodes: readonly TaskNode[]
-  readonly isFromThere: boolean
+  readonly doesFromExist: boolean
 }
 
-function refusalsOf(record: RerunRecord, { reused, answers, nodes, isFromThere }: Taken): string[] {
+function refusalsOf(record: RerunRecord, { reused, answers, nodes, doesFromExist }: Taken): string[] {
   const { from } = record
   const refusals: (string | false | undefined)[] = [
-    (from.place === null || reused.some(({ place }) => place === null)) &&
-      'An older release has recorded the execution: it can be rerun from the start.',
+    (from.path === null || reused.some(({ path }) => path === null)) &&
+      'An older release recorded the execution: it can only be rerun from the start.',
     (isOfEvent(from.pointer) || isUndoing(from.pointer)) &&
-      `\`${from.name}\` belongs to an event, or undoes a step: name the step around it.`,
-    !isFromThere && `There is no \`${from.name}\` in the version that is to run.`,
+      `\`${from.name}\` belongs to an event or a compensation: use the enclosing step.`,
+    !doesFromExist && `There is no \`${from.name}\` in the version to run.`,
     (record.answered.length > LIMITS.reuse.stepsMax ||
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
-      `At most ${LIMITS.reuse.stepsMax} answers and ${LIMITS.reuse.bytesMax} bytes are taken over.`,
+      `At most ${LIMITS.reuse.stepsMax} results and ${LIMITS.reuse.bytesMax} bytes can be reused.`,
     ...reused.map(
-      ({ cut, name }) => cut && `The answer of \`${name}\` was too large to be kept, or showed a secret.`,
+      ({ truncated, name }) =>
+        truncated && `The result of \`${name}\` was too large to store, or contained a secret.`,
     ),
     ...reused.map((step) => unknownOf(step, record, nodes)),
     undoneOf(record, reused),
@@ -312,7 +313,7 @@ function refusalsOf(record: RerunRecord, { reused, answers, nodes, isFromThere }
   return refusals.filter((refusal) => typeof refusal === 'string')
 }
 
-/** People may have decided in a flow whose record is gone. */
+/** Rejects a sub-flow whose record is deleted, since people may have decided in it. */
 function unknownOf(
   step: AnsweredStep,
   { decided }: RerunRecord,
@@ -320,21 +321,19 @@ function unknownOf(
 ): string | undefined {
   if (step.kind !== 'run' || step.error !== null || !isWaitedFor(step, nodes)) return undefined
   if (step.child !== null && decided.get(step.child)?.isKnown === true) return undefined
-  return `The record of the flow that \`${step.name}\` ran is gone, and with it who decided there: rerun it from there or before.`
+  return `The record of the flow that \`${step.name}\` ran was deleted, and its decisions with it: rerun from there or before.`
 }
 
-/** A step that was compensated cannot be reused. */
+/** Rejects compensated steps, which cannot be reused. */
 function undoneOf({ undoing }: RerunRecord, reused: readonly AnsweredStep[]): string | undefined {
   const undone = undoing.map(({ pointer }) => pointer.slice(0, pointer.search(UNDOING)))
   const first = reused.find(({ pointer }) =>
-    undone.some((place) => pointer === place || pointer.startsWith(`${place}/`)),
+    undone.some((above) => pointer === above || pointer.startsWith(`${above}/`)),
   )
-  return (
-    first && `\`${first.name}\` was undone when the execution came to nothing: rerun it from there or before.`
-  )
+  return first && `\`${first.name}\` was undone when the execution failed: rerun from there or before.`
 }
 
-/** Of a `listen` only the output is kept: not what it has exported for each event, nor what would undo that. */
+/** Rejects a `listen` with exports or compensations per event, since only its output is recorded. */
 function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly TaskNode[]): string | undefined {
   const names = namesOf(pointer).join('/')
   const forgotten =
@@ -345,11 +344,14 @@ function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly Task
         namesOf(node.pointer).join('/').startsWith(`${names}/foreach`),
     )
   return forgotten
-    ? `What \`${name}\` exported for each event is not kept: rerun it from there or before.`
+    ? `The exports of \`${name}\` for each event are not recorded: rerun from there or before.`
     : undefined
 }
 
-/** Names that identify a task across versions of the flow. @returns names of lists and tasks in turn: `/do/1/ship/try/0/send` is `['do', 'ship', 'try', 'send']` */
+/**
+ * Names that identify a task across versions of the flow.
+ * @returns names of lists and tasks in turn: for `/do/1/ship/try/0/send`, `['do', 'ship', 'try', 'send']`
+ */
 function namesOf(pointer: string): string[] {
   const names: string[] = []
   let isName = false

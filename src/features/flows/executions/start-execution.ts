@@ -47,7 +47,7 @@ export interface Admitted {
 }
 
 /** The error of an execution whose workflow was not started. A second attempt of the same request starts it. */
-const NOT_STARTED = { title: 'The run could not be started', detail: 'Temporal did not take it.' }
+const NOT_STARTED = { title: 'The execution could not be started', detail: 'Temporal did not accept it.' }
 
 /**
  * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution.
@@ -81,7 +81,7 @@ function hashOf(id: string): number {
   return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
-/** True if there is an execution of that id and its workflow was started. */
+/** True if an execution with that id exists and its workflow was started. */
 export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row(sql`select id from executions
     where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
@@ -180,7 +180,7 @@ function insertExecution(
   chosen: Sql,
 ): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
-      trigger_kind, trigger_id, hops, correlation_key, rerun_of)
+      trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
       ${trigger.kind}, ${trigger.id ?? null}, ${trigger.hops ?? null}::smallint, ${correlationKey ?? null},
       ${rerunOf ?? null}
@@ -201,7 +201,7 @@ async function acquire(
   const [, [taken] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
     .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of taken?.unwanted ?? []) await cancelRun(scope, id)
+  for (const id of taken?.to_cancel ?? []) await cancelRun(scope, id)
   return taken?.state === 'admitted'
 }
 
@@ -248,7 +248,7 @@ function validateInput({ input }: FlowIR, given: Json): void {
     detail:
       second === undefined
         ? `${first?.pointer || 'It'} ${first?.message}.`
-        : `It does not fit in ${errors.length} places.`,
+        : `It does not match the schema at ${errors.length} locations.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
@@ -286,7 +286,7 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
     trigger: { kind: 'flow', id: parentOf(scope) },
   })
   if (admitted === undefined) {
-    const detail = `There is no flow ${namespace}/${name} published in the version ${version}.`
+    const detail = `The workspace has no published flow ${namespace}/${name} in version ${version}.`
     throw new Problem('not_found', { detail })
   }
   return { workflow_id: admitted.workflowId, run: admitted.run }

@@ -50,9 +50,9 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (mending.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile.ts)
  * repeats what fails here.
- * @param executions rows `{id}`, as the statements that release and promote slots return them (places.ts)
+ * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
 export async function resumeAdmitted(
   scope: WorkspaceScope,
@@ -73,25 +73,25 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
   const row = await scope.row<PendingRow>(sql`
     with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
-      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'hops', e.hops)) as trigger
+      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'hops', e.chain_depth)) as trigger
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
-      left join admissions a on a.execution_id = e.id
+      left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select chosen.*, ${SEALED} from chosen`)
   if (row === undefined) return false
   await startWorkflow(scope, runInput(scope, row))
   // A cancellation that came before the workflow existed is delivered now.
-  const unwanted = sql`select execution_id from admissions where execution_id = ${id} and unwanted`
-  if ((await scope.row(unwanted)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
+  const cancelRequested = sql`select execution_id from concurrency_slots where execution_id = ${id} and cancel_requested`
+  if ((await scope.row(cancelRequested)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
   return true
 }
 
 /** Signals an execution that got its slot back and has not acknowledged it. */
 async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
-    select e.workflow_id, a.turn from admissions a join executions e on e.id = a.execution_id
-    where a.execution_id = ${id} and a.unheard and e.ended_at is null`)
+    select e.workflow_id, a.generation as turn from concurrency_slots a join executions e on e.id = a.execution_id
+    where a.execution_id = ${id} and a.notify_pending and e.ended_at is null`)
   if (row === undefined) return
   const value: PlaceTurn = { execution_id: id, turn: row.turn }
   await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })

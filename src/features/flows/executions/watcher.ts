@@ -24,10 +24,10 @@ export function subscribeExecution(scope: WorkspaceScope, executionId: string) {
 
 /** Call after a write to the record of an execution of the workspace. */
 export function notifyExecutionChanged(scope: WorkspaceScope, executionId: string, hasEnded: boolean): void {
-  internalsOf(scope).services.executionWatcher.tell(scope.ref, executionId, hasEnded)
+  internalsOf(scope).services.executionWatcher.notify(scope.ref, executionId, hasEnded)
 }
 
-/** What watchers see of an execution. */
+/** The state of an execution that watchers see. */
 export interface ExecutionSnapshot {
   /** The number of its newest event. */
   readonly events: number
@@ -39,7 +39,7 @@ export interface ExecutionSnapshot {
 }
 
 /** Before the first query. */
-const UNSEEN: ExecutionSnapshot = { events: 0, suspended: false, ended: false, gone: false }
+const UNKNOWN: ExecutionSnapshot = { events: 0, suspended: false, ended: false, gone: false }
 
 interface Row {
   readonly key: string
@@ -53,7 +53,7 @@ export class ExecutionWatch {
   readonly ref: WorkspaceRef
   readonly id: string
   watchers = 0
-  #sight = UNSEEN
+  #snapshot = UNKNOWN
   #page: { readonly after: number; readonly loaded: Promise<unknown> } | undefined
   #waiting: (() => void)[] = []
   /** Callbacks of watchers that wait for the end alone and read the execution themselves. */
@@ -64,12 +64,12 @@ export class ExecutionWatch {
     this.id = id
   }
 
-  get sight(): ExecutionSnapshot {
-    return this.#sight
+  get snapshot(): ExecutionSnapshot {
+    return this.#snapshot
   }
 
   /** Resolves at the next change. */
-  news(): Promise<void> {
+  nextChange(): Promise<void> {
     return new Promise((done) => this.#waiting.push(done))
   }
 
@@ -80,7 +80,7 @@ export class ExecutionWatch {
   }
 
   /** @returns true if all watchers waited for the end alone */
-  tellEnd(): boolean {
+  notifyEnd(): boolean {
     const all = this.#ends.size === this.watchers
     for (const done of this.#ends) done()
     return all
@@ -100,10 +100,10 @@ export class ExecutionWatch {
   }
 
   /** Stores the snapshot and wakes watchers. */
-  see(sight: ExecutionSnapshot): void {
-    this.#sight = sight
+  update(snapshot: ExecutionSnapshot): void {
+    this.#snapshot = snapshot
     this.#page = undefined
-    if (sight.ended && !sight.gone) this.tellEnd()
+    if (snapshot.ended && !snapshot.gone) this.notifyEnd()
     this.wake()
   }
 
@@ -119,29 +119,29 @@ export class ExecutionWatcher {
   readonly #watched = new Map<string, ExecutionWatch>()
   readonly #closed = new AbortController()
   /** The executions of the next query. */
-  #asked = new Map<string, ExecutionWatch>()
-  #asking: Promise<void> | undefined
-  #looking: Promise<void> | undefined
+  #pending = new Map<string, ExecutionWatch>()
+  #querying: Promise<void> | undefined
+  #polling: Promise<void> | undefined
 
   constructor(database: StatementExecutor, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
-    this.#system = new SystemScope('lookout', database)
+    this.#system = new SystemScope('watcher', database)
     this.#notifier = notifier
     this.#onError = onError
   }
 
   /** Notifies the watchers in all processes that an execution was written, perhaps its end. */
-  tell(ref: WorkspaceRef, id: string, hasEnded: boolean): void {
+  notify(ref: WorkspaceRef, id: string, hasEnded: boolean): void {
     this.#notifier.publish(`${keyOf(ref, id)}${hasEnded ? ENDED : ''}`)
   }
 
   /** @returns the watch; it ends with `stop` */
   watch(ref: WorkspaceRef, id: string): { watched: ExecutionWatch; stop: () => void } {
     const key = keyOf(ref, id)
-    this.#notifier.subscribe((name) => this.#hear(name))
+    this.#notifier.subscribe((name) => this.#onNotification(name))
     const watched = this.#watched.get(key) ?? new ExecutionWatch(ref, id)
     this.#watched.set(key, watched)
     watched.watchers += 1
-    this.#looking ??= this.#look()
+    this.#polling ??= this.#poll()
     let stopped = false
     const stop = () => {
       if (stopped) return
@@ -156,48 +156,48 @@ export class ExecutionWatcher {
   async close(): Promise<void> {
     this.#closed.abort()
     this.#notifier.close()
-    await Promise.allSettled([this.#looking, this.#asking])
+    await Promise.allSettled([this.#polling, this.#querying])
   }
 
-  #hear(news: string): void {
-    const hasEnded = news.endsWith(ENDED)
-    const key = hasEnded ? news.slice(0, -ENDED.length) : news
+  #onNotification(name: string): void {
+    const hasEnded = name.endsWith(ENDED)
+    const key = hasEnded ? name.slice(0, -ENDED.length) : name
     const watched = this.#watched.get(key)
-    if (watched === undefined || (hasEnded && watched.tellEnd())) return
+    if (watched === undefined || (hasEnded && watched.notifyEnd())) return
     // If it fails, the next poll reports it.
-    this.#lookAt([[key, watched]]).catch(() => {})
+    this.#query([[key, watched]]).catch(() => {})
   }
 
-  /** One query at a time, so that no result is older than the one before; what comes during a query is part of the next. */
-  #lookAt(those: Iterable<[string, ExecutionWatch]>): Promise<void> {
-    for (const [key, watched] of those) this.#asked.set(key, watched)
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined
+  /** One query at a time, so that no result is older than the one before; requests during a query are part of the next. */
+  #query(watches: Iterable<[string, ExecutionWatch]>): Promise<void> {
+    for (const [key, watched] of watches) this.#pending.set(key, watched)
+    this.#querying ??= this.#queryPending().finally(() => {
+      this.#querying = undefined
     })
-    return this.#asking
+    return this.#querying
   }
 
-  async #ask(): Promise<void> {
-    while (this.#asked.size > 0) {
-      const asked = [...this.#asked]
-      this.#asked = new Map()
-      await this.#see(asked)
+  async #queryPending(): Promise<void> {
+    while (this.#pending.size > 0) {
+      const asked = [...this.#pending]
+      this.#pending = new Map()
+      await this.#refresh(asked)
     }
   }
 
   /** Polls while anything is watched. Never rejects. */
-  async #look(): Promise<void> {
-    const backoff = new Backoff(LIMITS.lookoutPollMs)
+  async #poll(): Promise<void> {
+    const backoff = new Backoff(LIMITS.watchPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
-      await this.#lookAt(this.#watched).then(() => backoff.reset(), this.#onError)
+      await this.#query(this.#watched).then(() => backoff.reset(), this.#onError)
     }
-    this.#looking = undefined
+    this.#polling = undefined
   }
 
-  async #see(asked: readonly (readonly [string, ExecutionWatch])[]): Promise<void> {
+  async #refresh(asked: readonly (readonly [string, ExecutionWatch])[]): Promise<void> {
     for (const { key, events, suspended, ended } of await this.#system.rows<Row>(changed(asked))) {
-      this.#watched.get(key)?.see({
+      this.#watched.get(key)?.update({
         events: events ?? 0,
         suspended: suspended ?? false,
         ended: ended ?? true,
@@ -214,20 +214,20 @@ const keyOf = ({ tenantId, workspaceId }: WorkspaceRef, id: string) => `${tenant
 
 /** Reads the watched executions whose snapshot has changed. */
 function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
-  const known = asked.map(([key, { ref, id, sight }]) => ({
+  const known = asked.map(([key, { ref, id, snapshot }]) => ({
     key,
     tenant: ref.tenantId,
     workspace: ref.workspaceId,
     id,
-    ...sight,
+    ...snapshot,
   }))
   return sql`
-    select w.key, e.events, e.held or e.paused as suspended, e.ended_at is not null as ended
+    select w.key, e.events, e.suspended or e.paused as suspended, e.ended_at is not null as ended
     from jsonb_to_recordset(${JSON.stringify(known)}::jsonb) as w (
       key text, tenant text, workspace text, id text, events integer, suspended boolean, ended boolean, gone boolean)
     left join executions e on e.tenant_id = w.tenant and e.workspace_id = w.workspace and e.id = w.id
     where (w.events, w.suspended, w.ended, w.gone)
-      is distinct from (coalesce(e.events, 0), coalesce(e.held or e.paused, false),
+      is distinct from (coalesce(e.events, 0), coalesce(e.suspended or e.paused, false),
         case when e.id is null then true else e.ended_at is not null end, e.id is null)`
 }
 
@@ -239,7 +239,7 @@ export class ExecutionNotifier {
   readonly #publisher: Redis
   readonly #subscriber: Redis
   readonly #onError: (error: unknown) => void
-  #hear: (name: string) => void = () => {}
+  #handler: (name: string) => void = () => {}
   #listening = false
 
   constructor(url: string, onError: (error: unknown) => void) {
@@ -248,7 +248,7 @@ export class ExecutionNotifier {
     this.#onError = onError
     this.#publisher.on('error', onError)
     this.#subscriber.on('error', onError)
-    this.#subscriber.on('message', (_channel, name) => this.#hear(name))
+    this.#subscriber.on('message', (_channel, name) => this.#handler(name))
   }
 
   /** Does not wait and never throws. */
@@ -257,8 +257,8 @@ export class ExecutionNotifier {
   }
 
   /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
-  subscribe(hear: (name: string) => void): void {
-    this.#hear = hear
+  subscribe(handler: (name: string) => void): void {
+    this.#handler = handler
     if (this.#listening) return
     this.#listening = true
     this.#subscriber.subscribe(CHANNEL).catch((error: unknown) => {

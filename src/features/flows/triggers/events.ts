@@ -1,4 +1,4 @@
-/** Event triggers: their declaration and the stream offsets at which they begin. */
+/** Event triggers: their declaration and initial stream offsets. */
 
 import { typesIn } from '../../../../flows-dsl/event-correlation.ts'
 import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
@@ -8,11 +8,11 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { eventsIn, isOfChanges } from '../../events/events.ts'
 import type { TriggerKind } from './trigger.ts'
 
-/** The spec of such a row. */
+/** The spec of an event trigger. */
 export interface EventSpec {
   readonly on: EventStrategy
   readonly read: NonNullable<Schedule['read']>
-  /** Which streams have events that it may take. */
+  /** The streams whose events can match. */
   readonly streams: readonly ('events' | 'changes')[]
 }
 
@@ -28,7 +28,7 @@ export const events: TriggerKind = {
   },
 }
 
-/** Document changes have topics that only the platform publishes. */
+/** Only the platform publishes under the topics of document changes. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
   const types = typesIn(on)
   if (types === undefined) return ['events', 'changes']
@@ -40,10 +40,10 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
 }
 
 /**
- * Statements for the transaction that publishes a version, before and after its triggers. A new trigger receives events from
- * now on; an existing one keeps its offsets in the streams that it has consumed. The correlation state of another
- * definition is given up.
- * @throws Problem `dependency_unavailable` without the streams, where the flow has such a trigger
+ * Statements for the transaction that publishes a version, before and after those of its triggers. A new trigger receives
+ * events from now on; an existing one keeps its offsets in the streams that it consumed. A
+ * changed definition resets the correlation state.
+ * @throws Problem `dependency_unavailable` if the flow has event triggers and the streams are unavailable
  */
 export async function watching(
   scope: WorkspaceScope,
@@ -56,13 +56,13 @@ export async function watching(
   const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
   return {
     before: [
-      sql`update event_watches w set gathered = '[]',
-          events_after = case when t.spec -> 'streams' ? 'events' then w.events_after else ${places.events} end,
-          changes_after = case when t.spec -> 'streams' ? 'changes' then w.changes_after else ${places.changes} end
+      sql`update trigger_offsets w set correlation_state = '[]',
+          events_offset = case when t.spec -> 'streams' ? 'events' then w.events_offset else ${places.events} end,
+          changes_offset = case when t.spec -> 'streams' ? 'changes' then w.changes_offset else ${places.changes} end
         from ${trigger} and t.id = w.trigger_id and t.spec <> ${JSON.stringify(wanted.spec)}::jsonb`,
     ],
     after: [
-      sql`insert into event_watches (trigger_id, events_after, changes_after)
+      sql`insert into trigger_offsets (trigger_id, events_offset, changes_offset)
         select t.id, ${places.events}, ${places.changes} from ${trigger} on conflict do nothing`,
     ],
   }

@@ -8,7 +8,7 @@ import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 
-/** When a schedule starts runs, and what it does about those that go on: the spec of its row. */
+/** The spec of a schedule: when it starts executions, and how it treats overlapping ones. */
 export interface ScheduleSpec {
   readonly cron?: string
   readonly every_ms?: number
@@ -48,7 +48,7 @@ export const schedules: TriggerKind = {
   },
 }
 
-/** The spec of a row that this kind has declared. */
+/** The spec of a schedule trigger. */
 export const specOf = (trigger: Pick<Trigger, 'spec'>): ScheduleSpec =>
   trigger.spec as unknown as ScheduleSpec
 
@@ -69,8 +69,8 @@ function declared(schedule: Schedule): Declared[] {
 const row = (key: string, spec: ScheduleSpec): Declared => ({ key, spec: spec as unknown as Json })
 
 /**
- * `after` is an interval too: its workflow lasts as long as the run and the pause together, so that meanwhile the time for
- * another has come, and one waits. It begins when the first has ended.
+ * `after` is implemented as an interval with an overlap policy of one buffered start: the workflow lasts as long as the
+ * execution and the pause, and the buffered start follows when it ends.
  */
 function timingOf(spec: ScheduleSpec): Timing {
   const { cron, every_ms, after_ms, timezone, overlap, catch_up_ms, jitter_ms } = spec
@@ -85,7 +85,7 @@ function timingOf(spec: ScheduleSpec): Timing {
   }
 }
 
-/** As the tables of time zones spell it, which Temporal wants to the letter. */
+/** The canonical spelling of a time zone, which Temporal requires. */
 const spelled = (timezone: string): string =>
   new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
 

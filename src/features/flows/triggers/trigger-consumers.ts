@@ -19,7 +19,7 @@ import {
 
 const DUTY = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
 
-/** Handles entries of one stream. If it throws, it is given them again after a pause. */
+/** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>
 
 interface HandlerResult {
@@ -36,15 +36,15 @@ export interface TriggerState {
   /** The version of the flow that declares its filters. */
   readonly version: number
   readonly paused: boolean
-  /** As its kind has declared it. */
+  /** The spec of its kind. */
   readonly spec: unknown
-  /** Events that wait for others, as the handler left them. */
+  /** The state of partial correlations, as the handler returned it. */
   readonly gathered: unknown
-  readonly events_after: string
-  readonly changes_after: string
+  readonly events_offset: string
+  readonly changes_offset: string
 }
 
-/** Points in time between which a stream has dropped events. */
+/** The interval in which a stream has dropped events. */
 interface Gap {
   readonly fromMs: number
   readonly toMs: number
@@ -105,7 +105,7 @@ interface ConsumerServices {
   readonly log: Log
 }
 
-const OFFSETS = ['events_after', 'changes_after'] as const
+const OFFSETS = ['events_offset', 'changes_offset'] as const
 type Offset = (typeof OFFSETS)[number]
 
 /** Consumes the streams of one trigger from its stored offsets. */
@@ -151,7 +151,7 @@ class TriggerConsumer {
     for (const stop of this.#listeners.values()) stop()
   }
 
-  /** @returns how many milliseconds to rest, so that other triggers get the thread */
+  /** @returns the pause in milliseconds, so that other triggers get the thread */
   async #consume(): Promise<number> {
     this.#state ??= await this.#load()
     const state = this.#state
@@ -171,7 +171,7 @@ class TriggerConsumer {
       count += entries.length
     }
     if (count === 0 && !this.#isTold) await this.#wait(LIMITS.watchIdleMs)
-    return busyMs * LIMITS.watchRestFactor
+    return busyMs * LIMITS.consumerIdleFactor
   }
 
   async #load(): Promise<TriggerState | undefined> {
@@ -185,14 +185,14 @@ class TriggerConsumer {
    * @param isWhole false if entries before these were dropped unread
    */
   async #handle(offset: Offset, entries: readonly Entry[], isWhole: boolean): Promise<number> {
-    // A trigger that is resumed gets what comes from then on, so its state is read after the entries.
+    // A resumed trigger gets events from then on, so its state is read after the entries.
     const state = this.#state?.paused === true ? await this.#load() : this.#state
     if (state === undefined) return 0
     const { gathered, busyMs } = await this.#services.handle(state, entries)
     const progress = { ...state, gathered, [offset]: entries.at(-1)?.id ?? state[offset] }
     const gap = isWhole ? undefined : gapBetween(state[offset], entries)
     const stored = await storeProgress(this.#services.system, state, progress, gap)
-    // The trigger has another version by now, which gets these entries again.
+    // The trigger has a newer version by now, which gets these entries again.
     if (stored === undefined) this.#closed = true
     else this.#state = progress
     // A paused trigger skips events, so it has missed none.
@@ -228,20 +228,20 @@ class TriggerConsumer {
   }
 }
 
-/** The stream of an offset; undefined if the trigger takes nothing of it. */
+/** The stream of an offset; undefined if the trigger does not consume it. */
 function keyOf({ ref, spec }: TriggerState, offset: Offset): StreamKey | undefined {
   const { streams } = spec as { streams: readonly string[] }
-  if (offset === 'events_after') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
+  if (offset === 'events_offset') return streams.includes('events') ? eventsOf(ref.tenantId) : undefined
   return streams.includes('changes') ? changesOf(ref) : undefined
 }
 
-/** From the last entry that was handled to the first that is there now. */
+/** The gap between the last handled entry and the oldest that the stream still has. */
 const gapBetween = (after: string, [first]: readonly Entry[]): Gap => ({
   fromMs: timeOf(after),
   toMs: timeOf(first?.id ?? after),
 })
 
-/** All event triggers. A trigger whose `revision` is another text has to be loaded again. */
+/** All event triggers. A trigger with a changed `revision` must be loaded again. */
 function listRevisions(system: SystemScope): Promise<{ id: string; revision: string }[]> {
   return system.rows(
     sql`select id, version || ' ' || paused as revision from flow_triggers where kind = 'event' order by id`,
@@ -252,8 +252,8 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
   const row = await system.row<
     Omit<TriggerState, 'ref' | 'triggerId'> & { tenant_id: TenantId; workspace_id: WorkspaceId }
   >(sql`
-    select t.tenant_id, t.workspace_id, t.version, t.paused, t.spec, w.events_after, w.changes_after, w.gathered
-    from flow_triggers t join event_watches w
+    select t.tenant_id, t.workspace_id, t.version, t.paused, t.spec, w.events_offset, w.changes_offset, w.correlation_state as gathered
+    from flow_triggers t join trigger_offsets w
       on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id
     where t.id = ${id} and t.kind = 'event'`)
   if (row === undefined) return undefined
@@ -263,14 +263,14 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
 
 /**
  * Stores offsets and correlation state.
- * @param gap dropped before it was read: recorded from the creation of the trigger on, unless the trigger is paused
- * @returns undefined if nothing was stored: the trigger is gone, or of another version by now. That version may have moved
- *   the offsets while this statement waited for its lock, so they are compared too.
+ * @param gap events that were dropped unread; recorded unless the trigger is paused, at the earliest from its creation
+ * @returns undefined if nothing was stored, since the trigger is deleted or has a newer version. That version may have moved
+ *   the offsets while this statement waited for its lock, so they are compared too
  */
 function storeProgress(
   system: SystemScope,
   { ref, triggerId, version, ...before }: TriggerState,
-  { events_after, changes_after, gathered }: TriggerState,
+  { events_offset, changes_offset, gathered }: TriggerState,
   gap: Gap | undefined,
 ): Promise<Pick<TriggerState, 'paused'> | undefined> {
   const missed =
@@ -280,12 +280,12 @@ function storeProgress(
             else greatest(to_timestamp(${gap.fromMs}::double precision / 1000), t.created_at) end,
           gap_to = case when t.paused then w.gap_to else to_timestamp(${gap.toMs}::double precision / 1000) end`
   return system.row(sql`
-    update event_watches w set events_after = ${events_after}, changes_after = ${changes_after},
-      gathered = ${JSON.stringify(gathered)}::jsonb ${missed}
+    update trigger_offsets w set events_offset = ${events_offset}, changes_offset = ${changes_offset},
+      correlation_state = ${JSON.stringify(gathered)}::jsonb ${missed}
     from flow_triggers t
     where w.tenant_id = ${ref.tenantId} and w.workspace_id = ${ref.workspaceId} and w.trigger_id = ${triggerId}
       and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id
       and t.version = ${version}
-      and w.events_after = ${before.events_after} and w.changes_after = ${before.changes_after}
+      and w.events_offset = ${before.events_offset} and w.changes_offset = ${before.changes_offset}
     returning t.paused`)
 }

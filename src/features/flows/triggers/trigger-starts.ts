@@ -23,7 +23,7 @@ interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'vers
   readonly published_by: string
 }
 
-/** The version that a trigger starts; undefined if it is gone. */
+/** The trigger with the version that it starts; undefined if it is deleted. */
 function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
   return scope.row<DueTrigger>(sql`
     select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
@@ -33,29 +33,29 @@ function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | u
 }
 
 /**
- * Writes the execution of a schedule. Idempotent: its id is the same at each attempt of the same call.
- * @returns what is to run; `skipped` where the trigger is gone, paused by now, or kept from a time of suspension
- * @throws Problem `quota_exceeded`; Suspended has been thrown before
+ * Writes the execution of a schedule. Idempotent: each attempt of the same call has the same id.
+ * @returns the execution to start; `skipped` if the trigger is deleted, paused, or was due during a suspension
+ * @throws Problem `quota_exceeded`; for a suspended workspace, the scope has thrown before
  */
 export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInput): Promise<Triggered> {
   const due = await dueOf(scope, input.trigger_id)
-  if (due === undefined) return { skipped: 'The flow does not declare this trigger any more.' }
+  if (due === undefined) return { skipped: 'The flow no longer declares this trigger.' }
   if (due.paused) return { skipped: 'The schedule is paused.' }
-  if (await isFromBefore(scope, input)) return { skipped: 'Its time came before the workspace was resumed.' }
+  if (await isFromBefore(scope, input)) return { skipped: 'It was due before the workspace was resumed.' }
   const admitted = await admitExecution(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
     id: scope.newId('run'),
     input: {},
     by: due.published_by,
     trigger: { kind: 'schedule', id: input.trigger_id },
   })
-  if (admitted === undefined) return { skipped: 'The flow is gone.' }
+  if (admitted === undefined) return { skipped: 'The flow was deleted.' }
   if (!admitted.shouldStart)
-    return { skipped: 'It waits for a place of its flow, and begins when it has one.' }
+    return { skipped: 'It waits for a concurrency slot of its flow, and starts when it gets one.' }
   const { after_ms = 0 } = specOf(due)
   return { workflow_id: admitted.workflowId, run: admitted.run, after_ms }
 }
 
-/** A start that has waited since before a resumption: nothing is made up for. */
+/** True for a start that was due before the last resumption; these are skipped. */
 async function isFromBefore(scope: WorkspaceScope, { due_at }: FlowTriggerInput): Promise<boolean> {
   if (due_at === undefined) return false
   const row = await scope.row(sql`
@@ -66,7 +66,7 @@ async function isFromBefore(scope: WorkspaceScope, { due_at }: FlowTriggerInput)
 
 export interface Delivered {
   readonly execution_id: string
-  /** True if it has come before. */
+  /** True for a repeated delivery. */
   readonly deduplicated: boolean
 }
 
@@ -74,10 +74,10 @@ export interface Delivered {
 const HEADERS = ['content-type', 'user-agent']
 
 /**
- * Begins the run of a delivery whose signature was verified. One that comes again answers the same, also when the run
- * has ended; what a crash has left half done is done when it comes again.
- * @throws Problem `state_conflict` where the trigger is paused, `conflict` where another body came under the same id,
- *   `body_invalid`, and as `startFlow` does
+ * Starts the execution of a delivery with a verified signature. A repeated delivery gets the same answer, even if the
+ * execution has ended; it completes a start that a crash interrupted.
+ * @throws Problem `state_conflict` if the trigger is paused, `conflict` if the id was used with another body, `body_invalid`,
+ *   and those of `startFlow`
  */
 export async function startByDelivery(
   scope: WorkspaceScope,
@@ -98,8 +98,8 @@ export async function startByDelivery(
 }
 
 /**
- * The execution of a delivery: the first attempt chooses its id. Deletes a few that are too old to come again.
- * @throws Problem `conflict` where it had another body
+ * Finds or assigns the execution of a delivery. Also deletes a few expired deliveries.
+ * @throws Problem `conflict` if the delivery had another body
  */
 async function claim(
   scope: WorkspaceScope,
@@ -121,7 +121,7 @@ async function claim(
   )
   if (row === undefined) throw notFound('webhook')
   if (row['body_sha256'] !== digest) {
-    throw new Problem('conflict', { detail: 'Another body came under this `webhook-id` before.' })
+    throw new Problem('conflict', { detail: 'This `webhook-id` was used with another body before.' })
   }
   const id = String(row['execution_id'])
   return { id, isNew: id === made }
@@ -161,30 +161,29 @@ function textOf(body: Buffer): string {
 
 const HOPS = 'tenonhops'
 
-/** How many runs began one by the event of another before these were published. */
+/** The highest chain depth of the events. */
 export const chainDepth = (events: readonly JsonObject[]): number =>
   Math.max(0, ...events.map((event) => Number(fieldOf(event, HOPS) ?? 0)))
 
-/** Events that have come together for a trigger. */
-interface Together {
+/** Correlated events that start an execution. */
+interface CorrelatedEvents {
   readonly triggerId: string
-  /** The version whose filters have taken them. */
+  /** The version whose filters they matched. */
   readonly version: number
   readonly events: readonly JsonObject[]
   readonly hops: number
 }
 
 /**
- * Begins the run of events that have come together. Idempotent: the same events are the same run, however often they
- * come.
+ * Starts the execution of correlated events. Idempotent: its id derives from the events.
  * @throws Problem as `startFlow` does
  */
 export async function startByEvents(
   scope: WorkspaceScope,
-  { triggerId, version, events, hops }: Together,
+  { triggerId, version, events, hops }: CorrelatedEvents,
 ): Promise<void> {
   const due = await dueOf(scope, triggerId)
-  // Another version has other filters, and is shown the events as well.
+  // Another version may have other filters, and gets the events as well.
   if (due === undefined || due.paused || due.version !== version) return
   const id = executionOf(triggerId, events)
   if (await hasStarted(scope, id)) return
@@ -193,7 +192,7 @@ export async function startByEvents(
   await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
 }
 
-/** The id that these events give a run of this trigger. Its time is that of the last one's id, which stays the same. */
+/** Derives the id of the execution from the trigger and the events. Its time is that of the last event's id. */
 function executionOf(triggerId: string, events: readonly JsonObject[]): string {
   const named = events.map((event) => [fieldOf(event, 'source'), fieldOf(event, 'id')])
   const digest = hash('sha256', JSON.stringify([triggerId, named]), 'buffer')

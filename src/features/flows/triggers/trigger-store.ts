@@ -1,4 +1,4 @@
-/** Stores the triggers that a version declares, and keeps what they have outside the database in line with their rows. */
+/** Stores the triggers of a version and synchronises their state outside the database, such as Temporal Schedules. */
 
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import { workflowsOf } from '../../../access/capabilities.ts'
@@ -11,28 +11,28 @@ import { schedules } from './schedules.ts'
 import type { Declared, Trigger, TriggerKind } from './trigger.ts'
 import { webhooks } from './webhooks.ts'
 
-/** Of `flow_triggers t` joined with its flow `f`. */
+/** Columns of `flow_triggers t` joined with its flow `f`. */
 export const TRIGGER_COLUMNS = sql`t.id, t.flow_id, f.name as flow_name, t.kind, t.key, t.spec, t.version, t.paused,
   t.note, t.created_at, t.updated_at`
 export const TRIGGERS = sql`flow_triggers t join flows f
   on f.tenant_id = t.tenant_id and f.workspace_id = t.workspace_id and f.id = t.flow_id`
 
-/** The triggers of a flow, in the order of their ids. */
+/** The triggers of a flow, ordered by id. */
 function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
   return scope.rows<Trigger>(
     sql`select ${TRIGGER_COLUMNS} from ${TRIGGERS} where t.flow_id = ${flowId} order by t.id`,
   )
 }
 
-/** The triggers that a compiled flow declares; one that is declared twice counts once. */
+/** The triggers that a compiled flow declares, without duplicates. */
 export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
   const all = TRIGGER_KINDS.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
   return all.filter(({ key }, index) => all.findIndex((one) => one.key === key) === index)
 }
 
 /**
- * Statements for the transaction that publishes a version, after the one that inserts it. A trigger keeps its id and its
- * pause from version to version by its key.
+ * Statements for the transaction that publishes a version, after the one that inserts it. A trigger with the same key keeps
+ * its id and its pause across versions.
  */
 export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: number, ir: FlowIR): Sql[] {
   const wanted = JSON.stringify(declared(ir).map((one) => ({ id: scope.newId('trg'), ...one })))
@@ -47,13 +47,13 @@ export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: 
   ]
 }
 
-/** For the transaction that deletes a flow. @param unless a condition under which it stays */
+/** A statement for the transaction that deletes a flow. @param unless a condition under which nothing is deleted */
 export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
   sql`delete from flow_triggers where flow_id = ${flowId} and not ${unless}`
 
 const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
 
-/** Long enough for the change to be written. */
+/** Longer than the change takes. */
 const REPAIR_AFTER_MS = 10_000
 
 /**
@@ -82,7 +82,7 @@ export async function changeTriggers<T>(
     delayMs: REPAIR_AFTER_MS,
   })
   const result = await change()
-  // The change stands; the workflow repeats what failed here.
+  // The change is committed; if this fails, the delayed workflow repeats it.
   await syncTriggers(scope, input).catch((error: unknown) =>
     scope.logError(error, 'trigger registration deferred'),
   )
@@ -90,8 +90,8 @@ export async function changeTriggers<T>(
 }
 
 /**
- * Brings external state in line with the rows, and again if they have changed meanwhile: of several calls at once, the last
- * to end has seen the last change. Idempotent.
+ * Synchronises external state with the rows, and repeats if they changed meanwhile, so that the last of several concurrent
+ * calls has seen the last change. Idempotent.
  */
 export async function syncTriggers(
   scope: WorkspaceScope,

@@ -6,7 +6,7 @@ import type { Json } from '../../../core/work.ts'
 
 /** A trigger as a definition declares it. */
 export interface Declared {
-  /** Identifies it within the flow: the same from version to version, and distinct from those of other kinds. */
+  /** Identifies the trigger within the flow, across versions and kinds. */
   readonly key: string
   readonly spec: Json
 }
@@ -28,9 +28,9 @@ export interface Trigger extends Declared {
 export interface TriggerKind {
   readonly kind: 'schedule' | 'webhook' | 'event'
   readonly declared: (ir: FlowIR) => readonly Declared[]
-  /** State outside the database; undefined if the kind has none. Both functions are idempotent and run after the row says so. */
+  /** State outside the database, if the kind has any. Both functions are idempotent and run after the row is written. */
   readonly outside?: {
-    /** Makes it as the row says: new, changed or paused. */
+    /** Creates or updates it from the row. */
     readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
     /** Removes it, if it exists. */
     readonly unregister: (scope: WorkspaceScope, gone: { id: string; flow_id: string }) => Promise<void>

@@ -23,9 +23,9 @@ const Spec = Type.Object({
   cron: Type.Optional(Type.String()),
   every_ms: Ms('Again and again, after this time.'),
   after_ms: Ms('Again, so long after the last run has ended.'),
-  timezone: Type.Optional(Type.String({ description: 'Of `cron`; UTC where none is named.' })),
+  timezone: Type.Optional(Type.String({ description: 'Time zone of `cron`. Default: UTC.' })),
   overlap: Type.Union(OVERLAPS.map((one) => Type.Literal(one))),
-  catch_up_ms: Type.Integer({ description: 'A start that is late by more is left out.' }),
+  catch_up_ms: Type.Integer({ description: 'Starts that are late by more than this are skipped.' }),
   jitter_ms: Ms('Each start is late by a random time, at most this.'),
 })
 
@@ -40,11 +40,11 @@ const SCHEDULE = {
   id: Id('trg'),
   flow_id: Id('flow'),
   flow_name: Type.String(),
-  key: Type.String({ description: 'What it is within the flow: it stays itself from version to version.' }),
+  key: Type.String({ description: 'Identifies it within the flow, across versions.' }),
   spec: Spec,
-  version: Type.Integer({ description: 'Of the flow: the one that it starts.' }),
+  version: Type.Integer({ description: 'The version of the flow that it starts.' }),
   paused: Type.Boolean(),
-  note: Type.Union([Type.String(), Type.Null()], { description: 'Why it was paused, or resumed.' }),
+  note: Type.Union([Type.String(), Type.Null()], { description: 'The reason why it was paused or resumed.' }),
   last_run: Type.Union([LastRun, Type.Null()]),
   created_at: Time,
   updated_at: Time,
@@ -54,13 +54,17 @@ type Schedule = Static<typeof Schedule>
 
 const StandingSchedule = Type.Object({
   ...SCHEDULE,
-  next: Type.Array(Time, { description: 'When it starts runs next; nothing while it is paused.' }),
-  taken: Type.Integer({ description: 'How often its time has come and something was begun.' }),
-  skipped: Type.Integer({ description: 'How often it was not, since an earlier run went on.' }),
-  missed: Type.Integer({ description: 'How often it was not, since it would have been too late.' }),
+  next: Type.Array(Time, { description: 'Its next start times; empty while it is paused.' }),
+  taken: Type.Integer({ description: 'Number of starts.' }),
+  skipped: Type.Integer({
+    description: 'Number of starts skipped because an earlier execution was still running.',
+  }),
+  missed: Type.Integer({ description: 'Number of starts skipped because they were too late.' }),
 })
 
-const Note = Type.Optional(Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Why.' }))
+const Note = Type.Optional(
+  Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'The reason.' }),
+)
 const one = { ws: Ws, id: Ref('schedule') }
 
 interface ScheduleRow extends Omit<Schedule, 'last_run'> {
@@ -94,7 +98,7 @@ async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule
 
 export const listSchedules = flowOperation({
   name: 'schedule.list',
-  summary: 'List what starts flows of a workspace by the clock',
+  summary: 'List the schedules of a workspace',
   input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(Ref('flow, or its name')) }),
   output: PageOf(Schedule),
   http: { method: 'GET', path: `${FLOWS}/schedules` },
@@ -108,13 +112,13 @@ export const listSchedules = flowOperation({
 
 export const getSchedule = flowOperation({
   name: 'schedule.get',
-  summary: 'Read a schedule, and when it starts runs next',
+  summary: 'Read a schedule with its next start times',
   input: Input(one),
   output: StandingSchedule,
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
-    // None yet where its flow was published a moment ago.
+    // Absent directly after its flow was published.
     const standing = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
     const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
     const times = schedule.paused ? [] : next.map((time) => time.toISOString())
@@ -122,7 +126,7 @@ export const getSchedule = flowOperation({
   },
 })
 
-/** An operation that pauses or resumes a schedule. Repeating it changes the note alone. */
+/** An operation that pauses or resumes a schedule. A repetition changes only the note. */
 const setSchedulePaused = (paused: boolean, summary: string) =>
   flowOperation({
     name: paused ? 'schedule.pause' : 'schedule.resume',
@@ -151,7 +155,7 @@ export const resumeSchedule = setSchedulePaused(
 
 export const triggerSchedule = flowOperation({
   name: 'schedule.trigger',
-  summary: 'Start what the schedule starts, now: also while it is paused, and beside runs that go on',
+  summary: 'Start an execution of the schedule now, even if it is paused or others are running',
   input: Input(one),
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/schedules/{id}/trigger`, body: '*', status: () => 202 },
@@ -167,12 +171,12 @@ export const triggerSchedule = flowOperation({
 const TriggerRecord = Type.Object({
   id: Id('trg'),
   kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
-  key: Type.String({ description: 'What it is in the definition: the same from version to version.' }),
+  key: Type.String({ description: 'Identifies it in the definition, across versions.' }),
   flow_id: Type.String(),
   flow_name: Type.String(),
   version: Type.Integer({ description: 'The version that it starts.' }),
   paused: Type.Boolean(),
-  url: Type.Optional(Type.String({ description: 'Of a webhook: where deliveries go.' })),
+  url: Type.Optional(Type.String({ description: 'The URL for deliveries, for a webhook.' })),
   gap: Type.Optional(
     Type.Object(
       { from: Time, to: Time },
@@ -187,14 +191,14 @@ const TriggerRecord = Type.Object({
 })
 type TriggerRecord = Static<typeof TriggerRecord>
 
-/** A trigger, and what it has missed the last time that it has missed something. */
+/** A trigger with the last gap in its events. */
 interface TriggerRow extends Trigger {
   readonly gap_from: string | null
   readonly gap_to: string | null
 }
 
 const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
-const RECORDS = sql`${TRIGGERS} left join event_watches w
+const RECORDS = sql`${TRIGGERS} left join trigger_offsets w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
 function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
@@ -206,7 +210,7 @@ function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
 
 export const listTriggers = flowOperation({
   name: 'trigger.list',
-  summary: 'List what starts flows of the workspace: schedules, webhooks, events',
+  summary: 'List the triggers of a workspace: schedules, webhooks, events',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(TriggerRecord),
   http: { method: 'GET', path: `${FLOWS}/triggers` },
@@ -226,11 +230,11 @@ const TARGET = { ws: Ws, id: Ref('trigger') }
 
 export const rotateTriggerSecret = flowOperation({
   name: 'trigger.rotate_secret',
-  summary: 'Give a webhook another secret; the one before counts for a day more',
+  summary: 'Rotate the secret of a webhook; the previous one stays valid for a day',
   input: Input(TARGET),
   output: Type.Object({
     id: Type.String(),
-    secret: Type.String({ description: 'Shown this once.' }),
+    secret: Type.String({ description: 'Shown only once.' }),
     previous_until: Time,
   }),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
@@ -247,7 +251,7 @@ const pausing = (paused: boolean) =>
     output: TriggerRecord,
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id }) => {
-      // Schedules are paused where they are: in Temporal.
+      // Schedules are paused in Temporal.
       await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
         where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
       const row = existing(

@@ -1,4 +1,4 @@
-/** Finds the webhook of an address and verifies the delivery's signature (Standard Webhooks 1.0), before any tenant is known. */
+/** Finds the webhook of a URL and verifies the signature of the delivery (Standard Webhooks 1.0), before the tenant is known. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
@@ -30,17 +30,17 @@ export class Webhooks {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   readonly #now: () => number
-  /** A secret of no webhook, so that an unknown address takes as long to reject. */
+  /** A dummy secret, so that rejecting an unknown URL takes as long. */
   readonly #none = makeSecret()
 
-  /** @param now milliseconds since the epoch; tests have a clock of their own */
+  /** @param now milliseconds since the epoch; tests replace the clock */
   constructor(database: Database, secrets: Secrets, now: () => number = Date.now) {
     this.#system = new SystemScope('triggers', database)
     this.#secrets = secrets
     this.#now = now
   }
 
-  /** @returns undefined where there is no such webhook in that workspace, or it has not signed this, or not now */
+  /** @returns undefined if the workspace has no such webhook, or the signature is not valid now */
   async receive(ws: string, id: string, delivery: Delivery): Promise<Received | undefined> {
     const row = isWorkspaceId(ws) ? await this.#find(ws, id) : undefined
     const nowMs = this.#now()
@@ -57,7 +57,7 @@ export class Webhooks {
       where t.workspace_id = ${ws} and t.id = ${id} and t.kind = 'webhook'`)
   }
 
-  /** The secrets that count at this moment. */
+  /** The secrets that are valid now. */
   #open(row: SecretRow, nowMs: number): string[] {
     const { sealed, previous, previous_until: until } = row
     const both = previous !== null && until !== null && nowMs <= Date.parse(until)
@@ -71,22 +71,22 @@ const refOf = ({ tenant_id, workspace_id }: SecretRow): WorkspaceRef => ({
   workspaceId: workspace_id,
 })
 
-/** The purpose that a webhook's secret is encrypted for. @param key of the trigger within its flow */
+/** The encryption purpose of a webhook's secret. @param key of the trigger within its flow */
 export const webhookPurpose = (flowId: string, key: string): string => `webhook:${flowId}:${key}`
 
-/** A delivery as it came. */
+/** A received delivery. */
 export interface Delivery {
-  /** Headers by their names in small letters. */
+  /** By lower-case name. */
   readonly headers: Readonly<Record<string, unknown>>
-  /** Not one byte changed: it is what was signed. */
+  /** The exact bytes, which the signature covers. */
   readonly body: Buffer
 }
 
 /** The verified id and time of a delivery. */
 export interface Signed {
-  /** The same each time that the sender sends it again. */
+  /** Stable across repeated deliveries. */
   readonly id: string
-  /** When this attempt was sent. */
+  /** The time of this attempt. */
   readonly sentMs: number
 }
 
@@ -94,13 +94,13 @@ const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
 const MAC_BYTES = 32
 /**
- * Without a full stop, which stands between the parts that are signed: `a.1` sent at 2 would else have the signature
- * of `a` sent at 1 with a body that begins with `2.`.
+ * Without a full stop, the separator of the signed parts: otherwise id `a.1` at time 2 would have the signature of id `a` at
+ * time 1 with a body that starts with `2.`.
  */
 const ID = /^[!-\-/-~]{1,200}$/
 const TIME = /^[0-9]{1,12}$/
 const SIGNATURE = /^v1,([A-Za-z0-9+/]{43}=)$/
-/** A sender that changes its secret signs twice. */
+/** A sender that rotates its secret signs with both. */
 const SIGNATURES_MAX = 8
 
 /** A new secret: `whsec_` and 32 random bytes in base64. */
@@ -108,15 +108,15 @@ export function makeSecret(): string {
   return `${PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
 }
 
-/** The header `webhook-signature` for a body. */
+/** Computes the header `webhook-signature` of a body. */
 export function sign(secret: string, id: string, sentSeconds: number, body: Buffer): string {
   return `v1,${macOf(secret, id, String(sentSeconds), body).toString('base64')}`
 }
 
 /**
- * Verifies that one of the secrets has signed the delivery, and that it differs from our clock by no more than
- * `webhookToleranceMs`. It takes as long whichever secret it was, and whether it was any.
- * @returns undefined where it is not, or not signed at all
+ * Verifies that the delivery is signed with one of the secrets, and that its time differs from our clock by at most
+ * `webhookToleranceMs`. Takes constant time whichever secret matches, if any.
+ * @returns undefined if the signature is missing or not valid
  */
 export function verify(
   { headers, body }: Delivery,
@@ -136,7 +136,7 @@ export function verify(
   return matches.includes(true) && isFresh ? { id, sentMs } : undefined
 }
 
-/** An invalid signature becomes zeros and is compared as well, so that it takes as long. */
+/** An invalid signature becomes zeros and is compared as well, for constant time. */
 function macIn(text: string): Buffer {
   const mac = SIGNATURE.exec(text)?.[1]
   return mac === undefined ? Buffer.alloc(MAC_BYTES) : Buffer.from(mac, 'base64')

@@ -1,4 +1,4 @@
-/** Webhook triggers: their declaration, their addresses, and the secrets that senders sign with. */
+/** Webhook triggers: declaration, URL, and secrets for signatures. */
 
 import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import { addressOf, encryptFor } from '../../../access/capabilities.ts'
@@ -22,20 +22,20 @@ const declared = (webhook: Webhook): Declared => ({
   spec: { headers: [...(webhook.headers ?? [])] },
 })
 
-/** Headers that runs of this webhook are shown, by the names that its flow gives. */
+/** Headers that executions of this webhook get, as declared by the flow. */
 export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
   (spec as { headers: string[] }).headers
 
 const nameOf = (key: string): string => key.slice(KEY.length)
 
-/** The address of a webhook. */
+/** The URL of a webhook. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
   addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
 interface NewSecrets {
-  /** For the transaction that publishes the version, after its triggers: a webhook that has a secret keeps it. */
+  /** For the transaction that publishes the version, after its triggers. A webhook with a secret keeps it. */
   readonly statement: Sql
-  /** @param rows of the statement. A new secret is shown this once. */
+  /** @param rows of the statement. A new secret is shown only once. */
   readonly shown: (rows: readonly object[]) => readonly {
     readonly id: string
     readonly name: string
@@ -44,7 +44,7 @@ interface NewSecrets {
   }[]
 }
 
-/** Secrets for the webhooks of a version that have none yet. */
+/** Creates secrets for the webhooks of a version that have none. */
 export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): NewSecrets {
   const secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
   const made = [...secrets].map(([key, secret]) => ({
@@ -75,7 +75,7 @@ function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: stri
 }
 
 /**
- * Gives a webhook another secret. The one before counts for a day more; one from before that does not.
+ * Rotates the secret of a webhook. The previous one stays valid for a day; any earlier one ends.
  * @throws Problem `not_found`
  */
 export async function rotateSecret(
@@ -98,11 +98,11 @@ export async function rotateSecret(
 
 /** The input of an execution that a delivery starts. */
 export interface WebhookInput {
-  /** Of the delivery: the same each time that it is sent again. */
+  /** The id of the delivery, stable across repetitions. */
   readonly id: string
-  /** When this attempt was sent, RFC 3339. */
+  /** The time of this attempt, RFC 3339. */
   readonly time: string
   readonly headers: Readonly<Record<string, string>>
-  /** JSON where its media type says so, else text. */
+  /** JSON by its media type, else text. */
   readonly body: Json
 }

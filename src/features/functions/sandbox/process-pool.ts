@@ -1,6 +1,6 @@
 /** Runs functions in a pool of prestarted processes; each call consumes one, and its end becomes a result or a Problem. */
 
-import { tooDeep } from '../../../core/json.ts'
+import { isTooDeep } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
@@ -124,7 +124,8 @@ function resultOf({ ending, logs }: Report, job: Job): Json {
 function resultOfFrame(frame: Frame, job: Job, members: Members): Json {
   const value = parsed(frame.text)
   if (frame.kind === 'result' && value !== undefined) {
-    if (tooDeep(value)) throw failed(`Its result is nested deeper than ${LIMITS.runInputDepthMax}.`, members)
+    if (isTooDeep(value))
+      throw failed(`Its result is nested deeper than ${LIMITS.runInputDepthMax}.`, members)
     return value
   }
   const { name, message, line, column, memory } = (value ?? {}) as GuestError
