@@ -1,4 +1,4 @@
-/** Several changes in one call: all or none in one transaction, or each by itself. */
+/** Batches: several changes in one call, atomic or each by itself. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -40,14 +40,14 @@ const make = async (collection: string, body: object) =>
     .id as string
 afterAll(stopHearing)
 
-describe.each(['undeclared', 'declared'])('%s', (kind) => {
+describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     const schema = { properties: { title: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 9 }
     collection = kind === 'undeclared' ? unique('c') : await aCollection({ store: 'relational', schema })
   })
 
-  test('every sort of change, in one transaction, each on what the ones before it left', async () => {
+  test('batch: every op, in one transaction: each op sees the result of the ones before it', async () => {
     const [a, b] = [await make(collection, { n: 1, o: { x: 1 } }), await make(collection, { n: 2 })]
     const reply = await batch(collection, [
       { op: 'create', data: { title: 'new' }, ref: 'first' },
@@ -72,7 +72,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     expect(left[b]).toBeUndefined()
   })
 
-  test('where one cannot be done none is, and the reply says which', async () => {
+  test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
     const before = [await all(collection), await told(room, collection)]
     const gone = '019aa0a0-0000-7000-8000-000000000000'
@@ -99,7 +99,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     }
   })
 
-  test('each by itself: what can be done is, in order', async () => {
+  test('batch: atomic is false, some ops fail: the other ops are applied in order', async () => {
     const id = await make(collection, { n: 1 })
     const { body } = await batch(
       collection,
@@ -120,7 +120,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     ])
   })
 
-  test('increments of many at once lose nothing', async () => {
+  test('batch: concurrent increments of one field: all are counted', async () => {
     const id = await make(collection, { n: 0 })
     const replies = await Promise.all(
       Array.from({ length: 30 }, () => batch(collection, [{ op: 'increment', id, field: 'n', by: 2 }])),
@@ -130,7 +130,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     expect([body.n, body._version]).toEqual([60, 31])
   })
 
-  test('batches that want each other’s documents all come through', async () => {
+  test('batch: concurrent batches with the same documents in opposite order: all succeed', async () => {
     const ids = [await make(collection, { n: 0 }), await make(collection, { n: 0 })]
     const update = (id: string | undefined) => ({ op: 'update', id, data: { seen: true } })
     const replies = await Promise.all(
@@ -141,7 +141,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     expect(replies.map(({ status }) => status)).toEqual(Array(20).fill(200))
   })
 
-  test('five hundred, and not one more', async () => {
+  test('batch: 500 ops: accepted; 501 ops: refused', async () => {
     const create = (n: number) => Array.from({ length: n }, (_, i) => ({ op: 'create', data: { n: i } }))
     const { body } = await batch(collection, create(LIMITS.batchOpsMax))
     expect(new Set(body.results.map(({ id }: { id: string }) => id)).size).toBe(LIMITS.batchOpsMax)
@@ -150,7 +150,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
   })
 })
 
-test('members that an op needs, or that mean nothing to it, are all named at once', async () => {
+test('batch: ops with missing or superfluous members: every fault is reported at once', async () => {
   const { body } = await batch('x', [
     { op: 'create', id: 'a' },
     { op: 'delete', id: 'a', by: 1 },
@@ -164,7 +164,7 @@ test('members that an op needs, or that mean nothing to it, are all named at onc
   ])
 })
 
-test('an upsert creates once and updates after that, whoever is first', async () => {
+test('batch: concurrent upserts of one value: one creates, the others update', async () => {
   const upsert = (sku: string, data: object) => ({ op: 'upsert', on: ['sku'], data: { sku, ...data } })
   const both = await batch(declared, [upsert('a', { n: 1 }), upsert('a', { n: 2 }), upsert('b', {})])
   expect(both.body.results).toMatchObject([{ status: 201 }, { status: 200, version: 2 }, { status: 201 }])
@@ -186,7 +186,7 @@ test('an upsert creates once and updates after that, whoever is first', async ()
   expect([tooMuch.status, tooMuch.body.code]).toEqual([422, 'schema_violation'])
 })
 
-test('one transaction spans collections, declared and not', async () => {
+test('batch: ops on declared and undeclared collections: one transaction', async () => {
   const other = unique('c')
   const run = (ops: object[]) => call('POST', '/v1/batch', { as: room.service, body: { ops } })
   const make = { collection: other, op: 'create', data: { a: 1 } }
@@ -198,7 +198,7 @@ test('one transaction spans collections, declared and not', async () => {
   expect([done.status, (await all(other)).length]).toEqual([200, 1])
 })
 
-test('a batch of large documents commits and says so, however large they are together', async () => {
+test('batch: 150 documents of 250 kB: committed, with a result for each', async () => {
   const collection = unique('c')
   const ids: string[] = []
   for (let n = 0; n < 150; n++) ids.push(await make(collection, { text: 'x'.repeat(250_000) }))

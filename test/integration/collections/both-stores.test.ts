@@ -1,4 +1,4 @@
-/** Declared collections in either store: the same documents, the same questions, the same answers. */
+/** Compares the stores of declared collections: same documents, same queries, same results. */
 
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -49,8 +49,8 @@ const PEOPLE = [
   { n: -5, name: '', score: 3, nested: { n: 1 } },
 ]
 
-describe.each(STORES)('the %s store', (store) => {
-  test('gives back what it was given, to the letter', async () => {
+describe.each(STORES)('store %s', (store) => {
+  test('document: written, then read: the values are identical', async () => {
     const collection = await declared(store)
     for (const person of PEOPLE) {
       const made = await create(collection, person)
@@ -62,7 +62,7 @@ describe.each(STORES)('the %s store', (store) => {
     }
   })
 
-  test('sets the named fields, null as null, and makes a version for it', async () => {
+  test('update: null and named fields: sets the fields, increments the version', async () => {
     const collection = await declared(store)
     const { body } = await create(collection, { n: 1, name: 'a', active: true, more: 1 })
     const put = (fields: unknown, headers = {}) =>
@@ -83,7 +83,7 @@ describe.each(STORES)('the %s store', (store) => {
     expect((await call('GET', at(collection, body.id), { as: room.service })).status).toBe(404)
   })
 
-  test('eight writers at once lose nothing', async () => {
+  test('update: eight concurrent writers: no write is lost', async () => {
     const collection = await declared(store)
     const { body } = await create(collection, { n: 0 })
     const writes = await Promise.all(
@@ -97,7 +97,7 @@ describe.each(STORES)('the %s store', (store) => {
     expect(Object.keys(end).filter((name) => /^f\d$/.test(name))).toHaveLength(8)
   })
 
-  test('more properties than columns, and texts that no store keeps', async () => {
+  test('document: more properties than columns, texts that no store can keep: stored, or refused with 4xx', async () => {
     const properties = Object.fromEntries(
       Array.from({ length: 250 }, (_, n) => [`p${n}`, { type: 'string' }]),
     )
@@ -127,7 +127,7 @@ describe.each(STORES)('the %s store', (store) => {
     ['active=eq.1', 'active', 'boolean'],
     ['active=gt.true', 'active', 'boolean'],
     ['name=json_path_eq.($.a,1)', 'name', 'string'],
-  ])('refuses %s: the field %s is declared as %s', async (text, field, type) => {
+  ])('filter %s: the field %s is declared as %s: 400 filter_type_mismatch', async (text, field, type) => {
     const { status, body } = await list(await declared(store), text)
     expect([status, body.code]).toEqual([400, 'filter_type_mismatch'])
     expect(body.detail).toContain(`The field ${field} is declared as ${type}`)
@@ -207,7 +207,7 @@ const QUERIES = [
   'order=_version,n.desc&select=n',
 ]
 
-test.each(['enforce', 'warn', 'off'])('mode %s: one question, one answer of both stores', async (mode) => {
+test.each(['enforce', 'warn', 'off'])('queries: mode %s: both stores give the same results', async (mode) => {
   const collections = await Promise.all(STORES.map((store) => declared(store, mode)))
   const misfits = mode === 'enforce' ? [] : [{ n: 'two', name: 5, active: 'yes', score: {} }, { n: 1.5 }]
   const replies = []
@@ -225,7 +225,7 @@ test.each(['enforce', 'warn', 'off'])('mode %s: one question, one answer of both
   expect(replies[0]).toContainEqual(['name=eq.ada', [1]])
 })
 
-test('random documents, filters, orders and pages: both stores agree', async () => {
+test('queries: random documents, filters, orders and pages: both stores give the same results', async () => {
   const value = {
     n: fc.option(fc.integer({ min: -3, max: 3 }), { nil: undefined }),
     name: fc.option(fc.constantFrom('a', 'b', 'B', 'ä', '', null), { nil: undefined }),
@@ -267,7 +267,7 @@ test('random documents, filters, orders and pages: both stores agree', async () 
   }
 })
 
-/** The `k` of all that is found, page after page. */
+/** Returns the `k` of every document found, page after page. */
 async function everything(collection: string, body: object): Promise<number[]> {
   const found: number[] = []
   let after: string | undefined

@@ -1,4 +1,4 @@
-/** The list of collections: declared or written to, page by page, and nothing that the caller may not read. */
+/** The list of collections: pages, and only what the caller may read. */
 
 import { expect, test } from 'vitest'
 import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
@@ -23,7 +23,7 @@ const list = async (as: Room['anon'], size = 50) => {
   return found
 }
 
-test('collections are listed by name, declared or not, with documents or not', async () => {
+test('collection list: declared and undeclared, with and without documents: sorted by name', async () => {
   const room = await aRoom()
   const [sibling, other] = await Promise.all([aWorkspace(room), aRoom()])
   for (const of of [sibling, other]) await create(of, 'foreign')
@@ -56,7 +56,7 @@ test('collections are listed by name, declared or not, with documents or not', a
   expect(await list(sibling.service)).toEqual([undeclared('foreign')])
 })
 
-test('what nobody has written to is no collection', async () => {
+test('collection list: a collection without writes: not listed', async () => {
   const room = await aRoom()
   expect(await list(room.anon)).toEqual([])
   const { body } = await create(room, 'once')

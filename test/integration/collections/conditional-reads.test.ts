@@ -1,4 +1,4 @@
-/** Conditional reads (RFC 9110 §13.1.2), and what the door's own headers cost: nothing where they are not sent. */
+/** Conditional reads (RFC 9110 §13.1.2), and the round trips that idempotency keys add to a write. */
 
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
@@ -16,7 +16,7 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-test('a reader that holds the document is sent nothing of it', async () => {
+test('conditional read: If-None-Match with the current tag: 304 without a body', async () => {
   const as = room.service
   const { body } = await call('POST', DOCUMENTS, { as, body: { secret: 'x' } })
   const path = `${DOCUMENTS}/${body.id}`
@@ -38,7 +38,7 @@ test('a reader that holds the document is sent nothing of it', async () => {
   expect((await read('"v2"')).status).toBe(304)
 })
 
-test('a condition opens nothing: what is not there, or not the own, stays so', async () => {
+test('conditional read: If-None-Match: * from another workspace: 404; without credentials: 401', async () => {
   const { body } = await call('POST', DOCUMENTS, { as: room.service, body: {} })
   const other = await aRoom()
   const headers = { 'if-none-match': '*' }
@@ -46,7 +46,7 @@ test('a condition opens nothing: what is not there, or not the own, stays so', a
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { headers })).status).toBe(401)
 })
 
-test('a write is not answered as if it were a read', async () => {
+test('conditional write: If-None-Match with a tag: written, never 304', async () => {
   const as = room.service
   const { body, status } = await call('POST', DOCUMENTS, {
     as,
@@ -59,7 +59,7 @@ test('a write is not answered as if it were a read', async () => {
   expect([put.status, put.body.n]).toEqual([200, 1])
 })
 
-/** The application once more, in this process, where its round trips can be counted. */
+/** A second API in this process, so that its round trips can be counted. */
 async function here() {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
@@ -74,9 +74,9 @@ beforeAll(async () => {
 })
 afterAll(() => local.close())
 
-test('without a key a write takes one round trip; with one, two more; a replay, one', async () => {
+test('round trips: a write: one without an idempotency key, two more with a key, one for a replay', async () => {
   const batch = vi.spyOn(Database.prototype, 'batch')
-  // Entries of the audit log go in the background, for many requests at once.
+  // Audit entries are written in the background, in batches.
   const asked = () =>
     batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
       .length
@@ -92,7 +92,7 @@ test('without a key a write takes one round trip; with one, two more; a replay, 
     expect(status).toBe(201)
     return asked() - before
   }
-  // The first one finds the key and what the collection is, which are remembered.
+  // The first request looks up the key and the declaration, which are then cached.
   await trips()
   expect([await trips(), await trips('a'), await trips('a'), await trips('b'), await trips()]).toEqual([
     1, 3, 1, 3, 1,

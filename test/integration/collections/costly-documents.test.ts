@@ -1,10 +1,10 @@
-/** Documents that are costly to judge, hundreds at a time: the process has one thread, and others need it too. */
+/** Documents that are expensive to validate: other requests of the process are served meanwhile. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
 const SLOW = '^(a|b|ab)*$'
-/** A text that takes nearly as many steps as the main thread spends on one document, and does not fit. */
+/** An invalid text whose validation takes almost all of the steps that the main thread may spend on a document. */
 const costly = `${'ab'.repeat(120)}!`
 const MANY = 200
 
@@ -25,7 +25,7 @@ async function declare(more: object = {}): Promise<{ id: string; at: string }> {
   return { id: made.body.id, at: `/v1/collections/${collection}` }
 }
 
-/** Expects that a neighbour never waits for all of the work: one that did would wait for the whole. */
+/** Expects that a neighbour never waits for the whole work: a blocked one would. */
 async function whileWorking(status: number, work: () => Promise<Reply>): Promise<void> {
   const since = performance.now()
   let reply: Reply | undefined
@@ -44,7 +44,7 @@ async function whileWorking(status: number, work: () => Promise<Reply>): Promise
   expect(waited).toBeLessThan(took * 0.75)
 }
 
-/** Once is enough: on a machine that others use as well, a neighbour may wait for them. */
+/** One success is enough: on a busy machine other processes delay the neighbour too. */
 const OFTEN = { retry: 3, timeout: 60_000 }
 
 const body = () => ({ ops: Array.from({ length: MANY }, () => ({ op: 'create', data: { a: costly } })) })
@@ -55,26 +55,30 @@ const properties = () => {
   return Object.fromEntries(Array.from({ length: MANY }, (_, n) => [`p${n}`, property]))
 }
 
-test('documents of a batch are judged in turns with the requests of others', OFTEN, async () => {
+test('batch: costly documents: other requests are served in between', OFTEN, async () => {
   const { at } = await declare()
   await whileWorking(200, () => call('POST', `${at}/batch`, { as: room.service, body: body() }))
 })
 
-test('so are lines of an import', OFTEN, async () => {
+test('import: costly lines: other requests are served in between', OFTEN, async () => {
   const { at } = await declare()
   const work = () => call('POST', `${at}/import`, { as: room.service, body: lines(), headers: LINES })
   await whileWorking(200, work)
 })
 
-test('so are documents that a change of their schema is held against', OFTEN, async () => {
-  const { at, id } = await declare({ schema: {}, mode: 'off' })
-  expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
-  // They all fit: of those that do not, no more are judged than are told.
-  const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
-  await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
-})
+test(
+  'schema change: existing costly documents are validated: other requests are served in between',
+  OFTEN,
+  async () => {
+    const { at, id } = await declare({ schema: {}, mode: 'off' })
+    expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
+    // All documents fit: validation stops after the number of misfits that is reported.
+    const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
+    await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
+  },
+)
 
-test('so are defaults of a schema', OFTEN, async () => {
+test('schema: costly defaults: other requests are served in between', OFTEN, async () => {
   const declaration = {
     ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'document' },
     schema: { properties: properties() },

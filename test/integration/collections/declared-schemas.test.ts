@@ -1,4 +1,4 @@
-/** Declared collections: what a schema may be, what it does to documents, who sees it. */
+/** Declared collections: valid schemas, validation of documents, access. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -51,8 +51,8 @@ const declare = (body: Declared = {}, of: Room = room) =>
   })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-describe.each(['relational', 'document'])('a %s collection', (store) => {
-  test('is declared, read, listed, withdrawn when it is empty', async () => {
+describe.each(['relational', 'document'])('declaration, %s store', (store) => {
+  test('declaration: created, read, listed, deleted: deletion needs an empty collection', async () => {
     const of = await aRoom()
     const made = await declare({ store }, of)
     expect(made.status).toBe(201)
@@ -85,7 +85,7 @@ const create = (collection: string, body: unknown, of: Room = room): Promise<Rep
   call('POST', at(collection), { as: of.service, body })
 
 describe('documents of a declared collection', () => {
-  test('what does not fit is refused with every fault at once; nothing is stored', async () => {
+  test('document: several violations: refused with all of them, nothing is stored', async () => {
     for (const store of ['relational', 'document']) {
       const { body: schema } = await declare({ store })
       const { status, body } = await create(schema.collection, {
@@ -119,7 +119,7 @@ describe('documents of a declared collection', () => {
     }
   })
 
-  test('warn stores and says so, off says nothing', async () => {
+  test('document: violates the schema: mode warn stores it with warnings, mode off without', async () => {
     for (const store of ['relational', 'document']) {
       const warn = await declare({ store, mode: 'warn' })
       const made = await create(warn.body.collection, { age: 'old' })
@@ -138,7 +138,7 @@ describe('documents of a declared collection', () => {
     }
   })
 
-  test('a flow that writes what does not fit fails with the same code', async () => {
+  test('flow: writes an invalid document: faults with schema_violation', async () => {
     const { body } = await declare({ schema: TODO })
     const source = `document: { dsl: '1.0.3', namespace: test, name: ${unique('f')}, version: '1.0.0' }
 do:
@@ -160,7 +160,7 @@ do:
   })
 })
 
-test('a member that is forbidden, or many that are not declared, do not slip through', async () => {
+test('document: a forbidden member, or many undeclared ones: refused, 20 violations at most', async () => {
   const no = await declare({ schema: { properties: { a: false, b: { items: false } } } })
   const { body } = await create(no.body.collection, { a: 1, b: [1] })
   expect(body.errors.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual(['/a', '/b/0'])
@@ -173,7 +173,7 @@ test('a member that is forbidden, or many that are not declared, do not slip thr
 })
 
 describe('declaring', () => {
-  test('a collection that has documents, or a declaration, stays as it is', async () => {
+  test('declaration: the collection has documents or a declaration: 409, unchanged', async () => {
     const collection = unique('c')
     await create(collection, { a: 1 })
     for (const store of ['relational', 'document']) {
@@ -187,11 +187,11 @@ describe('declaring', () => {
     expect([again.status, again.body.code]).toEqual([409, 'conflict'])
   })
 
-  test('a node that has not heard of it loses no document', async () => {
+  test('declaration: made by another node: this node loses no document', async () => {
     const collection = unique('c')
-    // This node remembers that nobody declared it …
+    // This node caches that the collection is undeclared …
     expect((await call('GET', at(collection), { as: room.anon })).body.data).toEqual([])
-    // … and another one declares it: seen from here, rows come out of nowhere.
+    // … and another node declares it.
     const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
     await asSuperuser(
       `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
@@ -209,14 +209,14 @@ describe('declaring', () => {
     const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
     expect(row?.c1).toBe('1')
     expect(await asSuperuser('select from tenon.documents where collection = $1', [collection])).toEqual([])
-    // The other way round: the table goes, and what this node remembers of it with it.
+    // In reverse: the table is dropped, and this node has to forget the declaration.
     const [{ body }] = [await call('GET', at(collection), { as: room.service })]
     await call('DELETE', at(collection, body.data[0].id), { as: room.service })
     await asOperator('drop')
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
 
-  test('writers and a declaration at once: whoever wins, every document is found again', async () => {
+  test('declaration: concurrent with writes: every document is found afterwards', async () => {
     for (let round = 0; round < 5; round++) {
       const collection = unique('race')
       const writes = Array.from({ length: 12 }, () => () => create(collection, { title: 'a' }))
@@ -231,7 +231,7 @@ describe('declaring', () => {
     }
   })
 
-  test('anon keys read where nothing else is said, and nowhere else', async () => {
+  test('anon key: declaration with read: false: 403 for every way to read', async () => {
     for (const store of ['relational', 'document']) {
       const { body } = await declare({ store, access: { anon: { read: false } } })
       expect(body.access).toEqual({ anon: { read: false } })
@@ -249,7 +249,7 @@ describe('declaring', () => {
     }
   })
 
-  test('two tenants, one name: two collections', async () => {
+  test('declaration: same name in two tenants: two collections', async () => {
     const [a, b] = await Promise.all([aRoom(), aRoom()])
     const sibling = await aWorkspace(a)
     for (const of of [a, b, sibling]) {
@@ -262,7 +262,7 @@ describe('declaring', () => {
     }
   })
 
-  test('is for admins of the workspace, in their own', async () => {
+  test('declaration: workspace admin: allowed in the own workspace only', async () => {
     const other = await aRoom()
     const as = await tokenOf({
       roles: ['workspace_admin'],

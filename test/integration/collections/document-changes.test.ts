@@ -1,4 +1,4 @@
-/** Changes of documents in every store of PostgreSQL: what each leaves, on which conditions, and who is told. */
+/** Changes of documents in every store: result, conditions, change events. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -14,7 +14,7 @@ afterAll(stopHearing)
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-/** Declared ones have columns for some of what the tests write, and room for the rest. */
+/** Declared stores have columns for some of the fields that the tests write, and `rest` for the others. */
 const STORES: Readonly<Record<string, object | undefined>> = {
   undeclared: undefined,
   document: { store: 'document', schema: { properties: { a: {}, n: { type: ['integer', 'null'] } } } },
@@ -39,7 +39,7 @@ async function aCollection(declaration: object | undefined): Promise<string> {
   return collection
 }
 
-/** RFC 7396, Appendix A, as far as both sides are objects. */
+/** RFC 7396, Appendix A, for the cases in which both sides are objects. */
 const MERGES: readonly [object, object, object][] = [
   [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
   [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
@@ -57,7 +57,7 @@ const MERGES: readonly [object, object, object][] = [
 const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/^_[a-z]/.test(name)))
 
-describe.each(Object.keys(STORES))('%s', (store) => {
+describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   let collection: string
   beforeAll(async () => {
     collection = await aCollection(STORES[store])
@@ -69,7 +69,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
       _version: number
     }
 
-  test.each(MERGES)('a merge patch: %j + %j', async (target, patch, wanted) => {
+  test.each(MERGES)('merge patch: %j + %j: result as in RFC 7396', async (target, patch, wanted) => {
     const as = room.service
     const { id } = await make(target)
     const headers = { 'content-type': 'application/merge-patch+json' }
@@ -79,7 +79,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect((await call('GET', at(collection, id), { as })).body).toEqual(patched.body)
   })
 
-  test('an update sets, takes away, or replaces; nothing at all makes no version', async () => {
+  test('update: set, unset, replace: applied; empty update: no new version', async () => {
     const as = room.service
     const { id } = await make({ title: 'x', n: 1, a: [1], other: { deep: true } })
     const put = (query: string, body: object) =>
@@ -98,7 +98,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect(await put('?replace=true', {})).toEqual([6, {}])
   })
 
-  test('conditions: lists, stars and weak tags', async () => {
+  test('conditional write: lists, stars and weak tags: as in RFC 9110', async () => {
     const as = room.service
     const { id } = await make({ n: 1 })
     const status = async (method: string, headers: Record<string, string>, body?: object) =>
@@ -118,7 +118,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
       expect(await status(method, { 'if-match': '"v3"' }, method === 'DELETE' ? undefined : {})).toBe(404)
   })
 
-  test('of many patches at once none is lost', async () => {
+  test('merge patch: concurrent patches: none is lost', async () => {
     const as = room.service
     const { id } = await make({})
     const names = Array.from({ length: 24 }, (_, n) => `f${n}`)
@@ -130,7 +130,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect([body._version, Object.keys(fieldsOf(body)).sort()]).toEqual([25, [...names].sort()])
   })
 
-  test('a document grows to its limit and not beyond, however it is changed', async () => {
+  test('document: grown by changes of every kind: refused beyond its size limit', async () => {
     const as = room.service
     const { id } = await make({ title: 'x'.repeat(LIMITS.documentBytesMax - 1_000) })
     for (const method of ['PUT', 'PATCH']) {
@@ -142,7 +142,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect(body._version).toBe(3)
   })
 
-  test('each change is told once, a refused one never', async () => {
+  test('change event: per change: exactly one; refused change: none', async () => {
     const as = room.service
     const { id } = await make({ title: 'x', n: 1, a: { b: [null] }, o: null })
     await call('PUT', at(collection, id), { as, body: { n: 2 } })
@@ -162,13 +162,13 @@ describe.each(Object.keys(STORES))('%s', (store) => {
   })
 })
 
-test('a merge patch is sent to PATCH and nowhere else', async () => {
+test('merge patch: content type on another method than PATCH: refused', async () => {
   const headers = { 'content-type': 'application/merge-patch+json' }
   const refused = await call('POST', at('any'), { as: room.service, body: {}, headers })
   expect([refused.status, refused.body.code]).toEqual([415, 'media_type_unsupported'])
 })
 
-test('a patch is held to the bounds of documents', async () => {
+test('merge patch: exceeds the bounds of documents: refused', async () => {
   const as = room.service
   const { body } = await call('POST', at('bounds'), { as, body: { a: 1 } })
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
@@ -183,7 +183,7 @@ test('a patch is held to the bounds of documents', async () => {
   expect((await call('GET', at('bounds', body.id), { as })).body).toEqual(body)
 })
 
-test('an empty patch changes nothing, and a part of a document has the tag of the whole', async () => {
+test('merge patch: empty: no change; selection of fields: tag of the whole document', async () => {
   const as = room.service
   const { body } = await call('POST', at('parts'), { as, body: { a: 1, b: { c: 2, d: 3 } } })
   const patched = await call('PATCH', at('parts', body.id), { as, body: {} })
@@ -192,7 +192,7 @@ test('an empty patch changes nothing, and a part of a document has the tag of th
   expect([part.headers.get('etag'), part.body]).toEqual(['"v1"', { id: body.id, b: { d: 3 } }])
 })
 
-test('HEAD answers as GET does, without the body', async () => {
+test('HEAD: compared with GET: same headers, no body', async () => {
   const as = room.service
   const { body } = await call('POST', at('heads'), { as, body: { a: 1 } })
   const head = await call('HEAD', at('heads', body.id), { as })

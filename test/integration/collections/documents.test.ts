@@ -1,4 +1,4 @@
-/** Documents through the API: what is written is what is read, in order, with versions. */
+/** Documents through the API: reads return what was written, in order, with versions. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
@@ -10,7 +10,7 @@ beforeAll(async () => {
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-test('create, read, change, delete', async () => {
+test('document: created, read, changed, deleted: every reply has the current state', async () => {
   const as = room.service
   const fields = { title: 'buy milk', done: false, tags: ['a', { b: null }], note: 'Ünïcødé 😀 \u2028' }
   const made = await call('POST', at('todos'), { as, body: fields })
@@ -36,7 +36,7 @@ test('create, read, change, delete', async () => {
   }
 })
 
-test('If-Match lets one of two writers through', async () => {
+test('conditional write: two writers with the same If-Match: one succeeds', async () => {
   const as = room.service
   const { body } = await call('POST', at('races'), { as, body: { n: 0 } })
   const writes = await Promise.all(
@@ -55,7 +55,7 @@ test('If-Match lets one of two writers through', async () => {
   expect(weak.status).toBe(412)
 })
 
-test('pages follow each other without gap or repetition, while rows come and go', async () => {
+test('pages: rows are added and deleted meanwhile: no gap, no repetition', async () => {
   const as = room.service
   const ids: string[] = []
   for (let n = 0; n < 25; n++) ids.push((await call('POST', at('pages'), { as, body: { n } })).body.id)
@@ -74,12 +74,12 @@ test('pages follow each other without gap or repetition, while rows come and go'
   expect(seen).toEqual(Array.from({ length: 25 }, (_, n) => n))
 })
 
-test('a collection that nobody wrote to is an empty page', async () => {
+test('list: a collection without writes: empty page', async () => {
   const { status, body } = await call('GET', at('nothing'), { as: room.anon })
   expect([status, body]).toEqual([200, { data: [], page: { size: 50, next: null, has_more: false } }])
 })
 
-test('an anon key may read and not write, and is told so', async () => {
+test('anon key: reads: allowed; writes: 403', async () => {
   const made = await call('POST', at('todos'), { as: room.service, body: { a: 1 } })
   for (const [method, id] of [
     ['POST', ''],

@@ -1,4 +1,4 @@
-/** Declared points in time, dates and uuids: compared as what they mean, read back as they were written. */
+/** Declared timestamps, dates and UUIDs: compared by value, returned as written. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
@@ -40,7 +40,7 @@ const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: unknown }) => n).join(' ') : body.code
 
 const REF = '01890a5d-ac96-774b-bcce-b302099a8057'
-/** `a`, `b` and `c` are one point in time; `d` is before it and stands behind it as text. */
+/** `a`, `b` and `c` are one point in time; `d` is earlier but sorts later as text. */
 const WRITTEN = [
   { n: 'a', at: '2026-01-01T00:00:00Z', day: '2026-01-01', ref: REF },
   { n: 'b', at: '2026-01-01T02:00:00.000+02:00', ref: REF.toUpperCase() },
@@ -56,7 +56,7 @@ describe.each([
   ['relational, with indexes', { indexes: [{ fields: ['at'] }, { fields: ['ref'] }, { fields: ['day'] }] }],
   ['document', { store: 'document' }],
   ['relational, not enforced', { mode: 'warn' }],
-])('%s', (_name, body) => {
+])('formats, %s', (_name, body) => {
   let collection: string
   beforeAll(async () => {
     collection = (await declared(body)).collection
@@ -84,7 +84,7 @@ describe.each([
     ['order=at.desc', 'g f e c b a d'],
     ['order=at.desc.nullslast,n.desc', 'e c b a d g f'],
     ['or=(at.lt.2026-01-01,day.eq.2026-01-01)', 'a d'],
-  ])('%s → %s', async (query, found) => {
+  ])('query: %s: finds %s', async (query, found) => {
     expect(names(await ask(collection, query))).toBe(found)
   })
 
@@ -96,7 +96,7 @@ describe.each([
     ['at=in.(2026-01-01,x)', 'got "x"', 'at=gte.'],
     ['ref=eq.x', 'declared as uuid; got "x"', 'type'],
     ['day=gt.2026-01-01T00:00:00Z', 'declared as date; got', 'type'],
-  ])('%s → 400', async (query, detail, hint) => {
+  ])('query: %s: 400', async (query, detail, hint) => {
     const { status, body: problem } = await ask(collection, query)
     expect([status, problem.code]).toEqual([400, 'filter_type_mismatch'])
     expect(problem.detail).toContain(detail)
@@ -104,7 +104,7 @@ describe.each([
   })
 
   test.each(['at', 'at.desc', 'at.nullsfirst', 'at.desc.nullslast', 'ref,at'])(
-    'pages in the order %s lose and repeat nothing, also where one ends among equals',
+    'pages: order %s, with ties at the page end: nothing lost, nothing repeated',
     async (order) => {
       const whole = names(await ask(collection, `order=${order}`))
       for (const size of [1, 2, 3]) {
@@ -120,7 +120,7 @@ describe.each([
     },
   )
 
-  test('every value reads back as it was written', async () => {
+  test('document: every format: returned as written', async () => {
     const { body: page } = await ask(collection, '')
     const fields = page.data.map(
       ({ id, _created_at, _updated_at, _version, ...rest }: Record<string, unknown>) => rest,
@@ -129,9 +129,9 @@ describe.each([
   })
 })
 
-describe('values that are not of their format, where nobody enforces it', () => {
+describe('values that violate their format in mode off', () => {
   test.each(['relational', 'document'])(
-    '%s: kept, shown, and found by what is not typed alone',
+    '%s: stored, returned, and found by untyped filters only',
     async (store) => {
       const { collection } = await declared({ store, mode: 'off' })
       const odd = [
@@ -158,13 +158,13 @@ describe('values that are not of their format, where nobody enforces it', () => 
   )
 })
 
-describe('a declaration that changes', () => {
+describe('change of a declaration', () => {
   const plain = { properties: { ...properties, at: { type: ['string', 'null'] } } }
   const put = (id: string, body: object) =>
     call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers: { prefer: 'wait=20' } })
 
   test.each(['relational', 'document'])(
-    '%s: a format that comes and goes over documents that are there',
+    '%s: format added and removed with existing documents: results follow the declaration',
     async (store) => {
       const indexes = [{ fields: ['at'] }]
       const { id, collection } = await declared({ store, schema: plain, indexes })
@@ -182,7 +182,7 @@ describe('a declaration that changes', () => {
     },
   )
 
-  test('documents without the format are in its way', async () => {
+  test('format added: existing documents violate it: refused', async () => {
     const { id, collection } = await declared({ schema: plain })
     await fill(collection, [{ n: 'x', at: 'yesterday' }])
     const refused = await put(id, { schema: { properties } })
@@ -191,14 +191,14 @@ describe('a declaration that changes', () => {
     expect(names(await ask(collection, 'at=gt.0000-01-01'))).toBe('')
   })
 
-  test('two spellings of one point in time are in the way of a unique one', async () => {
+  test('unique constraint added: two spellings of one point in time: refused', async () => {
     const { id, collection } = await declared({ schema: plain, unique: [['at']] })
     await fill(collection, WRITTEN.slice(0, 2))
     const { body } = await put(id, { schema: { properties } })
     expect(body).toMatchObject({ type: 'index.build', state: 'failed', error: { code: 'unique_violation' } })
   })
 
-  test('as many columns as a table takes, and the others are compared all the same', async () => {
+  test('columns: as many as a table allows: the other fields are compared as well', async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`at${n}`, properties.at]))
     const { collection } = await declared({
       schema: { properties: { n: {}, ...many } },
@@ -218,42 +218,45 @@ describe('a declaration that changes', () => {
   })
 })
 
-describe('unique by what it means', () => {
-  test.each(['relational', 'document'])('%s', async (store) => {
-    const { collection } = await declared({ store, unique: [['at', 'ref']] })
-    const create = (body: object) => call('POST', at(collection), { as: room.service, body })
-    const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
-    expect(made.status).toBe(201)
-    const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
-    const refused = await create(same)
-    expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
-    // An upsert finds it, and of two in one batch the second finds what the first makes.
-    const other = { at: '2027-01-01T00:00:00Z', ref: REF }
-    const ops = [
-      { op: 'upsert', on: ['at', 'ref'], data: { ...same, n: 'b' } },
-      { op: 'upsert', on: ['at', 'ref'], data: { ...other, n: 'c' } },
-      { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
-    ]
-    const batch = await call('POST', `/v1/collections/${collection}/batch`, {
-      as: room.service,
-      body: { ops },
-    })
-    expect(batch.status).toBe(200)
-    const { body } = await ask(collection, 'order=at')
-    expect(body.data).toMatchObject([
-      { id: made.body.id, ...same, n: 'b' },
-      { at: '2026-12-31T23:00:00-01:00', n: 'd' },
-    ])
-    const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
-    const judged = await call('POST', `/v1/collections/${collection}/batch`, {
-      as: room.service,
-      body: { ops: [wrong] },
-    })
-    expect(judged.body.code).toBe('schema_violation')
-  })
+describe('unique constraint by value', () => {
+  test.each(['relational', 'document'])(
+    'unique constraint, %s: other spelling of the same value: 409',
+    async (store) => {
+      const { collection } = await declared({ store, unique: [['at', 'ref']] })
+      const create = (body: object) => call('POST', at(collection), { as: room.service, body })
+      const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
+      expect(made.status).toBe(201)
+      const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
+      const refused = await create(same)
+      expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
+      // An upsert finds the document; in one batch the second op finds the document that the first creates.
+      const other = { at: '2027-01-01T00:00:00Z', ref: REF }
+      const ops = [
+        { op: 'upsert', on: ['at', 'ref'], data: { ...same, n: 'b' } },
+        { op: 'upsert', on: ['at', 'ref'], data: { ...other, n: 'c' } },
+        { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
+      ]
+      const batch = await call('POST', `/v1/collections/${collection}/batch`, {
+        as: room.service,
+        body: { ops },
+      })
+      expect(batch.status).toBe(200)
+      const { body } = await ask(collection, 'order=at')
+      expect(body.data).toMatchObject([
+        { id: made.body.id, ...same, n: 'b' },
+        { at: '2026-12-31T23:00:00-01:00', n: 'd' },
+      ])
+      const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
+      const judged = await call('POST', `/v1/collections/${collection}/batch`, {
+        as: room.service,
+        body: { ops: [wrong] },
+      })
+      expect(judged.body.code).toBe('schema_violation')
+    },
+  )
 })
 
-test('changes, exports and selections show the text as it was written, and nothing beside it', async () => {
+test('change events, exports, selections: formatted values: as written, without internal columns', async () => {
   const { collection } = await declared({ indexes: [{ fields: ['at'] }] })
   const [first] = WRITTEN.slice(1)
   const text = lines(first ?? {})

@@ -1,4 +1,4 @@
-/** Indexes and unique constraints of collections that are in use. */
+/** Indexes and unique constraints of collections in use. */
 
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
@@ -56,7 +56,7 @@ const ended = (operation: string) =>
     return ['succeeded', 'failed'].includes(body.state) ? body : undefined
   }, 60_000)
 
-test('are built while others read and write, and then hold', async () => {
+test('index build: concurrent reads and writes: they continue, then the constraint holds', async () => {
   const schema = await filled(200_000)
   const asked = await change(schema.id, { indexes: [{ fields: ['age'] }], unique: [['title']] })
   expect(asked.status).toBe(202)
@@ -83,7 +83,7 @@ test('are built while others read and write, and then hold', async () => {
       { name: 'i2', state: 'succeeded' },
     ],
   })
-  // All went on, and some of it to its end before the indexes were there.
+  // All writes continued, and some ended before the indexes existed.
   expect(new Set(order)).toEqual(new Set(['201 200', 'built']))
   expect(order.indexOf('built')).toBeGreaterThan(0)
   const { body } = await call('GET', `/v1/schemas/${schema.id}`, { as: room.operator })
@@ -99,7 +99,7 @@ test('are built while others read and write, and then hold', async () => {
   )
 })
 
-test('a unique one that documents violate fails with their ids, holds nobody up, and can be tried again', async () => {
+test('unique index: existing documents violate it: fails with their ids, blocks nothing, can be retried', async () => {
   const schema = await filled(10)
   const twins = await Promise.all([1, 2].map(() => create(schema.collection, { title: 'same' })))
   const ids = twins.map(({ body }) => body.id).sort()
@@ -121,17 +121,17 @@ test('a unique one that documents violate fails with their ids, holds nobody up,
   expect(again.status).toBe(200)
   expect(again.body.indexes).toEqual([{ name: 'i2', fields: ['title'], unique: true, state: 'ready' }])
   expect((await create(schema.collection, { title: 'same' })).body.code).toBe('unique_violation')
-  // It goes in place.
+  // Removing a constraint takes effect without a job.
   const without = await change(schema.id, { unique: [] })
   expect([without.status, without.body.indexes]).toEqual([200, []])
   expect(await indexesOf(schema.id)).toEqual([])
   expect((await create(schema.collection, { title: 'same' })).status).toBe(201)
 })
 
-test('what a crash left is cleared away; while one is built the declaration stays as it is', async () => {
+test('index build: left behind by a crash: cleaned up; the declaration is locked during a build', async () => {
   const schema = await filled(10)
   await change(schema.id, { indexes: [{ fields: ['age'] }] }, { prefer: 'wait=30' })
-  // As a worker leaves it that was lost: on record, not started, with half an index.
+  // As a lost worker leaves it: recorded, not started, with half an index.
   await asSuperuser(
     `update tenon.schemas set indexes = jsonb_set(indexes, '{0,state}', '"building"') where id = $1`,
     [schema.id],
@@ -158,18 +158,18 @@ test('what a crash left is cleared away; while one is built the declaration stay
   expect((await change(schema.id, { mode: 'enforce' })).status).toBe(200)
 })
 
-test('a text that is too long for an index is refused where it is written', async () => {
+test('indexed text: too long for an index: the write is refused', async () => {
   const { body } = await declare({ indexes: [{ fields: ['title'] }] })
   const long = randomBytes(6_000).toString('base64')
   const reply = await create(body.collection, { title: long })
   expect([reply.status, reply.body.code]).toEqual([400, 'value_invalid'])
 })
 
-test('many at once have few connections, and workspaces are made meanwhile', async () => {
+test('index builds: many at once: few connections, workspaces can still be created', async () => {
   const schemas = await Promise.all(Array.from({ length: LIMITS.indexBuildsAtOnce + 3 }, () => filled(1)))
   const builders = async () =>
     (await asSuperuser("select from pg_stat_activity where application_name = 'tenon-builder'")).length
-  // Builds of one schema wait for each other: here, for somebody who never builds.
+  // Builds of one schema wait for each other: here, for one that never ends.
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })
   await holder.connect()
   const asked: Reply[] = []
@@ -187,7 +187,7 @@ test('many at once have few connections, and workspaces are made meanwhile', asy
     expect(await ended(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
 }, 60_000)
 
-test('pages of typed fields with ties and without values are the whole list, in every order', async () => {
+test('pages: typed fields with ties and missing values: the whole list in every order', async () => {
   const types = { a: 'integer', b: 'string', c: 'number', d: 'boolean' }
   const nullable = Object.entries(types).map(([name, type]) => [name, { type: [type, 'null'] }])
   const schema = { properties: Object.fromEntries(nullable) }

@@ -1,4 +1,4 @@
-/** Queries that are meant to hurt, and collection queries from a flow: clear answers, bounded work, nothing lost. */
+/** Hostile queries and queries from flows: clear errors, bounded work. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
@@ -12,7 +12,7 @@ const at = (collection: string) => `/v1/collections/${collection}/documents`
 const query = (body: unknown, collection = 'things'): Promise<Reply> =>
   call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
 
-test('a document of 2 MB and a filter of 2 MB are 413', async () => {
+test('query: document or filter of 2 MB: 413', async () => {
   const text = 'x'.repeat(2_000_000)
   expect((await call('POST', at('things'), { as: room.service, body: { text } })).status).toBe(413)
   expect((await query({ filter: { text } })).status).toBe(413)
@@ -36,23 +36,23 @@ test.each([
   ['a direction that is none', '{"sort":{"a":{}}}', 'validation_failed'],
   ['the same, under a name with a line break', '{"sort":{"a\\nb":{}}}', 'validation_failed'],
   ['a name in the body', '{"name":"other"}', 'validation_failed'],
-])('%s → clear refusal', async (_name, body, code) => {
+])('query: %s: 400', async (_name, body, code) => {
   const reply = await query(body)
   expect([reply.status, reply.body.code]).toEqual([400, code])
 })
 
-test('more shapes of queries than a connection keeps statements of: every answer is right', async () => {
+test('query: more shapes than a connection caches statements for: every result is correct', async () => {
   for (const a of [1, 9]) await call('POST', at('shapes'), { as: room.service, body: { a } })
   const shape = (n: number) =>
     Array.from({ length: 9 }, (_, bit) => `a=${(n >> bit) & 1 ? 'gt' : 'gte'}.${bit % 5}`).join('&')
-  // One after the other, so that they all meet the same connection.
+  // Sequentially, so that all use the same connection.
   for (const n of Array.from({ length: 500 }, (_, turn) => turn % 260)) {
     const { status, body } = await call('GET', `${at('shapes')}?${shape(n)}`, { as: room.anon })
     expect([status, body.data?.map(({ a }: { a: number }) => a)]).toEqual([200, [9]])
   }
 }, 60_000)
 
-test('a scan that takes too long ends with 503 and the fields that want an index', async () => {
+test('query: scan exceeds the time limit: 503 that names the fields to index', async () => {
   const body = { a: 'a'.repeat(250_000) }
   await Promise.all(Array.from({ length: 120 }, () => call('POST', at('long'), { as: room.service, body })))
   const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
@@ -62,7 +62,7 @@ test('a scan that takes too long ends with 503 and the fields that want an index
   expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: room.anon })).status).toBe(200)
 }, 60_000)
 
-test('a flow queries, filters and pages', async () => {
+test('query from a flow: filters and pages: same results as over REST', async () => {
   for (const n of [1, 2, 3]) await call('POST', at('jobs'), { as: room.service, body: { n, open: n > 1 } })
   const source = `
 document: { dsl: '1.0.3', namespace: test, name: asks, version: '1.0.0' }

@@ -1,4 +1,4 @@
-/** Around a page: how many there are in all, the link to the next one, and names that a closed schema does not have. */
+/** Parts of a page: the total, the link to the next page, and names that a closed schema does not have. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { compileFilter } from '../../../src/features/collections/postgres/compile.ts'
@@ -31,7 +31,7 @@ const fill = async (collection: string, count: number) => {
   for (let n = 0; n < count; n++) await call('POST', at(collection), { as: room.service, body: { n } })
 }
 
-describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind) => {
+describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     collection =
@@ -39,7 +39,7 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
     await fill(collection, 7)
   })
 
-  test('is done where it is asked for, of all that the filter finds, on every page', async () => {
+  test('count: requested: total of the filter on every page', async () => {
     const first = await list(collection, 'n=gte.2&count=exact&page[size]=2')
     expect(first.body.page).toMatchObject({ size: 2, has_more: true, total: 5 })
     const next = `n=gte.2&page[size]=2&page[after]=${first.body.page.next}`
@@ -50,7 +50,7 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
     expect(total(await list(collection, 'or=(n.eq.1,n.eq.2)&count=estimated'))).toBe(2)
   })
 
-  test('may be a preference; a parameter says it louder, and what is not known is for nobody', async () => {
+  test('count: parameter and Prefer header: the parameter wins, unknown values are refused or ignored', async () => {
     const prefer = (text: string) => ({ prefer: text })
     expect(total(await list(collection, 'page[size]=1', prefer('count=exact')))).toBe(7)
     expect(total(await list(collection, '', prefer('return=minimal, Count="estimated"; x=1')))).toBe(7)
@@ -61,7 +61,7 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
     expect(total(await list(collection, '"count"=is.null&count=exact'))).toBe(7)
   })
 
-  test('counts nobody else’s', async () => {
+  test('count: documents of other tenants: not included', async () => {
     const stranger = await aRoom()
     for (const count of ['exact', 'estimated']) {
       const reply = await call('GET', `${at(collection)}?count=${count}`, { as: stranger.anon })
@@ -70,7 +70,7 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
   })
 })
 
-describe('where there are many', () => {
+describe('count of many documents', () => {
   const many = (table: string, columns: string, values: string) =>
     asSuperuser(
       `insert into ${table} (tenant_id, workspace_id, id, ${columns})
@@ -78,13 +78,13 @@ describe('where there are many', () => {
       [room.tenantId, room.workspaceId],
     )
 
-  test('a table of its own is estimated by the planner, a filter that finds few is counted', async () => {
+  test('count: table of its own: estimated by the planner; selective filter: exact', async () => {
     const collection = await declared({ properties: { n: { type: 'integer' } } })
     const table = await tableOf(collection)
     await many(table, 'c1', 'n')
     await asSuperuser(`analyze ${table}`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
-    // The planner believes what it was told; whoever counts does not.
+    // The planner uses stale statistics; the exact count does not.
     await asSuperuser(`update pg_class set reltuples = reltuples * 100 where oid = '${table}'::regclass`)
     expect(total(await list(collection, 'count=estimated'))).toBeGreaterThan(100_000)
     expect(total(await list(collection, 'count=exact'))).toBe(1_500)
@@ -93,7 +93,7 @@ describe('where there are many', () => {
     expect(half).toBeGreaterThan(1_200)
   })
 
-  test('of the table that all share nobody is told what the planner knows', async () => {
+  test('count: shared table: no planner estimate is disclosed', async () => {
     const collection = unique('shared')
     await many('tenon.documents', 'collection, data', `'${collection}', jsonb_build_object('n', n)`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
@@ -109,7 +109,7 @@ async function tableOf(collection: string): Promise<string> {
   return `tenon_data."${row?.relation}"`
 }
 
-describe('the link to the next page', () => {
+describe('link to the next page', () => {
   const NEXT = /^<(\/v1\/[^>]+)>; rel="next"$/
   const follow = async (path: string, as = room.anon) => {
     const seen: unknown[] = []
@@ -124,7 +124,7 @@ describe('the link to the next page', () => {
     return seen
   }
 
-  test('leads through a list with everything that was asked, and ends with it', async () => {
+  test('link: followed: keeps all parameters, ends with the list', async () => {
     const collection = unique('linked')
     for (const n of ['a b', 'a&b', 'a>b', '100%', 'é', 'x'])
       await call('POST', at(collection), { as: room.service, body: { n } })
@@ -139,7 +139,7 @@ describe('the link to the next page', () => {
     expect(refused.headers.get('link')).toBeNull()
   })
 
-  test('is on every list', async () => {
+  test('link: every list operation: present', async () => {
     const as = room.operator
     const keys = (await follow(`/v1/api-keys?workspace_id=${room.workspaceId}&page[size]=1`, as)) as object[]
     expect(keys.length).toBeGreaterThan(1)
@@ -148,7 +148,7 @@ describe('the link to the next page', () => {
   })
 })
 
-describe('a closed schema', () => {
+describe('closed schema', () => {
   const properties = { color: { type: 'string' }, size: { type: 'object' } }
   let closed: string
   beforeAll(async () => {
@@ -163,13 +163,13 @@ describe('a closed schema', () => {
     ['order=color,_version,siez', 'order_invalid', 'size'],
     ['select=colors', 'select_invalid', 'color'],
     ['select=color,weight.x', 'select_invalid', 'size, color'],
-  ])('%s → %s, and the nearest name', async (text, code, name) => {
+  ])('query: %s: %s with the nearest name as hint', async (text, code, name) => {
     const { status, body } = await list(closed, text)
     expect([status, body.code]).toEqual([400, code])
     expect(body.hint).toContain(name)
   })
 
-  test('takes what is declared, what is inside it, and what is ours; in JSON too', async () => {
+  test('query: declared, nested and reserved names, also in JSON: accepted', async () => {
     const taken =
       'color=eq.red&size.x=eq.1&id=isdistinct.0190abcd-0000-7000-8000-000000000000&order=_created_at,size.y&select=_version,color'
     expect((await list(closed, taken)).status).toBe(200)
@@ -177,7 +177,7 @@ describe('a closed schema', () => {
     expect((await query(closed, { select: ['colour'] })).body.code).toBe('select_invalid')
   })
 
-  test('is not closed where others may be there all the same', async () => {
+  test('query: schema that allows other fields: unknown names are accepted', async () => {
     const open = [
       await declared({ properties }),
       await declared({ properties, additionalProperties: false }, 'warn'),
@@ -189,7 +189,7 @@ describe('a closed schema', () => {
   })
 })
 
-test('under row-level security a like with a beginning goes by the index, and finds the same', async () => {
+test('like with a prefix: under row-level security: uses the index, same results', async () => {
   const collection = await declared({ properties: { t: { type: 'string' } } })
   const table = await tableOf(collection)
   for (const t of ['abc', 'abd', 'ab', 'abcé', 'abc\u{10FFFF}', 'ABC', 'a%c'])
@@ -207,7 +207,7 @@ test('under row-level security a like with a beginning goes by the index, and fi
   expect(await plan('t=ilike.abc*')).not.toMatch(/Index Cond: .*c1/)
 })
 
-/** The plan of a filter for the service key of the room, with sequential scans too dear to be chosen. */
+/** The plan of a filter with the service key of the workspace, with sequential scans made too expensive to be chosen. */
 async function planOf(table: string, text: string): Promise<string> {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
   const { tenantId: tenant, workspaceId: workspace } = room

@@ -1,4 +1,4 @@
-/** Declarations that change: columns, policies and indexes change with them, and no document is lost or let through. */
+/** Changes of declarations: columns, policies and indexes follow; no document is lost or escapes validation. */
 
 import { Client } from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -49,8 +49,8 @@ const indexesOf = (id: string) =>
     [id],
   )
 
-describe('declaring', () => {
-  test('indexes and unique constraints are there at once, of declared scalar fields', async () => {
+describe('declaring with indexes', () => {
+  test('declaration: indexes and unique constraints on declared scalar fields: effective at once', async () => {
     const { status, body } = await declare({ indexes: [{ fields: ['age', 'title'] }], unique: [['title']] })
     expect(status).toBe(201)
     expect(body.indexes).toEqual([
@@ -63,7 +63,7 @@ describe('declaring', () => {
     ])
     expect((await create(body.collection, { title: 'a' })).status).toBe(201)
     expect((await create(body.collection, { title: 'a' })).status).toBe(409)
-    // Null and missing differ from everything.
+    // Null and missing values never conflict.
     for (const none of [{}, {}]) expect((await create(body.collection, none)).status).toBe(201)
   })
 
@@ -82,13 +82,13 @@ describe('declaring', () => {
     ],
     ['too many', { indexes: Array.from({ length: 17 }, () => ({ fields: ['age'] })) }, 'indexes'],
     ['a field twice', { unique: [['age', 'age']] }, 'unique'],
-  ])('%s: 400 with the reason', async (_what, body, detail) => {
+  ])('declaration: %s: 400 with the reason', async (_what, body, detail) => {
     const reply = await declare(body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.detail).toContain(detail)
   })
 
-  test('a default must fit its own property', async () => {
+  test('declaration: default violates its property: refused', async () => {
     const wrong = {
       properties: {
         a: { type: 'integer', default: 'x' },
@@ -110,7 +110,7 @@ describe('declaring', () => {
     }
   })
 
-  test('every declared property of a relational collection has a column, indexed ones of a document collection', async () => {
+  test('columns: relational: one for each declared property; document: one for each indexed property', async () => {
     const schema = { properties: { ...properties, tags: { type: 'array' }, any: {} } }
     const relational = await declare({ schema })
     expect(await columnsOf(relational.body.id)).toEqual({
@@ -135,8 +135,8 @@ describe('declaring', () => {
   })
 })
 
-describe.each(['relational', 'document'])('changing a %s declaration', (store) => {
-  test('writers succeed however many changes they miss', async () => {
+describe.each(['relational', 'document'])('change of a declaration, %s store', (store) => {
+  test('writers: several changes missed: writes succeed', async () => {
     const { body } = await declare({ store, schema: {} })
     let isChanging = true
     const writer = async () => {
@@ -153,7 +153,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     await Promise.all([writers, changers])
   })
 
-  test('properties come and go with their values', async () => {
+  test('properties: added and removed: values follow', async () => {
     const { body } = await declare({ store, mode: 'off' })
     const fields = { title: 'a', age: 1, more: 2.5, note: 'x', odd: null, deep: { a: [1, null] } }
     const made = await create(body.collection, fields)
@@ -185,7 +185,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(before.rest).toEqual(fields)
   })
 
-  test('what surely fits needs no examination; what does not is told of, and nothing is changed', async () => {
+  test('schema change: documents certainly fit: not scanned; documents violate it: refused with their ids', async () => {
     const { body } = await declare({ store, schema: { properties, required: ['title'] } })
     const good = await create(body.collection, { title: 'a', age: 1 })
     const bad = await create(body.collection, { title: 'abcdef' })
@@ -203,7 +203,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     await call('PUT', at(body.collection, bad.body.id), { as: room.service, body: { title: 'abc' } })
     expect((await change(body.id, { mode: 'enforce' })).status).toBe(200)
     expect((await create(body.collection, { title: 'abcdef' })).body.code).toBe('schema_violation')
-    // A property that goes from a closed schema is offending where it has a value.
+    // A property removed from a closed schema is a violation in documents that have a value.
     const closed = {
       properties: { title: { type: 'string' } },
       required: ['title'],
@@ -213,7 +213,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(gone.body.offending).toMatchObject([{ id: good.body.id, pointer: '/age' }])
   })
 
-  test('store, collection and workspace stay; the revision is asked for where it is named', async () => {
+  test('schema change: other store, collection or workspace: refused; If-Match: revision is compared', async () => {
     const { body } = await declare({ store })
     const { collection, workspace_id } = body
     const moved = store === 'document' ? 'relational' : 'document'
@@ -228,7 +228,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(await asSuperuser('select from pg_class where relname = $1', [body.id])).toEqual([])
   })
 
-  test('access of anon keys follows', async () => {
+  test('schema change: access of anon keys: effective', async () => {
     const { body } = await declare({ store, access: { anon: { read: false } } })
     await create(body.collection, { title: 'a' })
     const get = async () => (await call('GET', at(body.collection), { as: room.anon })).status
@@ -239,7 +239,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(await get()).toBe(403)
   })
 
-  test('what is written between the examination and the change is examined as well', async () => {
+  test('schema change: document written between scan and change: validated too', async () => {
     const { body } = await declare({ store, schema: { properties: { n: { type: 'integer' } } } })
     await create(body.collection, { n: 1 })
     const { tenantId, workspaceId } = room
@@ -258,7 +258,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
         [value],
       )
       const changing = change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
-      // Examined is what has been committed; now the change waits for the writer.
+      // The scan covers what is committed; now the change waits for the writer.
       await eventually(async () => {
         const waiting = await asSuperuser(
           `select from pg_locks where not granted and relation = format('tenon_data.%I', $1::text)::regclass`,
@@ -274,7 +274,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     }
   })
 
-  test('a change while others write: each document fits what is declared in the end, none is lost', async () => {
+  test('schema change: concurrent writes: every document fits the final schema, none is lost', async () => {
     const { body } = await declare({ store, schema: { properties: { n: { type: 'integer' } } } })
     await Promise.all(Array.from({ length: 100 }, () => create(body.collection, { n: 1 })))
     let stop = false
@@ -289,7 +289,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     const writers = [0, 1, 2].map(writer)
     await eventually(async () => (made.length > 20 ? true : undefined))
     const gone = new Set<string>()
-    /** Whoever does not fit is taken away, so that a later turn may come through. */
+    /** Deletes documents that violate the schema, so that a later attempt can succeed. */
     const narrow = async () => {
       const reply = await change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
       for (const { id } of reply.body.offending ?? []) {

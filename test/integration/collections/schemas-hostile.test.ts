@@ -1,4 +1,4 @@
-/** Declared collections under attack: schemas that are refused, texts that stay texts, documents that cost too much. */
+/** Declared collections under attack: refused schemas, hostile texts, documents that are expensive to validate. */
 
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ const at = (collection: string, id = '') => `/v1/collections/${collection}/docum
 const create = (collection: string, body: unknown): Promise<Reply> =>
   call('POST', at(collection), { as: room.service, body })
 
-/** Subschemas in a circle, or doubling at each step. */
+/** Subschemas that refer to each other in a cycle, or double at each level. */
 const circle = { $ref: '#/$defs/a', $defs: { a: { properties: { x: { $ref: '#/$defs/a' } } } } }
 const doubling = {
   $ref: '#/$defs/d0',
@@ -38,7 +38,7 @@ const doubling = {
 const nested = (depth: number): object =>
   Array.from({ length: depth }).reduce<object>((schema) => ({ not: schema }), {})
 
-describe('a schema that is refused', () => {
+describe('refused schemas', () => {
   test.each([
     ['an index of nothing', { indexes: [{ fields: [] }] }, 400],
     ['an unknown keyword', { schema: { unevaluatedProperties: false } }, 422],
@@ -72,7 +72,7 @@ describe('a schema that is refused', () => {
     ['no object', { schema: [] }, 400],
     ['a store of its own', { store: 'mysql' }, 400],
     ['write access', { access: { anon: { write: true } } }, 400],
-  ])('%s', async (_name, body, status) => {
+  ])('schema: %s: refused with a pointer', async (_name, body, status) => {
     const reply = await declare(body)
     expect([reply.status, reply.body.code]).toEqual([
       status,
@@ -82,7 +82,7 @@ describe('a schema that is refused', () => {
     expect(reply.body.errors[0].pointer).toMatch(/^\/(schema|store|access|indexes|unique)/)
   })
 
-  test('because it is deeper than any stack', async () => {
+  test('schema: deeper than the stack: refused', async () => {
     const deep = `${'{"not":'.repeat(60_000)}{}${'}'.repeat(60_000)}`
     const body = `{"workspace_id":"${room.workspaceId}","collection":"deep","store":"relational","schema":${deep}}`
     const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
@@ -94,7 +94,7 @@ describe('a schema that is refused', () => {
     expect(list.status).toBe(422)
   })
 
-  test('because of __proto__ never becomes one', async () => {
+  test('schema: property __proto__: 400 body_invalid', async () => {
     const body = `{"workspace_id":"${room.workspaceId}","collection":"proto","store":"relational",
       "schema":{"properties":{"__proto__":{"type":"string"}}}}`
     const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
@@ -102,7 +102,7 @@ describe('a schema that is refused', () => {
   })
 })
 
-describe('text of a schema is never code', () => {
+describe('text in schemas is never executed', () => {
   const NAMES = [
     `"; drop table tenon.schemas; --`,
     `c1"), (select 1`,
@@ -116,32 +116,37 @@ describe('text of a schema is never code', () => {
     `x$1`,
     '~/~0~1',
   ]
-  test.each(['relational', 'document'])('hostile names in a %s collection', async (store) => {
-    const properties = Object.fromEntries(NAMES.map((name) => [name, { type: 'string', enum: [name] }]))
-    const patternProperties = Object.fromEntries(
-      NAMES.slice(5, 9).map((name) => [`^${name.replace('\\', '')}x`, {}]),
-    )
-    const schema = { properties, patternProperties, required: NAMES, additionalProperties: false }
-    const { status, body } = await declare({ store, schema })
-    expect(status).toBe(201)
-    const fields = Object.fromEntries(NAMES.map((name) => [name, name]))
-    const made = await create(body.collection, fields)
-    expect(made.body).toMatchObject(fields)
-    const bad = await create(body.collection, Object.fromEntries(NAMES.map((name) => [name, 'x'])))
-    expect(bad.body.errors.filter(({ keyword }: Reply['body']) => keyword === 'enum')).toHaveLength(
-      NAMES.length,
-    )
-    const none = await create(body.collection, {})
-    expect(none.body.errors.map(({ keyword }: Reply['body']) => keyword)).toEqual(NAMES.map(() => 'required'))
-    const put = await call('PUT', at(body.collection, made.body.id), {
-      as: room.service,
-      body: { x$1: 'x$1' },
-    })
-    expect(put.body).toMatchObject(fields)
-  })
+  test.each(['relational', 'document'])(
+    'schema: hostile names in a %s collection: stored as text',
+    async (store) => {
+      const properties = Object.fromEntries(NAMES.map((name) => [name, { type: 'string', enum: [name] }]))
+      const patternProperties = Object.fromEntries(
+        NAMES.slice(5, 9).map((name) => [`^${name.replace('\\', '')}x`, {}]),
+      )
+      const schema = { properties, patternProperties, required: NAMES, additionalProperties: false }
+      const { status, body } = await declare({ store, schema })
+      expect(status).toBe(201)
+      const fields = Object.fromEntries(NAMES.map((name) => [name, name]))
+      const made = await create(body.collection, fields)
+      expect(made.body).toMatchObject(fields)
+      const bad = await create(body.collection, Object.fromEntries(NAMES.map((name) => [name, 'x'])))
+      expect(bad.body.errors.filter(({ keyword }: Reply['body']) => keyword === 'enum')).toHaveLength(
+        NAMES.length,
+      )
+      const none = await create(body.collection, {})
+      expect(none.body.errors.map(({ keyword }: Reply['body']) => keyword)).toEqual(
+        NAMES.map(() => 'required'),
+      )
+      const put = await call('PUT', at(body.collection, made.body.id), {
+        as: room.service,
+        body: { x$1: 'x$1' },
+      })
+      expect(put.body).toMatchObject(fields)
+    },
+  )
 })
 
-/** Each item meets each alternative: some seconds of CPU time. */
+/** Every item is compared with every alternative: several seconds of CPU time. */
 const manyAlternatives = {
   properties: {
     a: { type: 'array', items: { anyOf: Array.from({ length: 400 }, (_, n) => ({ const: { n } })) } },
@@ -149,9 +154,9 @@ const manyAlternatives = {
 }
 const manyItems = Array.from({ length: 30_000 }, () => 1)
 
-describe('a document that costs too much', () => {
+describe('costly documents', () => {
   const PATTERNS = ['^(a|a)*$', '^(a|ab?)+$', '^(a+)+$', '(a*)(a*)(a*)(a*)(a*)b']
-  test.each(PATTERNS)('a backtracking engine would match for ever: %s', async (pattern) => {
+  test.each(PATTERNS)('pattern: exponential in a backtracking engine: %s: linear time', async (pattern) => {
     const { status, body } = await declare({ schema: { properties: { a: { type: 'string', pattern } } } })
     expect(status).toBe(201)
     const startedMs = performance.now()
@@ -165,7 +170,7 @@ describe('a document that costs too much', () => {
     expect((await create(body.collection, { b: 1 })).status).toBe(201)
   })
 
-  test('one of many, in a request that gets its share of the processor and no more', async () => {
+  test('batch: 60 costly documents: each is validation_too_costly, the request keeps to its CPU budget', async () => {
     const { body } = await declare({ schema: manyAlternatives })
     const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: manyItems } }))
     const reply = await call('POST', `/v1/collections/${body.collection}/batch`, {
@@ -178,7 +183,7 @@ describe('a document that costs too much', () => {
     expect(results.at(-1).error.detail).toContain('before this one took more than 2 s')
   })
 
-  test('one of many that a new schema is held against: no more of them than are told', async () => {
+  test('schema change: 25 costly documents: refused after the first 20', async () => {
     const { body } = await declare({ mode: 'off' })
     const ops = Array.from({ length: 25 }, () => ({ op: 'create', data: { a: manyItems } }))
     const path = `/v1/collections/${body.collection}/batch`
@@ -189,7 +194,7 @@ describe('a document that costs too much', () => {
     expect([reply.body.examined, reply.body.offending.length]).toEqual([20, 20])
   }, 60_000)
 
-  test('with many items under many alternatives as well', async () => {
+  test('document: many items under many alternatives: refused', async () => {
     const { body } = await declare({ schema: manyAlternatives })
     const startedMs = performance.now()
     const reply = await create(body.collection, { a: Array.from({ length: 100_000 }, () => 1) })
@@ -198,7 +203,7 @@ describe('a document that costs too much', () => {
     await eventually(async () => ((await call('GET', '/healthz')).status === 200 ? true : undefined))
   })
 
-  test('a large one that is cheap passes', async () => {
+  test('document: large and cheap: accepted', async () => {
     const { body } = await declare({ schema: { properties: { a: { type: 'array', uniqueItems: true } } } })
     expect((await create(body.collection, { a: Array.from({ length: 12_000 }, (_, n) => n) })).status).toBe(
       201,
@@ -206,9 +211,9 @@ describe('a document that costs too much', () => {
   })
 })
 
-test('a text that is too long for its index is refused as that, in whichever place of a batch', async () => {
+test('indexed text: too long, at any position of a batch: refused with its own problem', async () => {
   const { body } = await declare({ schema: { properties: { a: { type: 'string' } } }, unique: [['a']] })
-  // What repeats itself is compressed before it is measured.
+  // Repetitive text is compressed before it is measured.
   const text = Array.from({ length: 300 }, () => randomUUID()).join('')
   const refused = await create(body.collection, { a: text })
   expect([refused.status, refused.body.code]).toEqual([400, 'value_invalid'])
@@ -225,7 +230,7 @@ test('a text that is too long for its index is refused as that, in whichever pla
   expect((await call('GET', at(body.collection), { as: room.service })).body.data).toEqual([])
 })
 
-test('changes of a declaration that are examined at the same time come one after the other', async () => {
+test('schema changes: concurrent, with a scan: one after the other', async () => {
   const { body } = await declare({ schema: { properties: { n: { type: 'integer' } } } })
   const ops = Array.from({ length: 500 }, (_, n) => ({ op: 'create', data: { n } }))
   const fill = () =>
