@@ -1,4 +1,4 @@
-/** Changes of documents as events: each heard in order, at least once, large ones too, by one relay at a time. */
+/** Change events of documents: in order, at least once, large ones too, through one relay at a time. */
 
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
@@ -16,14 +16,14 @@ afterEach(stopHearing)
 
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
-/** Nothing of the room's waits any more. */
+/** Waits until the outbox of the workspace is empty. */
 const isPassedOn = (room: Room) =>
   eventually(async () => {
     const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [room.workspaceId])
     return rows.length === 0 ? true : undefined
   })
 
-test('a change is heard as a CloudEvent under its own topic, and under those above it', async () => {
+test('change event: document changed: a CloudEvent under its topic and the topics above', async () => {
   const room = await aRoom()
   const topics = ['collections.todos.created', 'collections.todos.*', 'collections.*']
   const [created, todos, all, anon] = await Promise.all([
@@ -66,7 +66,7 @@ test('a change is heard as a CloudEvent under its own topic, and under those abo
   expect(await verbs(created, 1)).toEqual(['collections.todos.created'])
 })
 
-test('two thousand changes come once each, in order, and again after the one last seen', async () => {
+test('change events: 2,000 changes: each once, in order, and again after the last one seen', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.count.*')
   for (const part of numbers(20)) {
@@ -84,11 +84,11 @@ test('two thousand changes come once each, in order, and again after the one las
   expect(rest).toEqual(numbers(501).map((n) => 1_500 + n))
 })
 
-test('versions of a document keep their order, and a transaction that lasts holds nobody back', async () => {
+test('change events: long transaction meanwhile: versions keep their order, other changes are not delayed', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')
   const id = randomUUID()
-  // The first to have an id writes the document last: by transaction ids its version would come too early.
+  // The first transaction to get an id writes the document last: ordered by transaction id, its version would come too early.
   const [late, lasting] = [await transaction(room), await transaction(room)]
   await note(late, [{ collection: 'a', document: { of: 'late' } }])
   await note(lasting, [{ collection: 'a', document: { of: 'lasting' } }])
@@ -110,7 +110,7 @@ test('versions of a document keep their order, and a transaction that lasts hold
   await Promise.all([late, lasting, other].map((client) => client.end()))
 })
 
-test('what is done through the API is heard, and what changes nothing is not', async () => {
+test('change event: effective change through the API: published; change without effect: none', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.tasks.*')
   const path = '/v1/collections/tasks/documents'
@@ -128,7 +128,7 @@ test('what is done through the API is heard, and what changes nothing is not', a
   expect(updated).toMatchObject({ version: 2, document: { done: true } })
 })
 
-test('of a collection with a hundred columns a change is told with every member, nulls inside values too', async () => {
+test('change event: collection with 100 columns: every member, nested nulls too', async () => {
   const room = await aRoom()
   const flat = numbers(120).map((n) => [`n${n}`, { type: 'number' }])
   const properties = {
@@ -155,7 +155,7 @@ test('of a collection with a hundred columns a change is told with every member,
   expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
 })
 
-test('what is rolled back is never heard', async () => {
+test('change event: transaction rolled back: none', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')
   const client = await transaction(room)
@@ -166,7 +166,7 @@ test('what is rolled back is never heard', async () => {
   expect((await heardAtLeast(heard, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
 })
 
-test('the largest documents in a row are heard as they come by a client that reads', async () => {
+test('change events: largest documents in a row: delivered as the client reads', async () => {
   const room = await aRoom()
   const [heard, anon] = await Promise.all(
     [room.service, room.anon].map((as) => hear(as, 'topic=collections.large.*')),
@@ -184,7 +184,7 @@ test('the largest documents in a row are heard as they come by a client that rea
   }
 }, 60_000)
 
-test('a document whose numbers are long in the database is no larger as an event than it was sent', async () => {
+test('change event: numbers stored with more digits: no larger than the document sent', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.numbers.*')
   const document = { n: Array.from({ length: 30_000 }, () => 1e300) }
@@ -197,7 +197,7 @@ test('a document whose numbers are long in the database is no larger as an event
   expect(all[0]?.data.data.document).toEqual(document)
 }, 60_000)
 
-test('of several relays one is at work: nothing comes twice', async () => {
+test('relay: several processes: one is active, nothing comes twice', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.once.*')
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = inject('tenon').env
@@ -216,7 +216,7 @@ test('of several relays one is at work: nothing comes twice', async () => {
   expect(messages(heard).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
 })
 
-test('a flood of one tenant holds up no other', async () => {
+test('relay: flood of one tenant: other tenants are not delayed', async () => {
   const [loud, quiet] = await Promise.all([aRoom(), aRoom()])
   const heard = await hear(quiet.service, 'topic=collections.*')
   const client = await transaction(loud)
@@ -231,10 +231,10 @@ test('a flood of one tenant holds up no other', async () => {
   await isPassedOn(loud)
 }, 60_000)
 
-test('more tenants than take part at once all have their turn, in order', async () => {
+test('relay: more tenants than fit in one round: all are served, in order', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')
-  // Tenants that nobody made: before and behind the one that listens.
+  // Tenants that do not exist: before and after the one that subscribes.
   const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
   await asSuperuser(
     `insert into tenon.outbox (tenant_id, workspace_id, collection, verb, document_id, version, document)
@@ -250,7 +250,7 @@ test('more tenants than take part at once all have their turn, in order', async 
   })
 })
 
-test('a stream keeps as many of the newest as it has room for', async () => {
+test('stream: over its capacity: keeps the newest events', async () => {
   const { REDIS_URL = '' } = inject('tenon').env
   const appender = new Appender(REDIS_URL, () => {})
   const redis = new Redis(REDIS_URL)
@@ -282,7 +282,7 @@ test('a stream keeps as many of the newest as it has room for', async () => {
   appender.close()
 }, 60_000)
 
-test('changes are no events of the tenant, and events no changes', async () => {
+test('topics: change events and events of the tenant: never mixed', async () => {
   const room = await aRoom()
   const [changes, events] = await Promise.all([
     hear(room.service, 'topic=collections.*', { 'last-event-id': '0-0' }),

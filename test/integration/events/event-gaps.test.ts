@@ -1,4 +1,4 @@
-/** Events that a stream drops before a trigger has heard them: whoever looks at the trigger is told. */
+/** Events that a stream drops before a trigger consumes them: the trigger reports the gap. */
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -23,7 +23,7 @@ const refOf = ({ tenantId, workspaceId }: Room) => ({
 const hold = (room: Room) => limit(room, { concurrent_executions: 0 })
 const release = (room: Room) => limit(room, { concurrent_executions: 10 })
 
-/** What the stream drops where more comes than it keeps, of a stream that has so many. */
+/** Drops all but the newest entries of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
   await eventually(async () => ((await redis.xlen(key)) === length ? true : undefined))
   await redis.xtrim(key, 'MAXLEN', 1)
@@ -37,7 +37,7 @@ async function shown(room: Room, flow: Published) {
 const gapOf = (room: Room, flow: Published) =>
   eventually(async () => (await shown(room, flow)).gap as { from: string; to: string } | undefined)
 
-/** All that its stream has. */
+/** Waits until the trigger has consumed its whole stream. */
 const hasHeard = (flow: Published, key: string) =>
   eventually(async () => {
     const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
@@ -50,7 +50,7 @@ const hasHeard = (flow: Published, key: string) =>
 
 const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
 
-test('who hears a stream for the first time when much of it is gone is told so', async () => {
+test('event trigger: first start after entries were dropped: reports a gap', async () => {
   const room = await aRoom()
   const topic = unique('first')
   const flow = await publishOn(room, `{ one: { with: { type: ${topic} } } }`)
@@ -68,7 +68,7 @@ test('who hears a stream for the first time when much of it is gone is told so',
   expect(Date.parse(to)).toBeLessThan(Date.now() + 1_000)
 }, 60_000)
 
-test('changes of documents are dropped as well where a trigger is far behind, and it is told', async () => {
+test('event trigger on changes: far behind, entries dropped: reports a gap', async () => {
   const room = await aRoom()
   const key = changesOf(refOf(room))
   const flow = await publishOn(room, '{ one: { with: { type: collections.far.created } } }')
@@ -87,7 +87,7 @@ test('changes of documents are dropped as well where a trigger is far behind, an
   expect([from, to].map((time) => Date.parse(time))).toEqual([first, last])
 }, 60_000)
 
-test('who has heard what is dropped has lost nothing, and who is paused loses nothing', async () => {
+test('event trigger: dropped entries already consumed, or trigger paused: no gap', async () => {
   const room = await aRoom()
   const key = eventsOf(refOf(room).tenantId)
   const topic = unique('heard')

@@ -1,4 +1,4 @@
-/** Events through the API: heard by the tenant alone, in order, again from where one left off. */
+/** Events through the API: delivered within the tenant only, in order, and replayed from a position. */
 
 import { afterEach, describe, expect, test } from 'vitest'
 import { hear, heardAtLeast, messages, stopHearing } from '../../support/clients/sse.ts'
@@ -9,7 +9,7 @@ afterEach(stopHearing)
 const publish = (room: Room, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
 
-test('an event is heard as a CloudEvent, by an anon key in the query as well', async () => {
+test('event: published: delivered as a CloudEvent, also to an anon key in the query', async () => {
   const room = await aRoom()
   const [byHeader, byQuery] = await Promise.all([
     hear(room.service, 'topic=orders.created'),
@@ -33,7 +33,7 @@ test('an event is heard as a CloudEvent, by an anon key in the query as well', a
   }
 })
 
-test('tenants are walled off; workspaces of one tenant hear each other unless they ask not to', async () => {
+test('events: another tenant: never delivered; another workspace of the tenant: delivered unless excluded', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
   const [own, brother, narrow, foreign] = await Promise.all([
@@ -51,7 +51,7 @@ test('tenants are walled off; workspaces of one tenant hear each other unless th
   expect(messages(narrow)).toEqual([])
 })
 
-test('three hundred events come in order, all of them, and again after the one last seen', async () => {
+test('events: 300 in a row: all in order, and again after the last one seen', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=count')
   for (let n = 0; n < 300; n++) await publish(room, 'count', n)
@@ -64,8 +64,8 @@ test('three hundred events come in order, all of them, and again after the one l
   )
 })
 
-describe('what is refused', () => {
-  test('a service key in the URL, a key in the URL of another route', async () => {
+describe('refused requests', () => {
+  test('subscribe: service key in the URL, or a key in the URL of another route: refused', async () => {
     const room = await aRoom()
     const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${room.service['apikey']}`)
     expect([service.status, service.body.code]).toEqual([401, 'service_key_in_query'])
@@ -81,12 +81,12 @@ describe('what is refused', () => {
     [{ topic: 'collections.todos.created', data: 1 }, 400],
     [{ topic: 'a' }, 400],
     [{ topic: 'a', data: 'x'.repeat(300_000) }, 413],
-  ])('publishing %j', async (body, status) => {
+  ])('publish: %j: refused with %i', async (body, status) => {
     const room = await aRoom()
     expect((await call('POST', '/v1/events/publish', { as: room.service, body })).status).toBe(status)
   })
 
-  test('an anon key does not publish; a topic with a wild card in the middle is none', async () => {
+  test('anon key: publishes: refused; topic with a wildcard in the middle: refused', async () => {
     const room = await aRoom()
     expect(
       (await call('POST', '/v1/events/publish', { as: room.anon, body: { topic: 'a', data: 1 } })).status,

@@ -1,4 +1,4 @@
-/** How many event streams a tenant and an address may have open, over two API processes, one of which dies. */
+/** Limits on open event streams per tenant and address, over two API processes, one of which dies. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -25,7 +25,7 @@ const open = async (as: Caller, count: number) => {
 }
 const ask = (as: Caller, n = 0) => call('GET', `/v1/events/subscribe?${TOPIC}`, { as, at: at(n) })
 
-test('a tenant has as many as its quota says, over all processes, and one more when one has ended', async () => {
+test('streams: quota of the tenant reached, over all processes: refused until one ends', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   await open(room.service, 7)
   for (const n of [0, 1]) {
@@ -38,7 +38,7 @@ test('a tenant has as many as its quota says, over all processes, and one more w
   await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined))
 })
 
-test('an address with an anon key leaves places to others', async () => {
+test('streams: limit of an address with an anon key reached: other addresses can connect', async () => {
   const room = await aRoom()
   const as = (address: string) => ({ ...room.anon, 'x-forwarded-for': address })
   await open(as('203.0.113.1'), 3)
@@ -48,7 +48,7 @@ test('an address with an anon key leaves places to others', async () => {
   expect((await ask(room.service)).status).toBe(200)
 })
 
-test('twenty at once do not get past the quota', async () => {
+test('streams: twenty at once: quota is not exceeded', async () => {
   const room = await aRoom()
   const tried = await Promise.allSettled(
     Array.from({ length: 20 }, (_, n) => hear(room.service, TOPIC, {}, at(n))),
@@ -56,7 +56,7 @@ test('twenty at once do not get past the quota', async () => {
   expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(7)
 })
 
-test('what is refused, or cannot be read, leaves no place taken', async () => {
+test('streams: refused or invalid request: no lease is left', async () => {
   const room = await aRoom()
   for (let n = 0; n < 10; n++) {
     const wrong = '/v1/events/subscribe?topic=a.*.b'
@@ -65,7 +65,7 @@ test('what is refused, or cannot be read, leaves no place taken', async () => {
   await open(room.service, 7)
 })
 
-test('streams that go on keep their places; those of a process that died are forgotten', async () => {
+test('streams: still open: leases are renewed; process died: leases expire', async () => {
   const room = await aRoom()
   const [stays] = nodes
   const dies = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
@@ -75,7 +75,7 @@ test('streams that go on keep their places; those of a process that died are for
   dies.process.kill('SIGKILL')
   expect((await ask(room.service)).status).toBe(429)
   await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined), 30_000)
-  // By now no lease is left that was not renewed.
+  // By now every lease that was not renewed has expired.
   await eventually(
     async () => performance.now() - openedMs > LIMITS.placeLeaseMs + 1_000 || undefined,
     30_000,

@@ -1,4 +1,4 @@
-/** What the compiler of functions can be made to tell of the host: it reads sources, and no file. */
+/** The function compiler discloses nothing about the host: it reads source text and no files. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -22,12 +22,12 @@ const deploy = (source: string) =>
     body: { workspace_id: room.workspaceId, name: unique('f'), source },
   })
 
-// A bundler makes such an import into an object with a member for each file; the getter is handed that object.
+// A bundler turns such an import into an object with a member for each file; the getter receives that object.
 test.each([
   ['import', (path: string) => `import('${path}' + name)`],
   ['import of a template', (path: string) => `import(\`${path}$\{name}\`)`],
   ['require', (path: string) => `require('${path}' + name)`],
-])('an %s of a name that is put together lists no folder', async (_what, load) => {
+])('compiler: %s with a computed name: lists no folder', async (_what, load) => {
   const path = `.${folder}/`
   const made = await deploy(`
     Object.defineProperty(Object.prototype, '${path}x', { get() { return () => Object.keys(this) } })
@@ -41,7 +41,7 @@ test.each([
   expect([reply.status, reply.body.code]).toEqual([502, 'function_error'])
 })
 
-test.each(['', '.', 'file://'])('a source map %s<path> is not looked for', async (before) => {
+test.each(['', '.', 'file://'])('compiler: source map reference %s<path>: not read', async (before) => {
   const link = (name: string) =>
     `export default () => 1\n//# sourceMappingURL=${before}${join(folder, name)}\n`
   const [there, absent] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Functions through the API: deployed, invoked, versioned, configured, called by flows, walled off by tenant. */
+/** Functions through the API: deployment, invocation, versions, configuration, calls from flows, tenant isolation. */
 
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -34,7 +34,7 @@ const invoke = (as: Caller, id: string, body?: unknown): Promise<Reply> =>
 
 const ADD = 'interface In { a: number; b: number }\nexport default ({ a, b }: In): object => ({ sum: a + b })'
 
-test('deployed and invoked by id and by name; its result is the bare reply, with the run in a header', async () => {
+test('function: invoked by id and by name: bare result, run id in a header', async () => {
   const made = await deploy(room, 'add', ADD)
   expect(made.status).toBe(201)
   expect(made.headers.get('location')).toBe(`/v1/functions/${made.body.id}`)
@@ -53,7 +53,7 @@ test('deployed and invoked by id and by name; its result is the bare reply, with
   }
 })
 
-test('any JSON goes in and comes out; no body is an empty object, undefined is null', async () => {
+test('function: any JSON as input: returned; no body: empty object; undefined: null', async () => {
   await deployed(room, 'echo', 'export default (input: unknown) => input')
   for (const value of [
     null,
@@ -76,7 +76,7 @@ test('any JSON goes in and comes out; no body is an empty object, undefined is n
   expect([nothing.status, nothing.body]).toEqual([200, null])
 })
 
-test('types, enums, generics, async, top-level await: TypeScript as it is written', async () => {
+test('function: TypeScript with types, enums, generics, async, top-level await: runs', async () => {
   const source = `
     import { createHash } from 'node:crypto'
     enum Level { low = 1, high = 5 }
@@ -90,8 +90,8 @@ test('types, enums, generics, async, top-level await: TypeScript as it is writte
   expect(body).toEqual({ level: 5, hash: createHash('sha1').update('sx').digest('hex') })
 })
 
-describe('deploying', () => {
-  test('the same name is the next version, and takes effect at once', async () => {
+describe('deployment', () => {
+  test('deployment: existing name: next version, effective at once', async () => {
     const id = await deployed(room, 'twice', 'export default () => 1', { timeout: '2s' })
     expect((await invoke(room.service, 'twice')).body).toBe(1)
     const second = await deploy(room, 'twice', 'export default () => 2', { anon: true })
@@ -114,7 +114,7 @@ describe('deploying', () => {
     ['export default 1; export default 2', { line: 1, column: 26 }],
     [`export default ${'!'.repeat(200_000)}1`, { message: /too deeply/ }],
     ['\u0000', { line: 1, column: 1 }],
-  ])('%.40s is refused with its place', async (source, expected) => {
+  ])('deployment: invalid source %.40s: refused with its location', async (source, expected) => {
     const { status, body } = await deploy(room, 'bad', source)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
     const { message, ...place } = expected as { message?: RegExp }
@@ -123,7 +123,7 @@ describe('deploying', () => {
     expect(JSON.stringify(body)).not.toMatch(/esbuild|goroutine|node_modules/)
   })
 
-  test('a source that crashes the compiler leaves the next one well', async () => {
+  test('deployment: source crashes the compiler: refused, the next source compiles', async () => {
     const [crash, fine] = await Promise.all([
       deploy(room, 'crash', `export default ${'!'.repeat(200_000)}1`),
       deploy(room, 'fine', ADD),
@@ -141,13 +141,13 @@ describe('deploying', () => {
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
     [{ workspace_id: 'ws_00000000000000000000000000' }, 404],
-  ])('%.60j', async (change, status) => {
+  ])('deployment: %.60j: %i', async (change, status) => {
     const body = { workspace_id: room.workspaceId, name: 'x', source: 'export default () => 1', ...change }
     expect((await call('POST', '/v1/functions', { as: room.operator, body })).status).toBe(status)
   })
 })
 
-test('deployed and deleted at the same time: one of the two, never half', async () => {
+test('deployment: concurrent with deletion: one of the two takes effect, never half', async () => {
   for (let round = 0; round < 5; round++) {
     const id = await deployed(room, 'raced', 'export default () => 1')
     const [made, gone] = await Promise.all([
@@ -162,7 +162,7 @@ test('deployed and deleted at the same time: one of the two, never half', async 
   }
 })
 
-test('configured, listed, deleted; a name means something to a credential of its workspace', async () => {
+test('function: configured, listed, deleted: names resolve within the workspace of the credential', async () => {
   const id = await deployed(room, 'conf', 'export default () => 1')
   const own = await tokenOf({
     roles: ['workspace_admin'],
@@ -180,7 +180,7 @@ test('configured, listed, deleted; a name means something to a credential of its
   for (const ref of [id, 'conf']) expect((await invoke(room.service, ref)).status).toBe(404)
 })
 
-test('an anon key invokes what its owner opened to it, and is told nothing but that it failed', async () => {
+test('anon key: invokes a function opened to it: result, or a failure without details', async () => {
   const id = await deployed(
     room,
     'open',
@@ -195,7 +195,7 @@ test('an anon key invokes what its owner opened to it, and is told nothing but t
   expect(open.body.run_id).toBe(open.headers.get('x-run-id'))
 })
 
-test('tenants and workspaces: one name, their own code; an id of another is the id of nothing', async () => {
+test('function: same name in other tenants and workspaces: own code each; foreign id: 404', async () => {
   const [other, sibling] = await Promise.all([aRoom(), aWorkspace(room)])
   const rooms = [room, other, sibling]
   const ids = await Promise.all(
@@ -213,7 +213,7 @@ test('tenants and workspaces: one name, their own code; an id of another is the 
   }
 })
 
-test('too much and too deep an input is refused before anything is run', async () => {
+test('input: too large or too deep: refused before anything runs', async () => {
   await deployed(room, 'taker', 'export default () => 1')
   const deep = await invoke(room.service, 'taker', '['.repeat(100) + ']'.repeat(100))
   expect([deep.status, deep.body.code]).toEqual([400, 'validation_failed'])
@@ -221,7 +221,7 @@ test('too much and too deep an input is refused before anything is run', async (
   expect([grown.status, grown.body.code]).toEqual([413, 'body_too_large'])
 })
 
-test('a flow calls a function, catches what it throws, and the code runs once', async () => {
+test('flow: calls a function that throws: caught, and the code runs once', async () => {
   await deployed(room, 'double', 'export default ({ n }: { n: number }) => ({ n: n * 2 })')
   await deployed(room, 'throws', 'export default () => { throw new Error("no such luck") }')
   const source = `document: { dsl: '1.0.3', namespace: test, name: calls, version: '1.0.0' }
@@ -253,7 +253,7 @@ do:
   expect(performance.now() - startedMs).toBeLessThan(10_000)
 })
 
-test('twenty at once, while others die: each gets its own answer', async () => {
+test('invocations: twenty at once while others crash: each gets its own result', async () => {
   await deployed(
     room,
     'own',
@@ -272,7 +272,7 @@ test('twenty at once, while others die: each gets its own answer', async () => {
   expect(bombs.map(({ body }) => body.code)).toEqual(['function_out_of_memory', 'function_out_of_memory'])
 }, 60_000)
 
-test('the document of the API says what the route takes and gives', async () => {
+test('OpenAPI: invoke route: describes input and output', async () => {
   const { body } = await call('GET', '/openapi.json')
   const post = body.paths['/v1/functions/{id}/invoke'].post
   expect(post.requestBody.required).toBe(false)

@@ -1,4 +1,4 @@
-/** What the code of a function can do to others: nothing. Each case is code that tries. */
+/** Code of functions cannot affect others: each case is code that tries. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -18,15 +18,15 @@ async function run(source: string, options: { config?: object; input?: unknown }
   return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: input })
 }
 
-/** Nothing of the host: no path, no address of a program, no variable of ours. */
+/** Expects nothing of the host in the reply: no path, no address of a program, no variable. */
 function harmless(reply: Reply): void {
   expect(JSON.stringify(reply.body)).not.toMatch(
     /\/var\/|\/tmp\/|\/home\/|node_modules|TENON_|base64,|deno-\d|\b0x[0-9a-f]{6}|allow-/,
   )
 }
 
-describe('what goes wrong is told in its own words', () => {
-  test('thrown: message, place in the source, log', async () => {
+describe('error reports', () => {
+  test('error: thrown: message, location in the source, log', async () => {
     const reply = await run(
       'interface A { x: number }\n\nexport default (a: A) => {\n  console.log("at", { n: 1 })\n  throw new TypeError("boom")\n}',
     )
@@ -91,7 +91,7 @@ describe('what goes wrong is told in its own words', () => {
       'import process from "node:process"\nexport default () => process.abort()',
       /ended before it returned/,
     ],
-  ])('%s', async (_name, source, detail) => {
+  ])('error: %s: reported with its own message', async (_name, source, detail) => {
     const reply = await run(source, { config: { timeout: '5s' } })
     expect(reply.body).toMatchObject({
       status: 502,
@@ -102,7 +102,7 @@ describe('what goes wrong is told in its own words', () => {
     harmless(reply)
   })
 
-  test('nothing of the log is lost but what is too much', async () => {
+  test('log: at its limit: complete; beyond: truncated', async () => {
     const reply = await run(
       'export default () => { for (let i = 0; i < 1e5; i++) console.error("line", i); throw new Error("end") }',
     )
@@ -112,7 +112,7 @@ describe('what goes wrong is told in its own words', () => {
   })
 })
 
-describe('time', () => {
+describe('time limit', () => {
   test.each([
     ['a loop', 'export default () => { for (;;) {} }'],
     ['a loop while loading', 'for (;;) {}\nexport default () => 1'],
@@ -128,7 +128,7 @@ describe('time', () => {
       'export default () => { new Worker("data:text/javascript,for(;;){}", { type: "module" }); return new Promise(() => {}) }',
     ],
     ['stdin is read', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
-  ])('%s', async (_name, source) => {
+  ])('time limit: %s: 504 function_timeout', async (_name, source) => {
     const startedMs = performance.now()
     const reply = await run(source, { config: { timeout: '1s' } })
     expect([reply.status, reply.body.code]).toEqual([504, 'function_timeout'])
@@ -138,7 +138,7 @@ describe('time', () => {
   })
 })
 
-describe('memory', () => {
+describe('memory limit', () => {
   test.each([
     ['objects', 'export default () => { const a: unknown[] = []; for (;;) a.push({ a: a.length }) }'],
     [
@@ -156,7 +156,7 @@ describe('memory', () => {
       'export default async () => { const m = new WebAssembly.Memory({ initial: 16384 }); const a = new Uint8Array(m.buffer).fill(1); await new Promise((d) => setTimeout(d, 1000)); return a.length }',
     ],
   ])(
-    '%s',
+    'memory limit: %s: 502 function_out_of_memory',
     async (_name, source) => {
       const reply = await run(source)
       expect([reply.status, reply.body.code]).toEqual([502, 'function_out_of_memory'])
@@ -166,12 +166,12 @@ describe('memory', () => {
     60_000,
   )
 
-  test('what is within the limit is not ended', async () => {
+  test('memory limit: usage within it: not terminated', async () => {
     const reply = await run('export default () => new Uint8Array(100 << 20).fill(1).length')
     expect(reply.body).toBe(104857600)
   })
 
-  test('a result that is too large', async () => {
+  test('output limit: result too large: refused', async () => {
     const reply = await run('export default () => "x".repeat(2 ** 20)')
     expect([reply.status, reply.body.code]).toEqual([502, 'function_output_too_large'])
     const fits = await run('export default () => "x".repeat(2 ** 20 - 2)')
@@ -179,7 +179,7 @@ describe('memory', () => {
   })
 })
 
-describe('what is printed is not believed', () => {
+describe('forged output', () => {
   test.each([
     [
       'on stdout',
@@ -194,12 +194,12 @@ describe('what is printed is not believed', () => {
       'and the writer is gone',
       'Object.defineProperty(globalThis, "Deno", { value: undefined }); JSON.stringify = () => "fake"',
     ],
-  ])('%s', async (_name, statement) => {
+  ])('forged output: %s: ignored, the real result is returned', async (_name, statement) => {
     const reply = await run(`export default () => { ${statement}; return { real: true } }`)
     expect([reply.status, reply.body]).toEqual([200, { real: true }])
   })
 
-  test('without end', async () => {
+  test('forged output: endless stdout or stderr: terminated', async () => {
     for (const stream of ['stdout', 'stderr']) {
       const reply = await run(
         `const b = new Uint8Array(65_536).fill(65)\nexport default () => { for (;;) Deno.${stream}.writeSync(b) }`,
@@ -212,7 +212,7 @@ describe('what is printed is not believed', () => {
 const TRY = (body: string) =>
   `export default async (input: any) => { try { ${body} } catch (e) { return 'denied: ' + (e as Error).name } }`
 
-describe('there is nothing outside', () => {
+describe('isolation from the host', () => {
   test.each([
     ['a file', 'return Deno.readTextFileSync("/etc/passwd")'],
     ['a file by Node', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
@@ -261,7 +261,7 @@ describe('there is nothing outside', () => {
     ['keeping something', 'localStorage.setItem("a", "b"); return "kept"'],
     ['a cache', 'await caches.open("x"); return "open"'],
     ['the host', 'return (await import("node:os")).hostname()'],
-  ])('%s', async (_name, body) => {
+  ])('isolation: %s: denied', async (_name, body) => {
     const { url } = inject('tenon')
     const reply = await run(TRY(body), { input: { url, port: Number(new URL(url).port) } })
     expect(reply.status, JSON.stringify(reply.body)).toBe(200)
@@ -278,14 +278,14 @@ describe('there is nothing outside', () => {
       'a thread with rights',
       'export default () => new Promise((d) => { const w = new Worker("data:text/javascript,postMessage(Deno.readTextFileSync(\'/etc/passwd\'))", { type: "module", deno: { permissions: { read: true } } } as any); w.onmessage = (e) => d(e.data) })',
     ],
-  ])('a static import of %s', async (_name, source) => {
+  ])('isolation: static import of %s: refused', async (_name, source) => {
     const reply = await run(source, { config: { timeout: '3s' } })
     expect(reply.status).toBe(502)
     expect(JSON.stringify(reply.body)).not.toContain('root:')
     harmless(reply)
   })
 
-  test('the text says that functions have no network', async () => {
+  test('isolation: network access: the error says that functions have no network', async () => {
     const reply = await run('export default async () => (await fetch("http://127.0.0.1:8080/")).status')
     expect(reply.body).toMatchObject({ code: 'function_error', error: { line: 1 } })
     expect(reply.body.detail).toBe(
@@ -293,7 +293,7 @@ describe('there is nothing outside', () => {
     )
   })
 
-  test('nothing of one call is there in the next', async () => {
+  test('isolation: state of one call: not visible in the next', async () => {
     const source = TRY(
       'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
     )

@@ -1,4 +1,4 @@
-/** Imports and exports under bad bodies, slow and silent clients, changes in the midst, and other tenants. */
+/** Imports and exports with bad bodies, slow or silent clients, concurrent changes, and other tenants. */
 
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -27,8 +27,8 @@ const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 const ours = () => ({ as: room.service })
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 
-describe('bodies', () => {
-  test('a line of 10 MB is told and passed over', async () => {
+describe('import bodies', () => {
+  test('import: line of 10 MB: reported as an error, skipped', async () => {
     const name = unique('c')
     const text = `{"n":1}\n{"x":"${'x'.repeat(10_000_000)}"}\n{"n":3}\n`
     const { status, body } = await importInto(name, text, { as: room.service })
@@ -37,7 +37,7 @@ describe('bodies', () => {
     expect(numbers(await exported(name, ours()))).toEqual([1, 3])
   })
 
-  test('a line without an end is given up, with what came before it stored', async () => {
+  test('import: line without an end: aborted, the lines before it are stored', async () => {
     const name = unique('c')
     const { sent, reply } = openImport(name, { as: room.service })
     sent.write(lines(...count(LIMITS.importChunkLines)))
@@ -56,12 +56,12 @@ describe('bodies', () => {
     sent.destroy()
   }, 30_000)
 
-  test('a million empty lines are a million lines of nothing', async () => {
+  test('import: a million empty lines: counted, nothing is stored', async () => {
     const { body } = await importInto(unique('c'), '\n'.repeat(1_000_000), { as: room.service })
     expect(body).toEqual({ lines: 1_000_000, created: 0, existing: 0, failed: 0, errors: [] })
   })
 
-  test('what is compressed, or no lines of JSON, is refused by its headers, and without them line by line', async () => {
+  test('import: compressed or not NDJSON: refused by its headers, or line by line', async () => {
     const as = room.service
     const name = unique('c')
     const bytes = gzipSync(lines(...count(100)))
@@ -82,7 +82,7 @@ describe('bodies', () => {
     expect(await exported(name, { as })).toEqual([])
   })
 
-  test('half a character is the fault of its line alone', async () => {
+  test('import: truncated UTF-8 character: an error of its line only', async () => {
     const as = room.service
     const name = unique('c')
     const bytes = Buffer.concat([
@@ -91,7 +91,7 @@ describe('bodies', () => {
       Buffer.from('"}\n{"n":3}'),
     ])
     const { sent, reply } = openImport(name, { as })
-    // Byte by byte: characters and lines come in pieces.
+    // Byte by byte: characters and lines arrive in pieces.
     for (const byte of bytes) await new Promise((done) => sent.write(Buffer.from([byte]), done))
     sent.end()
     expect((await reply).body).toMatchObject({
@@ -102,8 +102,8 @@ describe('bodies', () => {
   })
 })
 
-describe('a client that goes', () => {
-  test('in the midst of its upload leaves whole lines, and the next attempt makes the rest', async () => {
+describe('clients that disconnect', () => {
+  test('import: connection lost during the upload: whole lines are stored, a retry stores the rest', async () => {
     const as = room.service
     const name = unique('c')
     const headers = { 'idempotency-key': 'k' }
@@ -118,8 +118,8 @@ describe('a client that goes', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(1_200)))
   }, 30_000)
 
-  // Each of these two waits for half a minute.
-  test.concurrent('silent in the midst of its upload is told how far it came', async () => {
+  // Each of the next two waits for half a minute.
+  test.concurrent('import: client silent during the upload: the reply reports the progress', async () => {
     const name = unique('c')
     const { sent, reply } = openImport(name, { as: room.service })
     sent.write(`${lines(...count(LIMITS.importChunkLines))}{"n":`)
@@ -129,7 +129,7 @@ describe('a client that goes', () => {
     sent.destroy()
   }, 90_000)
 
-  test.concurrent('that stops reading an export is cut off, and sees that it is not whole', async () => {
+  test.concurrent('export: client stops reading: cut off, recognisably incomplete', async () => {
     const as = room.service
     const name = await aLargeCollection(as)
     const response = await opened(`/v1/collections/${name}/export`, as)
@@ -147,7 +147,7 @@ describe('a client that goes', () => {
   }, 120_000)
 })
 
-/** Some 40 MB, which no buffer between here and there holds. */
+/** About 40 MB, more than all buffers in between can hold. */
 async function aLargeCollection(as: Caller): Promise<string> {
   const name = unique('large')
   const rows = count(400).map(({ n }) => ({ n, x: 'x'.repeat(100_000) }))
@@ -156,7 +156,7 @@ async function aLargeCollection(as: Caller): Promise<string> {
 }
 
 /**
- * Whether the server still holds its end of our connection: a client that reads nothing is not told. Other connections
+ * Whether the server still has its end of our connection: a client that reads nothing gets no notice. Other connections
  * may have the same client port, so both ends are compared.
  */
 async function established(port: number | undefined): Promise<boolean> {
@@ -175,7 +175,7 @@ const opened = (path: string, headers: Caller) =>
     get(`${inject('tenon').url}${path}`, { headers }, resolve).on('error', reject)
   })
 
-describe('rights are asked while it lasts', () => {
+describe('rights during the transfer', () => {
   async function aKey(of: Room): Promise<{ id: string; as: Caller }> {
     const body = { workspace_id: of.workspaceId, kind: 'service', name: 'x' }
     const made = await call('POST', '/v1/api-keys', { as: of.operator, body })
@@ -183,7 +183,7 @@ describe('rights are asked while it lasts', () => {
   }
   const revoke = ({ id }: { id: string }) => call('DELETE', `/v1/api-keys/${id}`, { as: room.operator })
 
-  test('a key that is revoked in the midst of an import stores no more', async () => {
+  test('import: key revoked meanwhile: stores nothing more', async () => {
     const name = unique('c')
     const key = await aKey(room)
     const { sent, reply } = openImport(name, { as: key.as })
@@ -208,7 +208,7 @@ describe('rights are asked while it lasts', () => {
     sent.destroy()
   }, 30_000)
 
-  test('a key that is revoked in the midst of an export reads no more', async () => {
+  test('export: key revoked meanwhile: returns nothing more', async () => {
     const name = await aLargeCollection(room.service)
     const key = await aKey(room)
     const response = await opened(`/v1/collections/${name}/export`, key.as)
@@ -220,7 +220,7 @@ describe('rights are asked while it lasts', () => {
     response.once('close', () => {
       over = true
     })
-    // Some kilobytes a turn: all of it would take longer than a key is remembered.
+    // A few kilobytes per read: the whole transfer takes longer than a key is cached.
     await eventually(async () => {
       response.read()
       return over ? true : undefined
@@ -229,12 +229,12 @@ describe('rights are asked while it lasts', () => {
   }, 30_000)
 })
 
-describe('changes in the midst', () => {
-  test('a collection that is declared between two chunks is written under its declaration', async () => {
+describe('concurrent changes', () => {
+  test('import: collection declared between two chunks: later chunks follow the declaration', async () => {
     const as = room.service
     const name = unique('c')
     const { sent, reply } = openImport(name, { as })
-    // Of an empty collection, which is remembered as undeclared.
+    // Of an empty collection, which is cached as undeclared.
     sent.write('\n')
     await importInto(name, '', { as })
     const body = {
@@ -252,7 +252,7 @@ describe('changes in the midst', () => {
     expect(await exported(name, { as, query: '?n=gte.590' })).toHaveLength(10)
   })
 
-  test('a declaration that is taken back before the first document leaves an undeclared collection', async () => {
+  test('import: declaration deleted before the first document: stored in an undeclared collection', async () => {
     const as = room.service
     const name = unique('c')
     const body = { workspace_id: room.workspaceId, collection: name, store: 'relational', schema: {} }
@@ -266,7 +266,7 @@ describe('changes in the midst', () => {
     expect(await exported(name, { as })).toHaveLength(600)
   })
 
-  test('an export while others write shows each once and misses none that was there throughout', async () => {
+  test('export: concurrent writes: each document once, none that existed throughout is missing', async () => {
     const as = room.service
     const name = unique('c')
     await importInto(name, lines(...count(6_000)), { as })
@@ -294,7 +294,7 @@ describe('changes in the midst', () => {
 })
 
 describe('other tenants', () => {
-  test('an id of theirs is an id of mine: both have their own document', async () => {
+  test('import: id that exists in another tenant: both tenants have their own document', async () => {
     const name = unique('c')
     const [sibling, id] = [await aWorkspace(room), '0190abcd-0000-7000-8000-00000000000a']
     const all = [
@@ -317,7 +317,7 @@ describe('other tenants', () => {
       expect(await exported(name, { as })).toMatchObject([{ id, by }])
   })
 
-  test('the same key and file make other ids in another tenant', async () => {
+  test('import: same key and file in another tenant: other ids', async () => {
     const name = unique('c')
     const headers = { 'idempotency-key': 'same' }
     const ids = async ({ service: as }: Room) => {
@@ -328,7 +328,7 @@ describe('other tenants', () => {
   })
 })
 
-test('a body that is shorter than was announced is no whole import', async () => {
+test('import: body shorter than its Content-Length: no reply, a retry stores each document once', async () => {
   const name = unique('c')
   const text = lines(...count(10))
   const length = { 'content-length': String(text.length + 10) }

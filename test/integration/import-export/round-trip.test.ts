@@ -1,4 +1,4 @@
-/** Import and export: what is put in comes out, what fails is named by its line, what comes again is not made twice. */
+/** Import and export: a round trip keeps documents, errors carry line numbers, repetitions create nothing twice. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -32,8 +32,8 @@ const documents = (name: string, id = '') => `/v1/collections/${name}/documents$
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 
-describe.each(Object.keys(STORES))('%s', (store) => {
-  test('what was exported is imported elsewhere as it was, and once', async () => {
+describe.each(Object.keys(STORES))('import and export, %s', (store) => {
+  test('round trip: imported elsewhere, twice: identical documents, once', async () => {
     const as = room.service
     const [from, to] = [await aCollection(STORES[store]), await aCollection(STORES[store])]
     const made = [{ n: 1, title: 'a' }, { n: null, more: { deep: [1, null, 'ä😀'] } }, {}]
@@ -54,7 +54,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect((await exported(to, { as })).map(fieldsOf)).toEqual(all.map(fieldsOf))
   })
 
-  test('a document that is there is left as it is', async () => {
+  test('import: id exists: the existing document is unchanged', async () => {
     const as = room.service
     const name = await aCollection(STORES[store])
     const { body } = await call('POST', documents(name), { as, body: { n: 1 } })
@@ -63,7 +63,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect((await call('GET', documents(name, body.id), { as })).body).toEqual(body)
   })
 
-  test('more lines than a chunk and a page hold, each told as an event', async () => {
+  test('import: more lines than a chunk and a page: all stored, one change event each', async () => {
     const as = room.service
     const name = await aCollection(STORES[store])
     const many = count(2_345)
@@ -79,7 +79,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
   })
 })
 
-test('filters, order and selection of an export are those of the list', async () => {
+test('export: filters, order and selection: same as in the list', async () => {
   const as = room.service
   const name = await aCollection(STORES['relational'])
   const rows = count(1_500).map(({ n }) => ({ n, title: n % 2 === 0 ? 'even' : 'odd', more: n }))
@@ -102,7 +102,7 @@ test('filters, order and selection of an export are those of the list', async ()
     expect((await call('GET', `/v1/collections/${name}/export${wrong}`, { as })).body.code).toBe(code)
 })
 
-test('an empty collection is an empty file; HEAD has the headers alone', async () => {
+test('export: empty collection: empty file; HEAD: headers only', async () => {
   const as = room.service
   const reply = await call('GET', '/v1/collections/nothing/export', { as })
   expect([reply.status, reply.body]).toEqual([200, ''])
@@ -111,7 +111,7 @@ test('an empty collection is an empty file; HEAD has the headers alone', async (
   expect((await importInto('nothing', '', { as })).body).toMatchObject({ lines: 0, created: 0 })
 })
 
-test('documents of the largest size come out, in pages of fewer where small ones were before', async () => {
+test('export: documents of the maximum size after small ones: complete, with smaller pages', async () => {
   const as = room.service
   const name = await aCollection()
   const large = { x: 'x'.repeat(LIMITS.documentBytesMax - 100) }
@@ -121,7 +121,7 @@ test('documents of the largest size come out, in pages of fewer where small ones
   expect(numbers(await exported(name, { as }))).toEqual(numbers(rows))
 }, 60_000)
 
-test('what a text editor leaves in a file does no harm', async () => {
+test('import: byte order mark, CRLF and blank lines: accepted', async () => {
   const as = room.service
   const name = await aCollection()
   const text = '\uFEFF{"n":1}\r\n\r\n   \n\t{"n":2} \r\n\uFEFF{"n":3}\n\n{"n":4}'
@@ -131,7 +131,7 @@ test('what a text editor leaves in a file does no harm', async () => {
   expect(numbers(await exported(name, { as }))).toEqual([1, 2, 3, 4])
 })
 
-test('lines that fail are named, and the others are stored', async () => {
+test('import: some lines are invalid: reported by number, the others are stored', async () => {
   const as = room.service
   const name = await aCollection({ ...STORES['relational'], mode: 'enforce' })
   const bad = [
@@ -161,7 +161,7 @@ test('lines that fail are named, and the others are stored', async () => {
   expect(numbers(await exported(name, { as }))).toEqual(bad.map((_, n) => n))
 })
 
-test('what a create refuses, an import refuses, and the other way round', async () => {
+test('import: documents that create refuses: refused, and the other way round', async () => {
   const as = room.service
   const bodies = [
     '{"a":1}',
@@ -182,7 +182,7 @@ test('what a create refuses, an import refuses, and the other way round', async 
   }
 })
 
-test('of many faults the first twenty are shown, all are counted', async () => {
+test('import: many errors: the first 20 are listed, all are counted', async () => {
   const text = count(1_200)
     .map(({ n }) => (n % 2 === 0 ? '{"n":1}' : 'x'))
     .join('\n')
@@ -191,7 +191,7 @@ test('of many faults the first twenty are shown, all are counted', async () => {
   expect(body.errors.at(-1).line).toBe(2 * LIMITS.faultsShownMax)
 })
 
-test('on_error=stop ends at the first line that fails, with all before it stored and nothing after', async () => {
+test('import: on_error=stop: ends at the first error; earlier lines are stored, later ones are not', async () => {
   const as = room.service
   const name = await aCollection()
   const text = `${lines(...count(700))}nonsense\n${lines({ n: 'after' })}`
@@ -202,10 +202,10 @@ test('on_error=stop ends at the first line that fails, with all before it stored
   expect((await importInto(name, text, { as, query: '?on_error=skip' })).body.code).toBe('validation_failed')
 })
 
-describe('values that are unique', () => {
+describe('import with unique values', () => {
   const aUniqueCollection = () => aCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
 
-  test('that are taken are told by their lines; the others of the chunk are stored', async () => {
+  test('import: values taken: reported by line, the rest of the chunk is stored', async () => {
     const as = room.service
     const name = await aUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 || n === 399 ? 7 : n }))
@@ -220,7 +220,7 @@ describe('values that are unique', () => {
     expect([one.status, one.body.code]).toEqual([409, 'unique_violation'])
   })
 
-  test('end an import that is to stop at exactly that line', async () => {
+  test('import: values taken and on_error=stop: ends at that line', async () => {
     const as = room.service
     const name = await aUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 ? 7 : n }))
@@ -231,7 +231,7 @@ describe('values that are unique', () => {
   })
 })
 
-test('a quota is used up to the last document, and the reply says how far it came', async () => {
+test('import: quota reached: used up to the last document, the reply reports the progress', async () => {
   const as = room.service
   const mine = await aWorkspace(room)
   const name = unique('c')
@@ -246,7 +246,7 @@ test('a quota is used up to the last document, and the reply says how far it cam
 }, 30_000)
 
 describe('Idempotency-Key', () => {
-  test('makes the same documents of the same file, in its order; another key makes others', async () => {
+  test('import: same key and file: same documents; another key: other documents', async () => {
     const as = room.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'file "1"' }
@@ -267,7 +267,7 @@ describe('Idempotency-Key', () => {
     })
   })
 
-  test('a line that was changed is another document, and all are of the time when they were made', async () => {
+  test('import: same key, one line changed: another document, with the time of the first import', async () => {
     const as = room.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'changed' }
@@ -279,7 +279,7 @@ describe('Idempotency-Key', () => {
     expect([shown[0], shown.slice(1).sort()]).toEqual(['before', [0, 1, 'new']])
   })
 
-  test('a file that broke off goes on where it ended', async () => {
+  test('import: interrupted file sent again: continues where it ended', async () => {
     const as = room.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'k' }
@@ -289,7 +289,7 @@ describe('Idempotency-Key', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(900)))
   })
 
-  test('two at once of one file make each document once', async () => {
+  test('import: same file and key twice at once: each document once', async () => {
     const as = room.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'k' }
@@ -305,7 +305,7 @@ describe('Idempotency-Key', () => {
 describe('anon keys', () => {
   const declare = (anon: object) => aCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
 
-  test('import where the declaration lets them create, and see what is there', async () => {
+  test('import by anon key: access allows create: stored, and read as access allows', async () => {
     const as = room.anon
     const let_ = await declare({ read: true, create: true })
     expect((await importInto(let_, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
@@ -319,7 +319,7 @@ describe('anon keys', () => {
     expect((await importInto(unique('c'), lines({ n: 1 }), { as })).body.code).toBe('forbidden')
   })
 
-  test('export where they may read', async () => {
+  test('export by anon key: access allows read: exported; otherwise refused', async () => {
     const hidden = await declare({ read: false })
     const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: room.anon })
     expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])

@@ -1,4 +1,4 @@
-/** Objects through the API: bytes in are bytes out, under the workspace's own identity at the store. */
+/** Objects through the API: bodies survive a round trip, stored under the storage identity of the workspace. */
 
 import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -43,7 +43,7 @@ interface Answer {
   readonly json: any
 }
 
-/** A body is sent as it is, and a reply's bytes are taken as they come. */
+/** Sends a body unchanged and returns the reply as bytes. */
 async function send(
   method: string,
   path: string,
@@ -61,8 +61,8 @@ async function send(
   return { status, code: headers.get('x-problem-code'), headers, bytes, text, json }
 }
 
-describe('there and back', () => {
-  test('a text, with its type and its tag', async () => {
+describe('round trips', () => {
+  test('object: text: type and ETag are returned', async () => {
     const path = pathOf('notes/hello.txt')
     const headers = { 'content-type': 'text/plain; charset=utf-8' }
     const put = await send('PUT', path, { body: 'Grüße', headers })
@@ -84,7 +84,7 @@ describe('there and back', () => {
     expect([again.status, again.json.created]).toEqual([200, false])
   })
 
-  test.each([0, 1, 65_536, 20_000_000])('%i random bytes', async (size) => {
+  test.each([0, 1, 65_536, 20_000_000])('object: %i random bytes: returned unchanged', async (size) => {
     const body = randomBytes(size)
     const path = pathOf(`random/${size}`)
     expect((await send('PUT', path, { body })).json.size).toBe(size)
@@ -94,7 +94,7 @@ describe('there and back', () => {
     expect(sha256(got.bytes)).toBe(sha256(body))
   })
 
-  test('keys that a tree would fold stay apart, and are listed as they are', async () => {
+  test('object keys: equal after path normalisation: separate objects, listed as written', async () => {
     const shelf = await aShelf()
     const as = shelf.service
     const keys = [
@@ -131,7 +131,7 @@ describe('there and back', () => {
     expect(paged.sort()).toEqual(keys.sort())
   })
 
-  test('a hundred mebibytes pass without being held; one byte more is refused', async () => {
+  test('object: 100 MiB: streamed; one byte more: refused', async () => {
     const body = randomBytes(104_857_600)
     const path = pathOf('large')
     const before = await residentBytes()
@@ -140,7 +140,7 @@ describe('there and back', () => {
       peak = Math.max(peak, await residentBytes())
     }
     const watch = setInterval(() => void look(), 20)
-    // Held, the two would be 200 MiB; what is seen is chunks that wait for the garbage collector.
+    // Buffered, the two would be 200 MiB; what shows up is chunks that wait for the garbage collector.
     const puts = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
     expect(puts.map(({ status }) => status)).toEqual([201, 201])
     expect(sha256((await send('GET', path)).bytes)).toBe(sha256(body))
@@ -152,7 +152,7 @@ describe('there and back', () => {
   }, 60_000)
 })
 
-/** Memory of the API's process, found by its port. */
+/** Memory of the API process, found by its port. */
 async function residentBytes(): Promise<number> {
   const { port } = new URL(inject('tenon').url)
   apiPid ??= (
@@ -175,7 +175,7 @@ describe('conditions and ranges', () => {
   const path = () => pathOf('digits')
   const get = (headers: Record<string, string>) => send('GET', path(), { headers })
 
-  test('ranges', async () => {
+  test('range: valid, suffix and unsatisfiable: 206 or 416', async () => {
     await send('PUT', path(), { body: '0123456789' })
     const part = await get({ range: 'bytes=2-4' })
     expect([part.status, part.text, part.headers.get('content-range')]).toEqual([206, '234', 'bytes 2-4/10'])
@@ -186,7 +186,7 @@ describe('conditions and ranges', () => {
     expect((await get({ range: 'lines=1-2' })).status).toBe(200)
   })
 
-  test('what the caller has is not sent again; what has changed is not overwritten', async () => {
+  test('conditional request: If-None-Match with the current tag: not sent again; If-Match with an old tag: not overwritten', async () => {
     const etag = (await send('PUT', path(), { body: 'one' })).headers.get('etag') ?? ''
     const same = await get({ 'if-none-match': etag })
     expect([same.status, same.headers.get('etag'), same.bytes.length]).toEqual([304, etag, 0])
@@ -199,7 +199,7 @@ describe('conditions and ranges', () => {
     expect((await put({ 'if-match': etag })).status).toBe(200)
   })
 
-  test('HEAD has the headers of GET and no body; DELETE deletes once', async () => {
+  test('HEAD: existing object: headers of GET, no body; DELETE: deletes once', async () => {
     await send('PUT', path(), { body: 'abc', headers: { 'content-type': 'text/css' } })
     const head = await send('HEAD', path())
     expect([head.status, head.bytes.length, head.headers.get('content-length')]).toEqual([200, 0, '3'])
@@ -212,7 +212,7 @@ describe('conditions and ranges', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   test.each([
     '..%2fsecret',
     '%2e%2e%2fsecret',
@@ -221,7 +221,7 @@ describe('what is refused', () => {
     'a%00b',
     '%0d%0aset-cookie:x',
     '',
-  ])('the key %j', async (key) => {
+  ])('object key: %j: 400 InvalidKey', async (key) => {
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const reply = await send(
         method,
@@ -233,13 +233,13 @@ describe('what is refused', () => {
   })
 
   test.each(['UPPER', 'ab', '*', 'a%2fb', 'arn:aws:s3:::x', 'x--usw2-az1--x-s3', 'a'.repeat(64)])(
-    'the bucket %s',
+    'bucket: %s: refused',
     async (bucket) => {
       expect((await send('GET', `/v1/objects/${bucket}/k`)).code).toBe('InvalidBucketName')
     },
   )
 
-  test('another tenant’s bucket, by the store itself, and nothing of it changes', async () => {
+  test('bucket: owned by another tenant: the store refuses, nothing changes', async () => {
     const path = pathOf('secret')
     await send('PUT', path, { body: 'ours' })
     for (const method of ['GET', 'PUT', 'DELETE', 'HEAD']) {
@@ -254,7 +254,7 @@ describe('what is refused', () => {
     expect((await send('GET', path)).text).toBe('ours')
   })
 
-  test('an anon key writes nothing, and no byte of its body is waited for', async () => {
+  test('anon key: writes: refused before the body is read', async () => {
     for (const method of ['PUT', 'DELETE']) {
       const reply = await send(method, pathOf('x'), { as: room.anon, ...(method === 'PUT' && { body: 'x' }) })
       expect([reply.status, reply.code]).toEqual([403, 'forbidden'])
@@ -264,7 +264,7 @@ describe('what is refused', () => {
   })
 })
 
-/** Sends a head and a part of a body, listens for a while, and hangs up. */
+/** Sends a head and a part of a body, reads for a while, and disconnects. */
 async function half(
   header: string,
   part: string,
@@ -283,8 +283,8 @@ async function half(
   return seen
 }
 
-describe('uploads that break off', () => {
-  test('leave no object, whether or not their length was known', async () => {
+describe('interrupted uploads', () => {
+  test('upload: interrupted, with known or unknown length: no object', async () => {
     await half('content-length: 1000000', 'x'.repeat(400_000))
     await half('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
     await half('transfer-encoding: chunked', 'no chunk\r\n')
@@ -292,20 +292,20 @@ describe('uploads that break off', () => {
     expect((await send('GET', pathOf('half'))).code).toBe('NoSuchKey')
   })
 
-  test('leave the object that was there', async () => {
+  test('upload: interrupted over an existing object: the object is unchanged', async () => {
     const path = pathOf('kept')
     await send('PUT', path, { body: 'old' })
     await half('content-length: 1000', 'new', room.service['apikey'], path)
     expect((await send('GET', path)).text).toBe('old')
   })
 
-  test('a whole chunked body is an object', async () => {
+  test('upload: complete and chunked: stored', async () => {
     expect(await half('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(/^HTTP\/1\.1 201/)
     expect((await send('GET', pathOf('half'))).text).toBe('hello')
   })
 })
 
-describe('through the other doors', () => {
+describe('other entry points', () => {
   const flow = (name: string, tasks: string) =>
     `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
 
@@ -319,7 +319,7 @@ describe('through the other doors', () => {
     return (await call('POST', `${room.flows}/definitions/${name}/executions`, start)).body
   }
 
-  test('a flow puts JSON and text, and gets JSON, text and base64', async () => {
+  test('flow: puts JSON and text, gets JSON, text and base64: values are identical', async () => {
     await send('PUT', pathOf('flow/raw'), { body: Buffer.from([0, 255]) })
     const at = (key: string) => `bucket: ${room.bucket}, key: ${key}`
     const { status, output } = await ran(
@@ -340,7 +340,7 @@ describe('through the other doors', () => {
     expect((await send('GET', pathOf('flow/raw'))).code).toBe('NoSuchKey')
   })
 
-  test('a flow is refused another tenant’s bucket, and what no step can carry', async () => {
+  test('flow: bucket of another tenant: 403; object too large for a step: output_too_large', async () => {
     const foreign = await ran(
       'foreign',
       `- a: { call: object.get, with: { bucket: ${other.bucket}, key: x } }`,
@@ -352,7 +352,7 @@ describe('through the other doors', () => {
     expect(wide.error.detail).toContain('output_too_large')
   })
 
-  test('a tool of the platform’s MCP server reads an object, and there is none that writes', async () => {
+  test('official MCP server: object tools: one that reads, none that writes', async () => {
     await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
     const as = await tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId })
     const headers = { accept: 'application/json, text/event-stream' }
@@ -372,7 +372,7 @@ describe('through the other doors', () => {
   })
 })
 
-test('`tenon object put` and `get`: a file there and back', async () => {
+test('command line: `tenon object put` and `get`: a file round trip', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
   const env = {
     ...process.env,

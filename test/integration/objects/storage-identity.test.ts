@@ -1,4 +1,4 @@
-/** The storage identity of a workspace, from behind: one key, exactly one bucket, and none without a bucket. */
+/** The storage identity of a workspace, checked at the store: one key for exactly one bucket, none without a bucket. */
 
 import {
   CreateAccessKeyCommand,
@@ -55,8 +55,8 @@ beforeAll(async () => {
   ;[room, other] = await Promise.all([aRoom(), aRoom()])
 })
 
-describe('what it may do', () => {
-  test('its own bucket; no other, and nothing to buckets', async () => {
+describe('permissions of the identity', () => {
+  test('storage identity: own bucket: allowed; other buckets and bucket administration: refused', async () => {
     const [s3, own, foreign] = await Promise.all([clientOf(room), identityOf(room), identityOf(other)])
     const ours = { Bucket: own.bucket, Key: 'k' }
     const theirs = { Bucket: foreign.bucket, Key: 'k' }
@@ -80,7 +80,7 @@ describe('what it may do', () => {
     expect((await call('GET', `/v1/objects/${foreign.bucket}/k`, { as: other.service })).body).toBe('theirs')
   })
 
-  test('a bucket whose name begins with its own name is another one', async () => {
+  test('storage identity: bucket whose name begins with the own name: refused', async () => {
     const { bucket } = await identityOf(room)
     const body = {
       tenant_id: room.tenantId,
@@ -94,7 +94,7 @@ describe('what it may do', () => {
     expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
   })
 
-  test('the sealed secret opens for its own workspace alone, and stands nowhere else', async () => {
+  test('storage secret: encrypted: decrypts for its own workspace only, stored nowhere else', async () => {
     const { sealed } = await identityOf(room)
     const secrets = new Secrets(inject('tenon').masterKey)
     expect(() => secrets.open(purposeOf(other), sealed)).toThrow()
@@ -104,11 +104,14 @@ describe('what it may do', () => {
     expect(JSON.stringify(workspace.body)).not.toMatch(/secret|access_key/i)
   })
 
-  test.each([null, '', '*', 'a*', 'bucket/*', 'a b', '${aws:username}'])('no policy for %j', (bucket) => {
-    expect(() => policyFor(bucket, ['read'])).toThrow()
-  })
+  test.each([null, '', '*', 'a*', 'bucket/*', 'a b', '${aws:username}'])(
+    'storage policy: bucket name %j: refused',
+    (bucket) => {
+      expect(() => policyFor(bucket, ['read'])).toThrow()
+    },
+  )
 
-  test('the policy names the bucket and what is in it', () => {
+  test('storage policy: valid bucket: names the bucket and its contents', () => {
     const [statement] = JSON.parse(policyFor('acme-files', ['read', 'write', 'list'])).Statement
     expect(statement.Resource).toEqual(['arn:aws:s3:::acme-files', 'arn:aws:s3:::acme-files/*'])
     expect(JSON.parse(policyFor('acme-files', ['admin'])).Statement[0].Action).toEqual(['s3:*'])
@@ -116,7 +119,7 @@ describe('what it may do', () => {
 })
 
 describe('without a bucket', () => {
-  test('a workspace has no identity; its objects answer bucket_required, and nothing is written', async () => {
+  test('workspace without a bucket: any object operation: bucket_required, nothing is written', async () => {
     const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket: null }
     const headers = { prefer: 'wait=30' }
     const made = await call('POST', '/v1/workspaces', { as: room.operator, headers, body })
@@ -139,7 +142,7 @@ describe('without a bucket', () => {
     await expect(root().send(user)).rejects.toMatchObject({ name: expect.stringContaining('NoSuchEntity') })
   })
 
-  test('a workspace from before there were identities answers the same', async () => {
+  test('workspace older than storage identities: any object operation: bucket_required', async () => {
     const old = await aRoom()
     const { bucket } = await identityOf(old)
     await asSuperuser('delete from tenon.storage_identities where workspace_id = $1', [old.workspaceId])
@@ -148,8 +151,8 @@ describe('without a bucket', () => {
   })
 })
 
-describe('making it again', () => {
-  test('one key is left, whatever an attempt that died has left behind', async () => {
+describe('creating the identity again', () => {
+  test('storage identity: created again after a crash: one key remains', async () => {
     const made = await aRoom()
     const { access_key_id: known } = await identityOf(made)
     expect(await keysOf(made)).toEqual([known])
@@ -160,7 +163,7 @@ describe('making it again', () => {
     expect(stray.AccessKey?.AccessKeyId).not.toBe(known)
   })
 
-  test('a key that the store has lost is replaced', async () => {
+  test('storage identity: key lost by the store: replaced', async () => {
     const made = await aRoom()
     const { access_key_id: lost, bucket } = await identityOf(made)
     await root().send(new DeleteAccessKeyCommand({ ...userOf(made), AccessKeyId: lost }))
@@ -174,7 +177,7 @@ describe('making it again', () => {
   })
 })
 
-/** The step runs again, as it does where a worker died after it. */
+/** The step runs again, as it does if a worker dies after it. */
 async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
   const { temporal, close } = openTemporal()
   const operationId = typeId('op', v7())
