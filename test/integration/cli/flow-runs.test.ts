@@ -1,4 +1,4 @@
-/** The verbs for executions as a person types them, against the real platform. */
+/** CLI commands for executions, typed by a user, against the running platform. */
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -59,7 +59,7 @@ const tenon = (...args: string[]): Promise<Ended> =>
     (error: Ended) => error,
   )
 
-/** The id of an execution that was started and left alone. */
+/** The id of an execution that was started and detached. */
 const detached = async (flow: string, ...more: string[]) =>
   (await tenon('flow', 'run', flow, '--detach', ...more)).stdout.trim()
 
@@ -69,20 +69,20 @@ const until = (id: string, status: string) =>
     return body.status === status ? body : undefined
   })
 
-/** What differs from run to run. */
+/** Removes what differs from run to run. */
 const plain = (text: string) =>
   text
     .replaceAll(/run_[0-9a-z]+/g, 'run_X')
     .replaceAll(/ +\+\d+\.\d+s/g, ' +T')
     .replaceAll(/\b[\d.]+m?s\b/g, 'T')
 
-test('run says of each fault of an input where it is', async () => {
+test('run: invalid input: every error with its location', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'strict', '--input', '{"m":"two"}')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/input_invalid: .* 2 places\.\n +\/input\/m .*integer\n +\/input .*`n`\n/)
 })
 
-test('run tells what happens, in lines where nobody looks, and gives the output alone', async () => {
+test('run: without a terminal: events as lines, the output alone on stdout', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'greet')
   expect([code, JSON.parse(stdout)]).toEqual([0, { message: 'Hello' }])
   expect(plain(stderr).replace(/^http.*\n/m, '')).toBe(`run_X
@@ -98,7 +98,7 @@ completed
   expect(waited.stderr).not.toContain('hello')
 }, 180_000)
 
-test('list, by what was asked for; show draws the tree', async () => {
+test('list: with filters: matching executions; show: draws the tree', async () => {
   const id = await detached('greet', '--key', 'order-8')
   await until(id, 'completed')
   const { stdout } = await tenon('flow', 'list', '--limit', '100')
@@ -112,7 +112,7 @@ test('list, by what was asked for; show draws the tree', async () => {
   expect((await tenon('flow', 'versions', 'greet')).stdout).toMatch(/^v1 +[0-9a-f]{12} /m)
 }, 180_000)
 
-test('a run that fails ends with 1, and says where in the source; so does show', async () => {
+test('run: execution faults: exit code 1 and the location in the source; show: the same', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'bad')
   expect([code, JSON.parse(stdout).status]).toEqual([1, 404])
   const why = `at /do/1/find
@@ -126,7 +126,7 @@ test('a run that fails ends with 1, and says where in the source; so does show',
   expect(plain(shown.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*not_found/m)
 }, 180_000)
 
-test('approve and cancel; watch ends as the run does', async () => {
+test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
   const [yes, no] = [await detached('ask'), await detached('ask')]
   await Promise.all([until(yes, 'waiting'), until(no, 'waiting')])
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', yes], { cwd: folder, env })
@@ -149,7 +149,7 @@ test('approve and cancel; watch ends as the run does', async () => {
   expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('state_conflict')])
 }, 180_000)
 
-test('a run that waits for a place says where, and goes on when it has one', async () => {
+test('run: execution queued for a slot: reports it, continues once it has one', async () => {
   const [first, second, third] = [
     await detached('narrow'),
     await detached('narrow'),
@@ -176,7 +176,7 @@ test('a run that waits for a place says where, and goes on when it has one', asy
   expect(seen.match(/in the queue/g)).toHaveLength(2)
 }, 180_000)
 
-test('who goes away from a run is told that it goes on', async () => {
+test('run: interrupted: reports that the execution continues', async () => {
   const id = await detached('ask')
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', id], { cwd: folder, env })
   let seen = ''
@@ -191,7 +191,7 @@ test('who goes away from a run is told that it goes on', async () => {
   expect(await until(id, 'waiting')).toMatchObject({ id })
 }, 180_000)
 
-test('aliases are set, listed, run and removed', async () => {
+test('alias: set, listed, run, removed: effective', async () => {
   const set = await tenon('flow', 'alias', 'set', 'greet', 'production', '1')
   expect([set.code, set.stdout]).toEqual([0, 'production  v1\n'])
   expect((await tenon('flow', 'alias', 'list', 'greet')).stdout).toBe('production  v1\n')
@@ -204,7 +204,7 @@ test('aliases are set, listed, run and removed', async () => {
   expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('not_found')])
 }, 180_000)
 
-test('retry goes on with a step that is held, in the same run', async () => {
+test('retry: suspended step: continues in the same execution', async () => {
   const id = await detached('held')
   await until(id, 'suspended')
   const shown = await tenon('flow', 'show', id)
@@ -216,7 +216,7 @@ test('retry goes on with a step that is held, in the same run', async () => {
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
 }, 180_000)
 
-test('retry of a run that has failed is another run, from where it failed', async () => {
+test('retry: faulted execution: new execution from the failed step', async () => {
   const id = await detached('halfway')
   await until(id, 'faulted')
   const again = await tenon('flow', 'retry', id, '--detach')
@@ -234,14 +234,14 @@ test('retry of a run that has failed is another run, from where it failed', asyn
   expect(notes.body.data).toHaveLength(1)
 }, 180_000)
 
-test('what is not there is said in one line', async () => {
+test('any command: unknown id: one line', async () => {
   for (const verb of ['watch', 'show', 'cancel', 'retry']) {
     const { code, stdout, stderr } = await tenon('flow', verb, 'run_nothing')
     expect([verb, code, stdout, stderr]).toEqual([verb, 1, '', expect.stringContaining('not_found')])
   }
 }, 180_000)
 
-test('pause and resume; rerun, with what would be taken over', async () => {
+test('pause and resume: running execution: effective; rerun: shows the results it would reuse', async () => {
   const id = await detached('ask')
   await until(id, 'waiting')
   expect(await tenon('flow', 'pause', id, '--reason', 'Wait.')).toMatchObject({ stdout: `${id} suspended\n` })

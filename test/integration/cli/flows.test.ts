@@ -1,4 +1,4 @@
-/** The verbs for definitions as a person types them: what is wrong, what it looks like, what to begin with. */
+/** CLI commands for flow definitions: validation, graph, templates, tests, simulation. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -55,7 +55,7 @@ const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise
     (error: Ended) => error,
   )
 
-/** Nobody answers there, and nobody is known. */
+/** An address without a server, and no credentials. */
 const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
 
 const WARNED = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
@@ -68,7 +68,7 @@ const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`
   |     ^
 `
 
-test('validate warns of what is valid and hardly meant, by a server and without one', async () => {
+test('validate: valid but suspicious flow: warnings, with and without a server', async () => {
   const [asked, offline] = await Promise.all([
     tenon('flow validate warned.yaml'),
     tenon('flow validate --offline warned.yaml', alone()),
@@ -83,14 +83,14 @@ test('validate warns of what is valid and hardly meant, by a server and without 
   ])
 }, 60_000)
 
-test('publish warns as well, and publishes; a flow that is not valid has faults, and no version', async () => {
+test('publish: flow with warnings: published with warnings; invalid flow: diagnostics, no version', async () => {
   const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
   expect(warned).toMatchObject({ code: 0, stderr: WARNING })
   expect(warned.stdout).toMatch(/^warned v1 /)
   expect(bad).toMatchObject({ code: 1, stdout: '', stderr: SAID })
 }, 60_000)
 
-test('validate tells all faults of all files, by a server and without one', async () => {
+test('validate: several files: all diagnostics of all files, with and without a server', async () => {
   const [asked, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
     tenon('flow validate --offline bad.yaml good.yaml', alone()),
@@ -116,7 +116,7 @@ test('validate tells all faults of all files, by a server and without one', asyn
   expect(await tenon('flow validate --offline none.yaml', alone())).toMatchObject({ code: 1 })
 }, 60_000)
 
-test('a terminal has colours, all else has none', () => {
+test('colours: terminal: coloured; otherwise: plain', () => {
   const fault = {
     code: 'wrong_type',
     message: 'No.',
@@ -139,7 +139,7 @@ test('a terminal has colours, all else has none', () => {
   expect(coloured.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
 })
 
-test('graph writes Mermaid or JSON, the same with a server and without', async () => {
+test('graph: with and without a server: same Mermaid or JSON', async () => {
   const [asked, offline] = await Promise.all([
     tenon('flow graph good.yaml'),
     tenon('flow graph good.yaml --offline', alone()),
@@ -153,7 +153,7 @@ test('graph writes Mermaid or JSON, the same with a server and without', async (
   expect(await tenon('flow graph good.yaml --format png')).toMatchObject({ code: 1, stdout: '' })
 }, 60_000)
 
-test('init writes a flow that is valid, and never over one that is there', async () => {
+test('init: new name: a valid flow; existing file: never overwritten', async () => {
   expect((await tenon('flow init new')).stdout).toBe('new/greet.yaml\nnew/greet.cases.yaml\n')
   const written = await readFile(join(folder, 'new/greet.yaml'), 'utf8')
   expect(written).toMatch(/^# yaml-language-server: \$schema=http:\/\/\S+\/v1\/flows\/schema\.json\n/)
@@ -163,7 +163,7 @@ test('init writes a flow that is valid, and never over one that is there', async
   expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
 }, 60_000)
 
-test('test runs the cases of what init has written, and tells what is not covered', async () => {
+test('test: flow made by init: runs its cases, reports what is not covered', async () => {
   await tenon('flow init tested')
   const passed = await tenon('flow test', alone(), 'tested')
   expect([passed.code, passed.stderr]).toEqual([0, ''])
@@ -205,7 +205,7 @@ test('test runs the cases of what init has written, and tells what is not covere
   expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
 }, 90_000)
 
-test('simulate prints what happens, and the output alone on stdout', async () => {
+test('simulate: flow: events on stderr, the output alone on stdout', async () => {
   await writeFile(join(folder, 'ask.yaml'), ASK)
   await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
   const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())

@@ -1,4 +1,4 @@
-/** `tenon login`: the terminal waits while a person signs in with a browser. */
+/** `tenon login`: the terminal waits while a user signs in with a browser. */
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ async function login(clientId: string, person: Person, action: 'allow' | 'deny')
   return { ...said, back, code }
 }
 
-test('a person signs in, and her token stands alone on stdout; where she denies there is none', async () => {
+test('login: user signs in: token alone on stdout; user denies: no token', async () => {
   const room = await aRoom()
   const person = await aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
   const clientId = await aClient(room.operator, { redirect_uris: ['http://127.0.0.1/callback'] })

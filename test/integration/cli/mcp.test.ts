@@ -1,4 +1,4 @@
-/** `tenon mcp`: from a collection to what an agent is told, and the agent's call, by the terminal alone. */
+/** `tenon mcp`: from a collection to a published server and tool calls, by command line only. */
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ import { aRoom, call } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
-test('publish makes a server and says what to tell an agent; its token calls; call calls as well', async () => {
+test('mcp publish: collection: server with instructions for clients; its token and `mcp call`: call the tool', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
   const room = await aRoom()
   await call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'by hand' } })

@@ -1,4 +1,4 @@
-/** `tenon schema apply|update`: a file becomes collections, and changes them; a fault is one line and exit code 1. */
+/** `tenon schema apply|update`: creates and changes collections from a file; an error is one line and exit code 1. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { aRoom, call } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
-test('a file of two declarations, then a broken one', async () => {
+test('schema apply and update: valid file: two collections; invalid file: one line, exit code 1', async () => {
   const room = await aRoom()
   const { url, clientId, clientSecret } = inject('tenon')
   const dir = await mkdtemp(join(tmpdir(), 'tenon-schema-'))

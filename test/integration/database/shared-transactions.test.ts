@@ -1,4 +1,4 @@
-/** Requests that share a transaction of the database: each is answered with its own, and none pays for another. */
+/** Group commit: requests that share a transaction get their own results and do not affect each other. */
 
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
@@ -53,7 +53,7 @@ const many = <T>(work: (n: number) => Promise<T>, count = AT_ONCE) =>
 const countOf = async ({ tenantId }: Room, table: 'documents' | 'outbox') =>
   (await asSuperuser(`select from tenon.${table} where tenant_id = $1`, [tenantId])).length
 
-test('two tenants at once: each request has its own answer', async () => {
+test('group commit: requests of two tenants: each gets its own result', async () => {
   const [a, b] = rooms
   await Promise.all(rooms.map((room) => ask('POST', room.service, 'mine/documents', { warm: true })))
   const of = (n: number) => (n % 2 === 0 ? a : b)
@@ -69,7 +69,7 @@ test('two tenants at once: each request has its own answer', async () => {
   expect(new Set(foreign.map(({ status }) => status))).toEqual(new Set([404]))
 })
 
-/** All kinds of values, and what a change of each may be. */
+/** Values of all types, and a change for each. */
 const VALUES: Record<string, fc.Arbitrary<unknown>> = {
   title: fc.string({ unit: 'grapheme', maxLength: 20 }),
   n: fc.maxSafeInteger(),
@@ -96,7 +96,7 @@ const SCHEMA = {
 const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/_at$/.test(name)))
 
-/** What the outbox says of a workspace's documents, by the member that tells them apart. */
+/** The outbox entries for documents of a workspace, by the field that identifies them. */
 async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
   const lines = await asSuperuser<{ told: unknown }>(
     `select json_build_array(verb, version, document, bytes, anon_reads) as told from groups_test.told
@@ -107,14 +107,14 @@ async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
 }
 
 test.each(['undeclared', 'declared'])(
-  '%s: at once, each says and does what it does alone, in fewer transactions',
+  'group commit, %s collection: concurrent requests: same results as alone, in fewer transactions',
   async (name) => {
     const [together, alone] = await Promise.all([aRoom(), aRoom()])
     for (const { workspaceId, operator: as } of name === 'declared' ? [together, alone] : []) {
       const body = { workspace_id: workspaceId, collection: name, store: 'relational', schema: SCHEMA }
       expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)
     }
-    // What is passed on leaves the outbox: a copy is kept of it.
+    // The relay deletes delivered rows, so a copy is kept.
     await asSuperuser('create schema if not exists groups_test')
     await asSuperuser('create table if not exists groups_test.told (like tenon.outbox)')
     await asSuperuser(`create or replace function groups_test.keep() returns trigger language plpgsql security definer as
@@ -131,7 +131,7 @@ test.each(['undeclared', 'declared'])(
     const make = (room: Room, n: number) => ask('POST', room.service, path, contents[n])
     const change = (room: Room, ids: string[], n: number) => {
       const id = n % 10 === 9 ? randomUUID() : (ids[n % ids.length] ?? '')
-      // The same document twice, with a version that is there no more, or was never there.
+      // The same document twice, with a version that is outdated or never existed.
       const headers = n % 4 === 3 ? { 'if-match': `"${n % 8 === 3 ? 1 : 99}"` } : {}
       return ask(
         'PUT',
@@ -167,13 +167,13 @@ test.each(['undeclared', 'declared'])(
   },
 )
 
-/** Members of a problem that name this one request. */
+/** The members of a problem that identify this one request. */
 const ofProblem = (answer: Answer | undefined) => {
   const { instance, request_id } = answer?.body ?? {}
   return { ...(instance && { instance }), ...(request_id && { request_id }) }
 }
 
-test('what is said at once is found by the index, however many documents there are', async () => {
+test('group commit: many documents in the collection: coalesced reads use the index', async () => {
   const room = await aRoom()
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
@@ -199,7 +199,7 @@ test('what is said at once is found by the index, however many documents there a
   expect(plan).toMatch(/"Index Cond":"[^"]*\bid = given/)
 })
 
-test('one that breaks a unique index is refused by itself; the others are made once', async () => {
+test('group commit: one request violates a unique index: only that one is refused, the others are stored once', async () => {
   const [room] = rooms
   const schema = { type: 'object', properties: { mail: { type: 'string' } } }
   const body = {
@@ -218,11 +218,11 @@ test('one that breaks a unique index is refused by itself; the others are made o
   const { body: list } = await ask('GET', room.service, 'people/documents?page[size]=200')
   expect(new Set(list.data.map(({ mail }: { mail: string }) => mail)).size).toBe(50)
   expect(list.data).toHaveLength(50)
-  // What is passed on is deleted, so there may be fewer; made twice, there would be more.
+  // Delivered rows are deleted, so there may be fewer; rows created twice would be more.
   expect(await countOf(room, 'outbox')).toBeLessThanOrEqual(lines + 50)
 })
 
-test('a quota takes as many as it has room for', async () => {
+test('group commit: quota nearly reached: exactly as many as fit are stored', async () => {
   const room = await aRoom()
   const limits = { workspace_id: room.workspaceId, limits: { documents: 20 } }
   expect((await call('PUT', '/v1/quotas', { as: room.operator, body: limits })).status).toBe(200)
@@ -233,7 +233,7 @@ test('a quota takes as many as it has room for', async () => {
   expect(await countOf(room, 'documents')).toBe(20)
 })
 
-test('who waits for a lock holds up nobody else, and goes on when it is free', async () => {
+test('group commit: one request waits for a lock: the others continue, it finishes once the lock is free', async () => {
   const room = await aRoom()
   const { body: held } = await ask('POST', room.service, 'held/documents', { n: 0 })
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })

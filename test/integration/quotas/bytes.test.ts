@@ -1,4 +1,4 @@
-/** Bytes of documents and of objects: whatever writes is counted to the byte, and nothing goes beyond the limit. */
+/** Byte quotas of documents and objects: every write is counted exactly, the limit is never exceeded. */
 
 import { createHash } from 'node:crypto'
 import { describe, expect, inject, test } from 'vitest'
@@ -14,7 +14,7 @@ import {
 
 const PLATFORM = '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'
 
-/** What the documents of a workspace weigh, counted behind its back. */
+/** Bytes of the documents of a workspace, computed from the tables. */
 async function weighed(room: Room): Promise<number> {
   const tables = await asSuperuser<{ relation: string }>(
     `select format('tenon_data.%I', relation) as relation from tenon.schemas where workspace_id = $1`,
@@ -42,7 +42,7 @@ async function declare(room: Room, collection: string, schema: object = {}) {
 }
 
 describe('bytes of documents', () => {
-  test('two hundred at once never overshoot, in any table', async () => {
+  test('byte quota: 200 concurrent writes, every kind of table: never exceeded', async () => {
     const room = await aRoom()
     await declare(room, 'own', { type: 'object', properties: { text: { type: 'string' } } })
     await Promise.all([create(room, 'a'), create(room, 'b', 'own')])
@@ -60,7 +60,7 @@ describe('bytes of documents', () => {
     expect(refused?.body).toMatchObject({ code: 'quota_exceeded', quota: 'document_bytes', limit: 20_000 })
   })
 
-  test('what grows is refused, what shrinks or goes makes room, a batch counts as a whole', async () => {
+  test('byte quota: growth beyond it: refused; shrinking or deletion: frees bytes; batch: counted as a whole', async () => {
     const room = await aRoom()
     await limit(room, { document_bytes: 2_000 })
     const { body } = await create(room, 'x'.repeat(1_000))
@@ -92,7 +92,7 @@ describe('bytes of documents', () => {
       body,
     })
 
-  test('a declaration that changes under a limit leaves the count true', async () => {
+  test('byte quota: declaration changes: the count is exact', async () => {
     const room = await aRoom()
     const { id } = await declare(room, 'own')
     await limit(room, { document_bytes: 100_000 })
@@ -114,7 +114,7 @@ describe('bytes of documents', () => {
     }
   })
 
-  test('whatever is written, taken away, limited and unlimited in whatever order, the count is true', async () => {
+  test('byte quota: random writes, deletions and changes of the limit: the count is exact', async () => {
     const room = await aRoom()
     const names = ['things', 'own', 'late']
     await declare(room, 'own', { type: 'object', properties: { text: { type: 'string' } } })
@@ -165,7 +165,7 @@ describe('bytes of objects', () => {
     return body.data.reduce((sum: number, { size }: { size: number }) => sum + size, 0)
   }
 
-  test('two hundred at once never overshoot; overwriting and deleting make room; the count is the truth', async () => {
+  test('byte quota: 200 concurrent uploads: never exceeded; overwriting and deletion: free bytes, the count is exact', async () => {
     const room = await aStoringRoom()
     const bucket = await bucketOf(room)
     const path = (key: string | number) => `/v1/objects/${bucket}/${key}`
@@ -181,7 +181,7 @@ describe('bytes of objects', () => {
     expect((await quota(room, 'object_bytes')).used).toBe(10_000)
     expect((await call('DELETE', path('before'), { as: room.service })).status).toBe(200)
     expect((await quota(room, 'object_bytes')).used).toBe(9_000)
-    // Of one key, in whatever order they end.
+    // Uploads of one key, in any order of completion.
     await rush(20, (n) => put(room, path('same'), 50 * (n + 1)))
     expect((await quota(room, 'object_bytes')).used).toBe(await held(room, bucket))
     expect(await held(room, bucket)).toBeLessThanOrEqual(10_000)
@@ -192,7 +192,7 @@ describe('bytes of objects', () => {
     )
   }, 120_000)
 
-  test('an upload of unknown length stops where the room ends; one that breaks gives its room back', async () => {
+  test('byte quota: upload of unknown length: aborted at the limit; interrupted upload: frees its reservation', async () => {
     const room = await aStoringRoom()
     const bucket = await bucketOf(room)
     await limit(room, { object_bytes: 100_000 })
@@ -215,12 +215,12 @@ describe('bytes of objects', () => {
     expect((await quota(room, 'object_bytes')).used).toBe(50_000)
   }, 60_000)
 
-  test('of an upload whose process died the store is asked, when its room is wanted', async () => {
+  test('byte quota: reservation of a dead process: settled by a lookup in the store once the bytes are needed', async () => {
     const room = await aStoringRoom()
     const bucket = await bucketOf(room)
     await put(room, `/v1/objects/${bucket}/there`, 300)
     await limit(room, { object_bytes: 1_000 })
-    // As it is left: reserved, stored or not, and never settled.
+    // A reservation as a dead process leaves it: stored or not, never settled.
     const leave = (key: string, bytes: number) =>
       asSuperuser(
         `with left_behind as (

@@ -1,4 +1,4 @@
-/** Quotas, switches and meters of a workspace: set, enforced under a rush, and read back. */
+/** Quotas, settings and metrics of a workspace: set, enforced under concurrency, read back. */
 
 import { createServer } from 'node:http'
 import { Client } from 'pg'
@@ -27,14 +27,14 @@ function tally(statuses: readonly number[]): Record<string, number> {
 }
 
 describe('quotas', () => {
-  test('nothing is limited until somebody limits it, and what is used is counted all the same', async () => {
+  test('quota: no limit set: unlimited, usage is counted', async () => {
     const room = await aRoom()
     await make(room)
     expect(await quota(room, 'documents')).toEqual({ limit: -1, used: 1, remaining: null })
     expect(await quota(room, 'api_keys')).toEqual({ limit: -1, used: 2, remaining: null })
   })
 
-  test('sixty at once never overshoot, and no other workspace feels it', async () => {
+  test('quota: 60 concurrent writes: never exceeded, other workspaces are unaffected', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     await Promise.all([make(room), make(room), make(sibling)])
@@ -53,7 +53,7 @@ describe('quotas', () => {
     expect((await make(sibling)).status).toBe(201)
   })
 
-  test('a limit that is set while a document is being made waits for it, and counts it', async () => {
+  test('quota: limit set while a document is being created: waits for it and counts it', async () => {
     const room = await aRoom()
     const client = new Client({ connectionString: inject('tenon').databaseUrl })
     await client.connect()
@@ -75,7 +75,7 @@ describe('quotas', () => {
     expect((await make(room)).status).toBe(429)
   })
 
-  test('what is deleted is given back; a limit is lifted with -1', async () => {
+  test('quota: resource deleted: usage decreases; limit -1: unlimited', async () => {
     const room = await aRoom()
     const { body } = await make(room)
     await limit(room, { documents: 1 })
@@ -88,7 +88,7 @@ describe('quotas', () => {
     expect(await quota(room, 'documents')).toEqual({ limit: -1, used: 2, remaining: null })
   })
 
-  test('documents in a table of their own count like the others, and so do declared collections', async () => {
+  test('quota: documents in tables of their own, declared collections: counted too', async () => {
     const room = await aRoom()
     const declare = (collection: string) =>
       call('POST', '/v1/schemas', {
@@ -120,7 +120,7 @@ describe('quotas', () => {
     expect(await quota(room, 'documents')).toMatchObject({ used: 1 })
   })
 
-  test('limits that are set and lifted while tables are made and written to are exact in the end', async () => {
+  test('quota: limits changed while tables are created and written: exact in the end', async () => {
     const room = await aRoom()
     const names = ['a', 'b', 'c', 'd']
     const declare = (collection: string) => {
@@ -150,7 +150,7 @@ describe('quotas', () => {
     expect(used).toBe(there)
   })
 
-  test('concurrent executions: sixty starts at once, and each end makes room for one', async () => {
+  test('quota of concurrent executions: 60 starts at once: never exceeded, each end frees one', async () => {
     const room = await aRoom()
     const source = `document: { dsl: '1.0.3', namespace: t, name: slow, version: '1.0.0' }\ndo:\n  - nap: { wait: PT1S }\n`
     const as = room.operator
@@ -165,7 +165,7 @@ describe('quotas', () => {
     expect((await start()).status).toBe(201)
   })
 
-  test('only operators set; an unknown quota, or one of tenants, is refused', async () => {
+  test('quota: set by another role, unknown, or of a tenant: refused', async () => {
     const room = await aRoom()
     const tenantAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
     const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
@@ -178,8 +178,8 @@ describe('quotas', () => {
   })
 })
 
-describe('services', () => {
-  test('features are off, switched on, and read back', async () => {
+describe('workspace settings', () => {
+  test('setting: feature switched on: read back', async () => {
     const room = await aRoom()
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
     const path = `/v1/services?workspace_id=${room.workspaceId}`
@@ -192,7 +192,7 @@ describe('services', () => {
     expect((await call('POST', '/v1/services/configure', { as, body: unknown })).status).toBe(400)
   })
 
-  test('egress.allow is for operators', async () => {
+  test('setting: egress.allow by another role than operator: refused', async () => {
     const room = await aRoom()
     const body = { workspace_id: room.workspaceId, egress: { allow: ['127.0.0.1:1'] } }
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
@@ -200,7 +200,7 @@ describe('services', () => {
     expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
   })
 
-  describe('an address that was opened', () => {
+  describe('allowed egress address', () => {
     const server = createServer((_request, response) => response.end('"hello"'))
     let port = 0
     beforeAll(async () => {
@@ -209,7 +209,7 @@ describe('services', () => {
     })
     afterAll(() => new Promise((done) => server.close(done)))
 
-    test('is reached by the flows of that workspace and of no other', async () => {
+    test('egress.allow: address of one workspace: reachable from its flows only', async () => {
       const room = await aRoom()
       const sibling = await aWorkspace(room)
       const body = { workspace_id: room.workspaceId, egress: { allow: [`127.0.0.1:${port}`] } }
@@ -230,13 +230,13 @@ describe('services', () => {
   })
 })
 
-describe('analytics', () => {
+describe('metrics', () => {
   const ask = (room: Room, metric: string, window = '5m') =>
     call('GET', `/v1/analytics/query?metric=${metric}&window=${window}`, { as: room.service })
   const sum = (points: readonly [string, number | null][]) =>
     points.reduce((total, [, value]) => total + (value ?? 0), 0)
 
-  test('requests, errors and latency of the workspace, and of no other', async () => {
+  test('metrics: requests, errors and latency: of the own workspace only', async () => {
     const [room, other] = await Promise.all([aRoom(), aRoom()])
     for (let n = 0; n < 5; n++) await make(room)
     for (let n = 0; n < 3; n++) await call('GET', `${PATH}/nothing`, { as: room.service })
@@ -265,7 +265,7 @@ describe('analytics', () => {
     expect(sum((await ask(other, 'errors')).body.series[0].points)).toBe(0)
   })
 
-  test('windows are bounded, metrics are known, and long windows have few points', async () => {
+  test('metrics: window too long or metric unknown: refused; long window: fewer points', async () => {
     const room = await aRoom()
     expect((await ask(room, 'requests', '90d')).body.series[0].points.length).toBeLessThanOrEqual(1_000)
     for (const window of ['91d', '0h', '1y', 'h', '-1h', '999999w'])

@@ -1,4 +1,4 @@
-/** Quotas of windows of time, of tenants, and of tools: none is overshot in a rush, each says when it begins anew. */
+/** Quotas per time window, per tenant and per MCP server: never exceeded under concurrency, reset on time. */
 
 import { expect, inject, test } from 'vitest'
 import { aServer, NOTES } from '../../support/clients/mcp.ts'
@@ -18,14 +18,14 @@ import type { Running } from '../../support/stack/start.ts'
 const publish = (room: Room) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'orders.made', data: 1 } })
 
-/** The window that is open ends now. */
+/** Ends the current window. */
 const endWindow = (room: Room, name: string) =>
   asSuperuser(`update tenon.quotas set resets_at = now() where workspace_id = $1 and name = $2`, [
     room.workspaceId,
     name,
   ])
 
-test('events of a day: two hundred at once, twenty pass, and each workspace has its own', async () => {
+test('daily event quota: 200 concurrent events, limit 20: 20 pass, per workspace', async () => {
   const room = await aRoom()
   const sibling = await aWorkspace(room)
   expect((await publish(room)).status).toBe(202)
@@ -46,7 +46,7 @@ test('events of a day: two hundred at once, twenty pass, and each workspace has 
   const full = { limit: 20, used: 20, remaining: 0, resets_at: midnight }
   expect(await quota(room, 'events_per_day')).toEqual(full)
   expect((await publish(sibling)).status).toBe(202)
-  // A window that is over begins anew, for those who come at once as well.
+  // A window that has ended starts anew, for concurrent requests too.
   await endWindow(room, 'events_per_day')
   expect(await quota(room, 'events_per_day')).toEqual({ ...full, used: 0, remaining: 20 })
   expect(tally(await rush(60, () => publish(room)))).toEqual({ 202: 20, 429: 40 })
@@ -54,7 +54,7 @@ test('events of a day: two hundred at once, twenty pass, and each workspace has 
   expect(tally(await rush(10, () => publish(room)))).toEqual({ 202: 5, 429: 5 })
 })
 
-test('what is refused for another reason is not counted', async () => {
+test('daily event quota: request refused for another reason: not counted', async () => {
   const room = await aRoom()
   await limit(room, { events_per_day: 5, invocations_per_day: 5 })
   const body = { topic: 'platform.mine', data: 1 }
@@ -66,7 +66,7 @@ test('what is refused for another reason is not counted', async () => {
     expect(await quota(room, name)).toMatchObject({ used: 0 })
 })
 
-test('invocations of a day are counted before anything runs; an anon key is told no totals', async () => {
+test('daily invocation quota: reached: refused before anything runs; anon key: learns no totals', async () => {
   const room = await aRoom()
   const source = 'export default () => 1'
   const made = await call('POST', '/v1/functions', {
@@ -83,7 +83,7 @@ test('invocations of a day are counted before anything runs; an anon key is told
   expect(told).not.toHaveProperty('limit')
 })
 
-/** A flow that is over in a moment, `quick`. */
+/** A flow `quick` that ends at once. */
 async function publishQuick(room: Room): Promise<void> {
   const as = room.operator
   const source = `document: { dsl: '1.0.3', namespace: t, name: quick, version: '1.0.0' }\ndo:\n  - a: { set: { x: 1 } }\n`
@@ -91,14 +91,14 @@ async function publishQuick(room: Room): Promise<void> {
   await call('POST', `${room.flows}/definitions/quick/versions`, { as, body: {} })
 }
 
-/** The minute must not end in between. */
+/** Waits if the current minute is about to end. */
 const holdWindows = (room: Room) =>
   asSuperuser(
     `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
     [room.workspaceId],
   )
 
-test('starts of a minute: sixty at once, and beyond the minute again', async () => {
+test('start quota per minute: 60 concurrent starts: never exceeded, available again in the next minute', async () => {
   const room = await aRoom()
   const as = room.operator
   await publishQuick(room)
@@ -116,7 +116,7 @@ test('starts of a minute: sixty at once, and beyond the minute again', async () 
   expect(Date.parse(resets_at) % 60_000).toBe(0)
 })
 
-test('starts of a minute: two processes count as one, and so does one that begins anew', async () => {
+test('start quota per minute: two processes and a restart: counted together', async () => {
   const room = await aRoom()
   const as = room.operator
   await publishQuick(room)
@@ -146,7 +146,7 @@ test('starts of a minute: two processes count as one, and so does one that begin
   }
 })
 
-test('workspaces of a tenant: twenty at once, none too many, and other tenants go on', async () => {
+test('workspace quota of a tenant: 20 concurrent creations: never exceeded, other tenants are unaffected', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   expect(await quota(room, 'workspaces', 'tenant')).toEqual({ limit: -1, used: 1, remaining: null })
   expect((await limitTenant(room, { workspaces: 3 })).body).toMatchObject({
@@ -167,7 +167,7 @@ test('workspaces of a tenant: twenty at once, none too many, and other tenants g
     [room.tenantId],
   )
   expect(Number(there?.n)).toBe(3)
-  // What never came to be gives its place back.
+  // A failed creation frees its slot.
   await asSuperuser(
     `update tenon.workspaces set state = 'provisioning_failed' where tenant_id = $1 and id <> $2`,
     [room.tenantId, room.workspaceId],
@@ -177,7 +177,7 @@ test('workspaces of a tenant: twenty at once, none too many, and other tenants g
   expect((await make(room)).status).toBe(202)
 })
 
-test('whose quotas are whose: a tenant’s and a workspace’s are not mixed up, nor seen by others', async () => {
+test('quotas of tenants and workspaces: read and set: never mixed up, invisible to others', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   expect((await limit(room, { workspaces: 1 })).body.code).toBe('validation_failed')
   expect((await limitTenant(room, { documents: 1 })).body.code).toBe('validation_failed')
@@ -196,7 +196,7 @@ test('whose quotas are whose: a tenant’s and a workspace’s are not mixed up,
   expect((await call('GET', both, { as })).status).toBe(400)
 })
 
-test('streams of a tenant: an operator says how many, and who leaves makes room', async () => {
+test('stream quota of a tenant: set by an operator: enforced, a closed stream frees one', async () => {
   const room = await aRoom()
   const { limit: usual } = await quota(room, 'sse_streams', 'tenant')
   expect(usual).toBeGreaterThan(0)
@@ -213,7 +213,7 @@ test('streams of a tenant: an operator says how many, and who leaves makes room'
   expect((await quota(room, 'sse_streams', 'tenant')).limit).toBe(usual)
 })
 
-test('calls of tools: of forty at once over REST five run, and the refused are on record', async () => {
+test('tool call quota: 40 concurrent calls over REST, limit 5: 5 run, refusals are recorded', async () => {
   const room = await aRoom()
   const hosted = await aServer(room, unique('calls'))
   await limit(room, { mcp_calls_per_minute: 5 })
@@ -236,7 +236,7 @@ test('calls of tools: of forty at once over REST five run, and the refused are o
   ])
 })
 
-test('tools of a server: a version with more is not published, and the active one stays', async () => {
+test('tool quota of a server: version exceeds it: not published, the active version stays', async () => {
   const room = await aRoom()
   const hosted = await aServer(room, unique('tools'))
   expect(await quota(room, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })

@@ -1,4 +1,4 @@
-/** The API process stops in good time, whoever still holds a connection. */
+/** The API process stops in time while connections are open. */
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -9,7 +9,7 @@ import { startApi } from '../../support/stack/api-process.ts'
 
 afterEach(stopHearing)
 
-test('connections on which nothing is asked, and streams, do not keep it', async () => {
+test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})
   const room = await aRoom()
   await hear(room.service, 'topic=quiet', {}, node.at)

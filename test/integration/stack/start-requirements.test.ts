@@ -1,4 +1,4 @@
-/** Without the key that seals all secrets no process starts, and each says what it misses. */
+/** Processes refuse to start without the master key and name the missing setting. */
 
 import { execFile } from 'node:child_process'
 import { expect, inject, test } from 'vitest'
@@ -11,7 +11,7 @@ interface Ended {
   readonly stderr: string
 }
 
-/** As the platform starts it, with another key; one that starts all the same is ended. */
+/** Starts the process with another master key; ends it if it starts all the same. */
 async function begun(path: string, key: string | undefined): Promise<Ended> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const { TENON_MASTER_KEY: _, ...env } = { ...process.env, ...inject('tenon').env }
@@ -25,7 +25,7 @@ async function begun(path: string, key: string | undefined): Promise<Ended> {
 
 const WRONG = 'c2hvcnQ='
 test.each(['api', 'worker'] as const)(
-  '%s',
+  'start of %s: master key missing or wrong: refused with the name of the setting',
   async (name) => {
     const { [name]: path } = await currentBuild()
     for (const [key, says] of [

@@ -1,4 +1,4 @@
-/** The proxy in front of the Temporal UI: what it passes on, and what it says if nothing answers behind it. */
+/** The proxy of the Temporal UI: forwarded requests, and its own replies. */
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,7 +17,7 @@ async function listen(server: Server): Promise<number> {
 
 const stop = (server: Server) => new Promise((done) => server.close(done))
 
-/** A server that sends back what it was sent. */
+/** An echo server: replies with the request. */
 async function anEcho(): Promise<number> {
   const server = createServer((request, response) => {
     response.setHeader('set-cookie', ['a=1', 'b=2']).setHeader('x-path', request.url ?? '')
@@ -47,7 +47,7 @@ async function proxyTo(upstream: number, url?: string): Promise<string> {
   return own
 }
 
-test('a request – of its own site – is passed on with path, query and body, and its reply with every cookie', async () => {
+test('proxy: request from its own site: forwarded with path, query and body; the reply keeps every cookie', async () => {
   const own = await proxyTo(await anEcho())
   const body = 'x'.repeat(300_000)
   const reply = await fetch(`${own}/a%2Fb?c=d`, { method: 'POST', body, headers: { origin: own } })
@@ -57,7 +57,7 @@ test('a request – of its own site – is passed on with path, query and body, 
   expect(await reply.text()).toBe(body)
 })
 
-test('a request – while nothing answers behind the proxy – gets 502', async () => {
+test('proxy: no server behind it: 502', async () => {
   const own = await proxyTo(await aFreePort())
   for (const init of [{}, { method: 'POST', body: 'x'.repeat(300_000) }]) {
     const reply = await fetch(own, init)
@@ -65,7 +65,7 @@ test('a request – while nothing answers behind the proxy – gets 502', async 
   }
 })
 
-test('a request – under a name that is not that of the UI – gets 421 and the address of the UI', async () => {
+test('proxy: request for another host name: 421 with the address of the UI', async () => {
   const own = await proxyTo(await anEcho(), 'https://temporal.example.com')
   const reply = await fetch(own)
   expect([reply.status, await reply.text()]).toEqual([
