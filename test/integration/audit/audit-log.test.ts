@@ -1,4 +1,4 @@
-/** The audit log as its readers see it: what leaves an entry, what stands in it, who sees it. */
+/** The audit log: which actions leave entries, their contents, and who can read them. */
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -35,8 +35,8 @@ const aKey = (more: object = {}, headers: Record<string, string> = {}) => {
   return call('POST', '/v1/api-keys', { as: room.operator, body, headers })
 }
 
-describe('an entry', () => {
-  test('of what changes structure is in the log before its reply', async () => {
+describe('entry', () => {
+  test('audit entry: structural change: written before the reply', async () => {
     const made = await aKey({}, { 'x-request-id': 'the-request' })
     const [entry] = await ofRoom(room)
     expect(entry).toMatchObject({
@@ -47,7 +47,7 @@ describe('an entry', () => {
     expect(made.status).toBe(201)
   })
 
-  test('of a document follows in a moment', async () => {
+  test('audit entry: document change: follows shortly', async () => {
     await call('POST', '/v1/collections/c/documents', { as: room.service, body: { a: 1 } })
     const [entry] = await eventually(async () => {
       const found = await ofRoom(room, '&operation=collection.create')
@@ -56,7 +56,7 @@ describe('an entry', () => {
     expect(entry).toMatchObject({ actor: { kind: 'api_key', role: 'service' }, outcome: 'done' })
   })
 
-  test('has the digests of the resource as its GET shows it, before and after', async () => {
+  test('audit entry: change: digests of the resource before and after, as GET shows it', async () => {
     const { body: key } = await aKey()
     const path = `/v1/api-keys/${key.id}`
     const before = await call('GET', path, { as: admin })
@@ -76,14 +76,14 @@ describe('an entry', () => {
     expect(revoked?.['after']).toBe(sha256(canonical((await call('GET', path, { as: admin })).body)))
   })
 
-  test('of the same request that is sent again under its key there is one', async () => {
+  test('audit entry: request repeated under its key: one entry', async () => {
     const headers = { 'idempotency-key': 'once', 'x-request-id': 'once' }
     const replies = [await aKey({}, headers), await aKey({}, headers)]
     expect(replies.map((reply) => reply.headers.get('idempotent-replayed'))).toEqual([null, 'true'])
     expect(await recorded('once')).toHaveLength(1)
   })
 
-  test('of what failed says so', async () => {
+  test('audit entry: failed operation: outcome failed', async () => {
     await call('DELETE', '/v1/api-keys/key_nothing', { as: admin, headers: { 'x-request-id': 'nothing' } })
     await eventually(async () => (await recorded('nothing'))[0])
     expect(await recorded('nothing')).toMatchObject([
@@ -92,8 +92,8 @@ describe('an entry', () => {
   })
 })
 
-describe('who sees it', () => {
-  test('a tenant admin his tenant, a workspace admin his workspace, another tenant nothing', async () => {
+describe('readers', () => {
+  test('audit log: tenant admin: own tenant; workspace admin: own workspace; another tenant: nothing', async () => {
     const sibling = await aWorkspace(room)
     const mine = await tokenOf({
       roles: ['workspace_admin'],
@@ -116,7 +116,7 @@ describe('who sees it', () => {
     expect([verified.status, verified.body.code]).toEqual([404, 'not_found'])
   })
 
-  test('it is filtered, and paged without gap or double', async () => {
+  test('audit log: filters and pages: no gap, no repetition', async () => {
     const all = await entriesOf(admin, '')
     const [newest] = all
     const seqs = [...all].map(({ seq }) => seq)
@@ -144,8 +144,8 @@ describe('who sees it', () => {
   })
 })
 
-describe('other doors', () => {
-  test('a tool that changes something, over REST and over the wire', async () => {
+describe('other entry points', () => {
+  test('audit entry: MCP tool with a side effect, over REST and over the wire: written', async () => {
     const hosted = await aServer(room, 'notes')
     const tool = { tool: 'notes_create', arguments: { document: { text: 'by rest' } } }
     const headers = { 'x-request-id': 'by-rest' }
@@ -167,7 +167,7 @@ describe('other doors', () => {
     expect(refused).toMatchObject({ outcome: 'denied', status: 401, actor: { kind: 'nobody' } })
   })
 
-  test('a run that changes something is the one who did', async () => {
+  test('audit entry: change by an execution: the execution is the actor', async () => {
     const source = `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: writes\n  version: '1.0.0'\ndo:
   - put:\n      call: collection.create\n      with: { name: written, document: { a: 1 } }\n`
     const as = room.operator
@@ -188,8 +188,8 @@ describe('other doors', () => {
   })
 })
 
-describe('the chain', () => {
-  test('is verified by the exported entries alone', async () => {
+describe('hash chain', () => {
+  test('hash chain: exported entries: verifiable on their own', async () => {
     const entries = (await entriesOf(admin, '')).reverse()
     let before = '0'.repeat(64)
     for (const { seq, prev_hash, hash, ...entry } of entries) {
@@ -200,7 +200,7 @@ describe('the chain', () => {
     expect(entries.map(({ seq }) => seq)).toEqual(entries.map((_entry, index) => index + 1))
   })
 
-  test('is one, whichever process appends', async () => {
+  test('hash chain: several processes append: one chain', async () => {
     const { workspaceId, operator, service } = await aRoom()
     const body = { workspace_id: workspaceId, kind: 'anon', name: 'x' }
     const writes = Array.from({ length: 100 }, async (_none, n) => {
@@ -213,7 +213,7 @@ describe('the chain', () => {
     const of = { tenantId: workspace.tenant_id, operator } as Room
     const state = await eventually(async () => {
       const result = await verified(of)
-      // Made by aRoom: the tenant, the workspace and two keys.
+      // Made by the fixture: the tenant, the workspace and two keys.
       return result.checked === 204 ? result : undefined
     })
     expect(state).toMatchObject({ ok: true, head: { seq: 204 } })

@@ -1,4 +1,4 @@
-/** A secret that somebody sends at any place of a request is in no log line, no audit entry and no problem document. */
+/** Secrets sent anywhere in a request appear in no log line, audit entry or problem. */
 
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -57,7 +57,7 @@ function send(method: 'GET' | 'POST' | 'PATCH', path: string, at: string, hidden
   })
 }
 
-test('wherever it stands', async () => {
+test('secret: at any position of a request: in no log line, audit entry or problem', async () => {
   const hiddens: string[] = []
   const problems: string[] = []
   await fc.assert(
@@ -74,6 +74,6 @@ test('wherever it stands', async () => {
   expect(problems.length).toBeGreaterThan(50)
   expect(own.lines.length).toBeGreaterThan(150)
   expect(hiddens.filter((hidden) => kept.includes(hidden))).toEqual([])
-  // What is sought is what was sent: of a harmless word there is something.
+  // Control: a harmless word sent the same way is found.
   expect(kept).toContain('/v1/collections/thing/documents')
 })

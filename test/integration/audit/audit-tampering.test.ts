@@ -1,4 +1,4 @@
-/** Who owns the database can change the audit log; what he changes is found. */
+/** Changes to the audit log by the owner of the database are detected. */
 
 import { expect, test } from 'vitest'
 import { ofRoom, verified } from '../../support/clients/audit.ts'
@@ -16,7 +16,7 @@ async function aChain(): Promise<Room> {
   return room
 }
 
-/** Past the triggers, which nobody but a superuser can do. */
+/** Bypasses the triggers, which takes a superuser. */
 const tamper = ({ tenantId }: Room, text: string) =>
   asSuperuser(`set session_replication_role = replica; ${text.replaceAll('$T', `tenant_id = '${tenantId}'`)}`)
 
@@ -52,7 +52,7 @@ test.each([
   ['all of it cut off', 'delete from tenon.audit where $T', 1, 'head'],
   ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
   ['one put at the end', ADDED(), 9, 'head'],
-] as const)('%s: it is found', async (_what, text, seq, reason) => {
+] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
   const room = await aChain()
   await tamper(room, text)
   expect(await verified(room)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
@@ -63,7 +63,7 @@ function ADDED(): string {
     select tenant_id, 9, entry, hash, tenon.audit_hash(hash, 9, entry), workspace_id from tenon.audit where $T and seq = 8`
 }
 
-test('an end that was forged with its head is found by a head that was kept elsewhere', async () => {
+test('hash chain: end and head forged: detected with an anchor kept elsewhere', async () => {
   const room = await aChain()
   const { head } = await verified(room)
   const anchor = `&anchor=${head.seq}:${head.hash}`
@@ -73,19 +73,19 @@ test('an end that was forged with its head is found by a head that was kept else
     `delete from tenon.audit where $T and seq = 8; update tenon.audit_heads h set seq = 7, hash = a.hash
      from tenon.audit a where h.tenant_id = a.tenant_id and a.$T and a.seq = 7`,
   )
-  // Within itself nothing is wrong with it.
+  // On its own the chain is consistent.
   expect((await verified(room)).ok).toBe(true)
   expect(await verified(room, anchor)).toMatchObject({ ok: false, first_bad: { seq: 8, reason: 'anchor' } })
 })
 
-test('from the middle on, an entry is held against the one before', async () => {
+test('hash chain: verified from the middle: includes the link to the entry before', async () => {
   const room = await aChain()
   expect(await verified(room, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
   await tamper(room, 'delete from tenon.audit where $T and seq = 6')
   expect(await verified(room, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
 })
 
-test('nobody who logs in can change or add a line, and without tricks nor can a superuser', async () => {
+test('audit table: login roles: cannot change or add rows; superuser: only by disabling triggers', async () => {
   const room = await aChain()
   const ref = [room.tenantId, '']
   const statements = [

@@ -1,4 +1,4 @@
-/** Bad input at the HTTP door: always a problem document, never a 500, nothing of the inside. */
+/** Invalid HTTP requests: always a problem document, never a 500, no internals disclosed. */
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -14,7 +14,7 @@ const DOCUMENTS = '/v1/collections/todos/documents'
 
 function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(headers.get('content-type')).toContain('application/problem+json')
-  // Nobody between keeps what one caller was told for another.
+  // Intermediaries must not store the reply for another caller.
   expect(headers.get('cache-control')).toBe('private, no-store')
   expect(headers.get('vary')).toBe('Authorization, apikey, Accept')
   expect(body).toMatchObject({ code, status, request_id: headers.get('x-request-id') })
@@ -22,7 +22,7 @@ function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)
 }
 
-test('an unknown route is 404, an unknown method of a known one 405 with Allow', async () => {
+test('routing: unknown path: 404; unknown method of a known path: 405 with Allow', async () => {
   isProblem(await call('GET', '/v1/nothing', { as: room.service }), 'route_not_found')
   const reply = await call('PATCH', '/v1/tenants', { as: room.operator, body: {} })
   isProblem(reply, 'method_not_allowed')
@@ -60,13 +60,13 @@ describe('bodies', () => {
     ],
     ['300 KiB', JSON.stringify({ a: 'x'.repeat(300_000) }), 'body_too_large', 413],
     ['2 MiB', JSON.stringify({ a: 'x'.repeat(2_000_000) }), 'body_too_large', 413],
-  ])('%s', async (_name, body, code, status) => {
+  ])('body: %s: %s', async (_name, body, code, status) => {
     const reply = await post(body)
     isProblem(reply, code)
     expect(reply.status).toBe(status)
   })
 
-  test('another content type is 415', async () => {
+  test('body: another content type: 415', async () => {
     isProblem(
       await post('a=1', { 'content-type': 'application/x-www-form-urlencoded' }),
       'media_type_unsupported',
@@ -74,13 +74,13 @@ describe('bodies', () => {
     isProblem(await post('a: 1', { 'content-type': 'application/yaml' }), 'media_type_unsupported')
   })
 
-  test('DELETE with a JSON type and no body is fine', async () => {
+  test('body: DELETE with a JSON type and no body: accepted', async () => {
     const { body } = await post('{}')
     const headers = { 'content-type': 'application/json' }
     expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: room.service, headers })).status).toBe(200)
   })
 
-  test('all faults of an administrative body at once, each with its pointer', async () => {
+  test('administrative body: several errors: all at once, with pointers', async () => {
     const reply = await call('POST', '/v1/tenants', { as: room.operator, body: { slug: 'UPPER', colour: 1 } })
     isProblem(reply, 'validation_failed')
     expect(reply.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort()).toEqual([
@@ -90,7 +90,7 @@ describe('bodies', () => {
     ])
   })
 
-  test('a field that belongs in the path is not taken from the body', async () => {
+  test('body: field that belongs in the path: validation_failed', async () => {
     const body = { ws: room.workspaceId, source: 'x' }
     isProblem(await call('POST', `${room.flows}/validate`, { as: room.operator, body }), 'validation_failed')
   })
@@ -107,13 +107,13 @@ describe('query', () => {
     ['?status=open', 'filter_operator_missing'],
     ['?limit=3', 'unknown_parameter'],
     ['?apikey=svc_service_x', 'service_key_in_query'],
-  ])('%s is %s', async (query, code) => {
+  ])('query: %s: %s', async (query, code) => {
     isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: room.service }), code)
   })
 })
 
 test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop table documents;--"])(
-  'a collection named %s is refused',
+  'collection name: %s: refused',
   async (name) => {
     const reply = await call('GET', `/v1/collections/${name}/documents`, { as: room.service })
     expect(reply.status).toBeGreaterThanOrEqual(400)
@@ -122,7 +122,7 @@ test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop ta
 )
 
 test.each(['%00', '1', 'null', `${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`, 'x'.repeat(300)])(
-  'a document id %s is not found or not valid',
+  'document id: %s: not found or invalid',
   async (id) => {
     const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: room.service })
     expect([400, 404]).toContain(reply.status)
@@ -133,7 +133,7 @@ describe('credentials', () => {
   const read = (as: Record<string, string>) => call('GET', DOCUMENTS, { as })
   const key = () => room.service['apikey'] ?? ''
 
-  test('one key, four presentations', async () => {
+  test('API key: four presentations: accepted', async () => {
     for (const as of [
       { apikey: key() },
       { 'x-api-key': key() },
@@ -145,17 +145,17 @@ describe('credentials', () => {
     expect((await read({ apikey: key(), 'x-api-key': key() })).status).toBe(200)
   })
 
-  test('two different keys are a contradiction', async () => {
+  test('API key: two different ones: refused as contradictory', async () => {
     isProblem(await read({ apikey: key(), 'x-api-key': room.anon['apikey'] ?? '' }), 'credentials_conflict')
   })
 
-  test('a key with one letter changed is no key', async () => {
+  test('API key: one letter changed: refused', async () => {
     const text = key()
     const changed = `${text.slice(0, 20)}${text[20] === 'A' ? 'B' : 'A'}${text.slice(21)}`
     isProblem(await read({ apikey: changed }), 'api_key_invalid')
   })
 
-  test('a revoked key is refused at once, an expired one when its time has come', async () => {
+  test('API key: revoked: refused at once; expired: refused on time', async () => {
     const { operator: as, workspaceId: workspace_id } = room
     const made = await call('POST', '/v1/api-keys', {
       as,
@@ -172,7 +172,7 @@ describe('credentials', () => {
     isProblem(await read({ apikey: short.body.key }), 'api_key_expired')
   })
 
-  test('a key is shown once, and its text is nowhere afterwards', async () => {
+  test('API key: created: shown once, its text is stored nowhere', async () => {
     const { operator: as, workspaceId: workspace_id } = room
     const made = await call('POST', '/v1/api-keys', { as, body: { workspace_id, kind: 'anon', name: 'x' } })
     const list = await call('GET', `/v1/api-keys?workspace_id=${workspace_id}`, { as })
@@ -181,8 +181,8 @@ describe('credentials', () => {
   })
 })
 
-test('the issuer offers tokens and its keys, and nothing else', async () => {
-  // One, or more where keys are rotated meanwhile; of none the private part.
+test('issuer: routes: tokens and public keys only', async () => {
+  // One key, or more during a rotation; no private part.
   const { keys } = (await call('GET', '/auth/jwks')).body
   expect(keys.length).toBeGreaterThan(0)
   for (const key of keys)
@@ -198,7 +198,7 @@ test('the issuer offers tokens and its keys, and nothing else', async () => {
   }
 })
 
-test('a method that nobody knows is no fault of ours', async () => {
+test('HTTP method: not supported: 4xx', async () => {
   for (const method of ['QUERY', 'PROPFIND', 'TRACE']) {
     const { hostname, port } = new URL(inject('tenon').url)
     const status = await new Promise((resolve) => {
@@ -212,10 +212,10 @@ test('a method that nobody knows is no fault of ours', async () => {
   }
 })
 
-test('who is refused and sends on without end has its answer, and is cut off', async () => {
+test('refused request: client keeps sending: gets its reply, is disconnected', async () => {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect({ host: hostname, port: Number(port) })
-  // What it sends after it was cut off is no failure of the test.
+  // An error while sending after the disconnection is no failure of the test.
   const ended = new Promise((done) => socket.once('close', done).on('error', done))
   let answer = ''
   socket.on('data', (chunk) => {
@@ -236,7 +236,7 @@ test('who is refused and sends on without end has its answer, and is cut off', a
   expect(performance.now() - begunMs).toBeLessThan(6 * LIMITS.drainMs)
 })
 
-test('a request id of the caller is kept where it is harmless, else replaced', async () => {
+test('X-Request-Id: harmless: kept; otherwise: replaced', async () => {
   const send = async (id: string) =>
     (await call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
   expect(await send('abc-123')).toBe('abc-123')
@@ -248,7 +248,7 @@ test.each([
   ['GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n', 400],
   [`GET /healthz HTTP/1.1\r\nhost: x\r\nx-big: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
   ['\u0016\u0003\u0001', 400],
-])('what is no HTTP gets a problem too (%#)', async (text, status) => {
+])('not HTTP (%#): a problem as well', async (text, status) => {
   const { port } = new URL(inject('tenon').url)
   const answer = await new Promise<string>((resolve, reject) => {
     const socket = connect(Number(port), '127.0.0.1', () => socket.write(text))

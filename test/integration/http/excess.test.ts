@@ -1,4 +1,4 @@
-/** Callers who ask for too much: they are refused or served in parts, and nobody else notices. */
+/** Excessive requests: refused or served in parts, without effect on others. */
 
 import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
@@ -12,7 +12,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-test('a page of many large documents is refused; a smaller one is served', async () => {
+test('page: many large documents: refused; smaller page: served', async () => {
   const room = await aRoom()
   const path = '/v1/collections/large/documents'
   const text = 'x'.repeat(260_000)
@@ -28,7 +28,7 @@ test('a page of many large documents is refused; a smaller one is served', async
   expect([served.status, served.body.data.length, served.body.page.has_more]).toEqual([200, 100, true])
 })
 
-test('a past of megabytes is sent to its end, as fast as it is taken, and then what is new', async () => {
+test("stream: megabytes of old events: all sent at the client's pace, then new ones", async () => {
   const room = await aRoom()
   const publish = (data: string) =>
     call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'large', data } })
@@ -53,19 +53,19 @@ test('a past of megabytes is sent to its end, as fast as it is taken, and then w
   expect(text).not.toContain('event: end')
 })
 
-test('HEAD on a feed is refused: its answer would have no end', async () => {
+test('HEAD: event stream: refused, since its reply would never end', async () => {
   const room = await aRoom()
   const head = await call('HEAD', '/v1/events/subscribe?topic=a', { as: room.service })
   expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
 })
 
-test('a method that no route has is refused like the others, whatever it is', async () => {
+test('HTTP method: on no route: refused like any other', async () => {
   const room = await aRoom()
   const refused = await call('QUERY', '/v1/events/publish', { as: room.service })
   expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
 })
 
-test('JSON of any depth is a mistake of the client', async () => {
+test('JSON: any depth: client error', async () => {
   const room = await aRoom()
   const deep = '['.repeat(100_000) + ']'.repeat(100_000)
   const event = { as: room.service, body: `{"topic":"a","data":${deep}}` }
@@ -88,7 +88,7 @@ async function ranToItsEnd(room: Room, tasks: string, input: unknown): Promise<R
   }, 40_000)
 }
 
-test('calls that carry too much fault the run, also where others are given up with them', async () => {
+test('call: payload too large, alone or in twelve branches: the execution faults', async () => {
   const room = await aRoom()
   const grown = `- grow: {set: '\${ {t: (.s + .s + .s + .s + .s + .s)} }'}\n`
   const save = '- save: {call: collection.create, with: {name: large, document: {t: "${ .t }"}}}\n'
@@ -100,7 +100,7 @@ test('calls that carry too much fault the run, also where others are given up wi
   expect(many.body.status).toBe('faulted')
 }, 60_000)
 
-test('a run may carry more than Temporal keeps: what is large is not in its history', async () => {
+test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {
   const room = await aRoom()
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body
   const headers = { 'content-type': 'text/plain' }
@@ -118,7 +118,7 @@ test('a run may carry more than Temporal keeps: what is large is not in its hist
   expect(historySize).toBeLessThan(1_000_000)
 }, 60_000)
 
-test('an error tells people what was wrong, and no more than they read', async () => {
+test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
   const room = await aRoom()
   const raise = `- no: {raise: {error: {type: 'https://a.b/c', status: 400, detail: '\${ .s + .s }'}}}\n`
   const { body } = await ranToItsEnd(room, raise, { s: '€'.repeat(160_000) })
@@ -127,7 +127,7 @@ test('an error tells people what was wrong, and no more than they read', async (
   expect(await endedOnTemporal(room, body.flow_id)).toBe(true)
 })
 
-/** Our own record is written before the run fails; whether it then could, Temporal alone knows. */
+/** Our record is written before the workflow fails; only Temporal knows whether the workflow ended. */
 async function endedOnTemporal(room: Room, flowId: string): Promise<boolean> {
   const { env } = inject('tenon')
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })

@@ -1,4 +1,4 @@
-/** What one tenant may do to others by excess, and what a credential may do beyond its word: nothing. */
+/** Excess by one tenant, and use of a credential beyond its rights: no effect on others. */
 
 import { createServer } from 'node:http'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
@@ -28,7 +28,7 @@ async function ran(room: Room, name: string, tasks: string, input: unknown = {})
   return call('POST', `${room.flows}/definitions/${name}/executions`, { as, headers, body: { input } })
 }
 
-test('a flow that hands a large value round and round is faulted, and others go on', async () => {
+test('flow: multiplies a large value in a loop: faults, other tenants are unaffected', async () => {
   const [greedy, victim] = await Promise.all([aRoom(), aRoom()])
   const input = Array(250_000).fill(0)
   const runs = [1, 2, 3, 4].map((n) =>
@@ -41,7 +41,7 @@ test('a flow that hands a large value round and round is faulted, and others go 
   }
 }, 60_000)
 
-test('a reply does not grow with the faults of what was sent', async () => {
+test('reply: request with very many errors: bounded size', async () => {
   const room = await aRoom()
   const key = 'k'.repeat(200_000)
   const inside = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [n, '\u0000']))
@@ -54,7 +54,7 @@ test('a reply does not grow with the faults of what was sent', async () => {
   expect(JSON.stringify(admin.body).length).toBeLessThan(20_000)
 })
 
-test('a suspended tenant is suspended for tokens too; a token whose parts do not belong together is none', async () => {
+test('suspended tenant: tokens: refused; token with inconsistent claims: refused', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const mixed = await tokenOf({
     roles: ['service'],
@@ -72,12 +72,12 @@ test('a suspended tenant is suspended for tokens too; a token whose parts do not
   const body = { workspace_id: other.workspaceId, kind: 'service', name: 'x' }
   expect((await call('POST', '/v1/api-keys', { as: admin, body })).body.code).toBe('tenant_suspended')
   expect((await call('POST', DOCUMENTS, { as: data, body: {} })).body.code).toBe('tenant_suspended')
-  // Operators look, and change nothing.
+  // Operators may read, and change nothing.
   const flows = { as: other.operator, body: { source: 'x' } }
   expect((await call('POST', `${other.flows}/definitions`, flows)).body.code).toBe('tenant_suspended')
 })
 
-test('a bucket that is there already is nobody’s to claim; scopes that nobody knows are not taken', async () => {
+test('bucket: exists already: cannot be claimed; scopes: unknown: refused', async () => {
   const room = await aRoom()
   const { env } = inject('tenon')
   const s3 = new S3Client({
@@ -111,12 +111,12 @@ test.each([
     `- ${'a'.repeat(450)}: { do: [ { ${'b'.repeat(450)}: { call: collection.create, with: { name: c, document: {} } } } ] }`,
     'completed',
   ],
-])('a run always ends: %s', async (_name, tasks, status) => {
+])('execution: %s: always ends', async (_name, tasks, status) => {
   const { body } = await ran(await aRoom(), unique('f'), tasks)
   expect([body.status, body.ended_at === null]).toEqual([status, false])
 })
 
-test('a result that Temporal would not carry is a fault; an input that it would not is refused', async () => {
+test('execution: result too large for Temporal: faults; input too large: refused', async () => {
   const room = await aRoom()
   for (let n = 0; n < 22; n++) {
     expect(
@@ -137,7 +137,7 @@ test('a result that Temporal would not carry is a fault; an input that it would 
   expect((await start(`${'['.repeat(6_000)}${']'.repeat(6_000)}`)).status).toBe(400)
 })
 
-test('a document does not grow beyond its bound by changes; a number that cannot be kept is refused', async () => {
+test('document: grows beyond its limit by updates: refused; number that cannot be stored: refused', async () => {
   const room = await aRoom()
   const { body } = await call('POST', DOCUMENTS, { as: room.service, body: { a: 'x'.repeat(200_000) } })
   const grow = await call('PUT', `${DOCUMENTS}/${body.id}`, {
@@ -148,14 +148,14 @@ test('a document does not grow beyond its bound by changes; a number that cannot
   expect((await call('POST', DOCUMENTS, { as: room.service, body: '{"a":1e999}' })).status).toBe(400)
 })
 
-test('a bad credential beside a good one is 401', async () => {
+test('credentials: invalid one next to a valid one: 401', async () => {
   const room = await aRoom()
   for (const authorization of ['Bearer garbage', 'Basic abc']) {
     expect((await call('GET', DOCUMENTS, { as: { ...room.service, authorization } })).status).toBe(401)
   }
 })
 
-test('a request that cannot be said in HTTP, and an answer that is cut off, are errors a flow can catch', async () => {
+test('flow: request that HTTP cannot express, truncated response: errors that a flow can catch', async () => {
   const room = await aRoom()
   const port = inject('tenon').echoPorts[3] ?? 0
   const server = createServer((_request, response) => {

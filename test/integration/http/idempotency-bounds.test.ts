@@ -1,11 +1,11 @@
-/** What is kept of requests under an Idempotency-Key goes in time, and has bounds: who fills them drops its own oldest. */
+/** Stored idempotency claims expire and are bounded; a workspace over its bound loses its own oldest. */
 
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
 import { aRoom, asSuperuser, type Room } from '../../support/fixtures/tenants.ts'
 
-test('what has expired goes a little with every claim, whosever it is', async () => {
+test('expired claims: any new claim: removes some of them, of any workspace', async () => {
   const [silent, busy] = await Promise.all([aRoom(), aRoom()])
   await asSuperuser(
     `insert into tenon.idempotency (tenant_id, workspace_id, role, id, request, seed, expires_at)
@@ -20,8 +20,8 @@ test('what has expired goes a little with every claim, whosever it is', async ()
   expect(await rowsOf(busy)).toHaveLength(3)
 })
 
-describe('whoever fills the table', () => {
-  /** Older rows on the shelf that the workspace's one row lies on. */
+describe('bounds of a workspace', () => {
+  /** Older rows in the partition of the workspace's single row. */
   const fill = (room: Room, role: string, rows: number, bytes: number, more = '') =>
     asSuperuser(
       `insert into tenon.idempotency
@@ -32,7 +32,7 @@ describe('whoever fills the table', () => {
       [room.workspaceId, role, rows, bytes],
     )
 
-  test('drops its own oldest, by rows', async () => {
+  test('claims: bound by rows reached: the own oldest are dropped', async () => {
     const [room, neighbour] = await Promise.all([aRoom(), aRoom()])
     for (const { service } of [room, neighbour]) await post(service, 'k', { n: 1 })
     await fill(room, 'tenon_service', 500, 1)
@@ -45,7 +45,7 @@ describe('whoever fills the table', () => {
     expect(await rowsOf(neighbour)).toHaveLength(501)
   })
 
-  test('drops its own oldest, by bytes; an anon key none of a service key', async () => {
+  test('claims: bound by bytes reached: the own oldest are dropped; anon keys never drop those of service keys', async () => {
     const room = await aRoom()
     await post(room.service, 'k', { n: 1 })
     await fill(room, 'tenon_anon', 3, 500_000)
@@ -55,7 +55,7 @@ describe('whoever fills the table', () => {
     expect(roles).toEqual([...Array(3).fill('tenon_anon'), ...Array(3).fill('tenon_service')])
   })
 
-  test('drops nothing that is running', async () => {
+  test('claims: bound reached: running ones are kept', async () => {
     const room = await aRoom()
     await post(room.service, 'k', { n: 1 })
     await fill(room, 'tenon_service', 450, 1)

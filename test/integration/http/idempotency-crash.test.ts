@@ -1,10 +1,10 @@
-/** A process that dies between effect and reply: the next attempt under the key meets what the first one made. */
+/** A process dies between effect and reply: the next attempt under the key finds the first effect. */
 
 import { expect, test } from 'vitest'
 import { count, cutOff, deploy, post, replayed } from '../../support/clients/idempotency.ts'
 import { aRoom, asSuperuser, call, unique } from '../../support/fixtures/tenants.ts'
 
-test('the next attempt makes the same document, not a second one', async () => {
+test('crash after create: next attempt: same document, no second one', async () => {
   const room = await aRoom()
   const first = await post(room.service, 'k', { n: 1 })
   await cutOff(room)
@@ -14,7 +14,7 @@ test('the next attempt makes the same document, not a second one', async () => {
   expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
 })
 
-test('the same in a declared collection, and the same run of a function', async () => {
+test('crash after create in a declared collection, or after a function: next attempt: same document, same run', async () => {
   const room = await aRoom()
   const schema = { type: 'object', properties: { n: { type: 'integer' } } }
   const declared = { workspace_id: room.workspaceId, collection: 'table', store: 'relational', schema }
@@ -33,7 +33,7 @@ test('the same in a declared collection, and the same run of a function', async 
   expect(await count(room, 'table')).toBe(1)
 })
 
-test('the documents of a batch are met as well', async () => {
+test('crash after a batch: next attempt: finds the same documents', async () => {
   const room = await aRoom()
   const ops = [1, 2, 3].map((n) => ({ op: 'create', data: { n } }))
   const ask = () => post(room.service, 'k', { ops }, '/v1/collections/orders/batch')
@@ -46,7 +46,7 @@ test('the documents of a batch are met as well', async () => {
 })
 
 test.each([true, false])(
-  'a batch that increments is done once, and says so, in a declared collection: %s',
+  'crash after a batch of increments (declared collection: %s): next attempt: applied once',
   async (isDeclared) => {
     const room = await aRoom()
     const collection = isDeclared ? 'table' : 'orders'
@@ -76,7 +76,7 @@ test.each([true, false])(
   },
 )
 
-test('what was rolled back is not taken for done', async () => {
+test('crash after a rollback: next attempt: the same refusal, not a success', async () => {
   const room = await aRoom()
   const { body: made } = await post(room.service, 'made', { n: 1 })
   const increment = { op: 'increment', id: made.id, field: 'n' }
@@ -88,7 +88,7 @@ test('what was rolled back is not taken for done', async () => {
   expect((await ask()).status).toBe(412)
 })
 
-test('while it may still be running nobody else runs it; when it is over, another body still has no part in it', async () => {
+test('claim: may still be running: idempotency_in_flight; lapsed: same body runs once, another is refused', async () => {
   const room = await aRoom()
   await post(room.service, 'k', { n: 1 })
   await cutOff(room)
@@ -104,7 +104,7 @@ test('while it may still be running nobody else runs it; when it is over, anothe
   expect(await count(room)).toBe(1)
 })
 
-test('work that was begun is gone on with: a tenant, a workspace, an execution', async () => {
+test('crash during creation of a tenant, workspace or execution: next attempt: continues', async () => {
   const room = await aRoom()
   const source = `document: { dsl: '1.0.3', namespace: t, name: f, version: '1.0.0' }\ndo: [{ a: { set: { ok: true } } }]`
   await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
@@ -127,7 +127,7 @@ test('work that was begun is gone on with: a tenant, a workspace, an execution',
   expect(body.data).toHaveLength(1)
 })
 
-test('work that was refused begins anew under the same ids', async () => {
+test('tenant creation: failed without being started: begins again under the same ids; failed in a step: stays failed', async () => {
   const room = await aRoom()
   const [key, body] = [unique('k'), { name: 'X', slug: unique('x') }]
   const first = await post(room.operator, key, body, '/v1/tenants')
@@ -142,14 +142,14 @@ test('work that was refused begins anew under the same ids', async () => {
     return (await call('GET', `/v1/tenants/${row?.target}`, { as: room.operator })).body
   }
   expect(await refuse('Temporal did not take the work.')).toMatchObject({
-    // A step may be done before anybody looks.
+    // A step may already be complete when the state is read.
     state: expect.stringMatching(/^(provisioning|active)$/),
     slug: body.slug,
   })
   expect(await refuse('A step failed.')).toMatchObject({ state: 'provisioning_failed' })
 })
 
-test('what the database alone can tell is answered as made', async () => {
+test('crash after creating an API key, whose text cannot be rebuilt: next attempt: conflict', async () => {
   const room = await aRoom()
   const key = unique('k')
   const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x' }

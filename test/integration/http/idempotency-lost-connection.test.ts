@@ -1,4 +1,4 @@
-/** Requests under a key whose connection to the database is lost just after it has done what it was asked. */
+/** Idempotent requests whose database connection is lost right after a statement was executed. */
 
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => platform.close())
 
-/** The same scope, whose first so many answers do not come, whether or not what was asked was done. */
+/** The same scope; its first `times` replies are lost, whether or not the statement was executed. */
 function losing(times: number, isDone: boolean): WorkspaceScope {
   let left = times
   const batch: WorkspaceScope['batch'] = async (...statements) => {
@@ -35,7 +35,7 @@ function losing(times: number, isDone: boolean): WorkspaceScope {
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 const anAsked = () => ({ id: sha256(randomUUID()), request: sha256('the same') })
 
-test.each([true, false])('a claim whose answer is lost (made: %s) is taken back', async (isDone) => {
+test.each([true, false])('claim: reply lost (executed: %s): released', async (isDone) => {
   const asked = anAsked()
   await expect(idempotency.claim(losing(1, isDone), asked)).rejects.toMatchObject({
     code: 'dependency_unavailable',
@@ -43,7 +43,7 @@ test.each([true, false])('a claim whose answer is lost (made: %s) is taken back'
   expect(await idempotency.claim(scope, asked)).toMatchObject({ attempt: 1 })
 })
 
-test('one that somebody else has held before is not taken from him', async () => {
+test('claim: held by an earlier request, reply lost: not released', async () => {
   const asked = anAsked()
   const held = (await idempotency.claim(scope, asked)) as Claim
   await expect(idempotency.claim(losing(1, true), asked)).rejects.toMatchObject({
@@ -55,10 +55,10 @@ test('one that somebody else has held before is not taken from him', async () =>
 })
 
 test.each(['release', 'forget', 'keep'] as const)(
-  '%s: once more where the connection is lost',
+  'claim %s: connection lost: tried once more',
   async (fate) => {
     const asked = anAsked()
-    // The claim itself comes through, and two answers after it do not.
+    // The claim itself succeeds; the next two replies are lost.
     let isClaimed = false
     const lost = losing(2, false)
     const batch: WorkspaceScope['batch'] = (...statements) => (isClaimed ? lost : scope).batch(...statements)

@@ -1,4 +1,4 @@
-/** Idempotency-Key: one effect and one reply for a request, however often, at once, and by whomever it is sent. */
+/** Idempotency-Key: one effect and one reply per request, repeated, concurrent, or by other callers. */
 
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
@@ -17,11 +17,11 @@ import {
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 
-test('the same request again is answered with the reply of the first, and done once', async () => {
+test('idempotent request: repeated: same reply, one effect', async () => {
   const room = await aRoom()
   const first = await post(room.service, 'k1', { n: 1, nested: { a: 1, b: 2 } })
   expect([first.status, replayed(first)]).toEqual([201, null])
-  // Equal values, whatever order their members stand in; the key in quotes is the same key.
+  // Equal values with members in another order; the key in quotes is the same key.
   const again = await post(room.service, '"k1"', '{"nested":{"b":2,"a":1},"n":1.0}')
   expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body])
   for (const name of ['etag', 'location', 'content-type', 'cache-control'])
@@ -32,7 +32,7 @@ test('the same request again is answered with the reply of the first, and done o
   expect(other.body.id).not.toBe(first.body.id)
 })
 
-test('another body under the key is refused, and does nothing', async () => {
+test('idempotent request: another body under the key: refused, no effect', async () => {
   const room = await aRoom()
   await post(room.service, 'k', { n: 1 })
   const { status, body } = await post(room.service, 'k', { n: 2 })
@@ -40,7 +40,7 @@ test('another body under the key is refused, and does nothing', async () => {
   expect(await count(room)).toBe(1)
 })
 
-test('a key is of one credential, operation and path; of none other is anything seen', async () => {
+test('idempotency key: other credential, operation or path: another request, nothing is disclosed', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
   const { body: key } = await call('POST', '/v1/api-keys', {
@@ -52,7 +52,7 @@ test('a key is of one credential, operation and path; of none other is anything 
     const reply = await post(as, 'shared', { n: 1 })
     expect([reply.status, replayed(reply)]).toEqual([201, null])
     expect(reply.body.id).not.toBe(first.body.id)
-    // Nor is a body of ours betrayed by a refusal of theirs.
+    // Nor does a refusal disclose our body to them.
     expect((await post(as, 'shared', { n: 1 })).body.id).toBe(reply.body.id)
   }
   const elsewhere = await post(room.service, 'shared', { n: 1 }, '/v1/collections/others/documents')
@@ -61,7 +61,7 @@ test('a key is of one credential, operation and path; of none other is anything 
   expect([event.status, replayed(event)]).toEqual([202, null])
 })
 
-test('twenty at once: one effect, one that says so, the others wait or are told the same', async () => {
+test('idempotent request: twenty at once: one effect, the others wait or get a conflict', async () => {
   const room = await aRoom()
   for (let round = 0; round < 5; round++) {
     const replies = await Promise.all(
@@ -76,8 +76,8 @@ test('twenty at once: one effect, one that says so, the others wait or are told 
   }
 })
 
-describe('what is kept', () => {
-  test('refusals of the request are; what had no right, and what was not there, is forgotten', async () => {
+describe('stored replies', () => {
+  test('stored reply: refusal of the request: kept; 403 or 404: not kept', async () => {
     const room = await aRoom()
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
     const body = { workspace_id: room.workspaceId, collection: 'strict', store: 'document', schema }
@@ -101,7 +101,7 @@ describe('what is kept', () => {
     expect(await rowsOf(room)).toHaveLength(1)
   })
 
-  test('what is refused before it runs leaves the key free', async () => {
+  test('stored reply: refused before it runs: key stays free', async () => {
     const room = await aRoom()
     expect((await post(room.service, 'k', { _version: 1 })).status).toBe(400)
     expect((await post(room.service, 'k', { n: 1 })).status).toBe(201)
@@ -112,7 +112,7 @@ describe('what is kept', () => {
     expect((await post(room.service, 'deep', depth)).body.code).toBe('validation_failed')
   })
 
-  test('an anon key has keys of its own, where it may write; elsewhere it leaves nothing', async () => {
+  test('anon key: where it may write: keys of its own; elsewhere: nothing is stored', async () => {
     const room = await aRoom()
     expect((await post(room.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
     expect(await rowsOf(room)).toEqual([])
@@ -125,7 +125,7 @@ describe('what is kept', () => {
     expect((await rowsOf(room)).map(({ role }) => role).sort()).toEqual(['tenon_anon', 'tenon_service'])
   })
 
-  test('a quota that is used up is asked again', async () => {
+  test('stored reply: quota used up: not kept, checked again', async () => {
     const room = await aRoom()
     const limit = (documents: number) =>
       call('PUT', '/v1/quotas', {
@@ -141,7 +141,7 @@ describe('what is kept', () => {
     expect([made.status, replayed(made), await count(room)]).toEqual([201, null, 1])
   })
 
-  test('replies are sealed: the text of a new key stands nowhere', async () => {
+  test('stored reply: contains a new API key: encrypted, the text is stored nowhere', async () => {
     const room = await aRoom()
     const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
     const body = { workspace_id: room.workspaceId, kind: 'service', name: 'x' }
@@ -158,7 +158,7 @@ describe('what is kept', () => {
     expect((await post(key, 'k', { n: 1 })).status).toBe(201)
   })
 
-  test('a document of the largest size is; beyond, the reply is lost and the effect is not doubled', async () => {
+  test('stored reply: document of the maximum size: kept; larger: reply lost, effect not repeated', async () => {
     const room = await aRoom()
     const long = 'x'.repeat(LIMITS.documentBytesMax - 100)
     const [first, again] = [await post(room.service, 'k', { long }), await post(room.service, 'k', { long })]
@@ -171,7 +171,7 @@ describe('what is kept', () => {
   })
 })
 
-test('a caller that went away finds the reply of its run', async () => {
+test('stored reply: caller disconnected: gets the reply of its execution later', async () => {
   const room = await aRoom()
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 1500)); return crypto.randomUUID() }'
@@ -191,7 +191,7 @@ test('a caller that went away finds the reply of its run', async () => {
   expect(reply.headers.get('x-run-id')).toMatch(/^run_/)
 })
 
-test('a function that failed has run: its failure is the reply', async () => {
+test('stored reply: function failed: the failure is the reply', async () => {
   const room = await aRoom()
   await deploy(room, 'bad', 'export default () => { throw new Error(crypto.randomUUID()) }')
   const invoke = () => post(room.service, 'k', {}, '/v1/functions/bad/invoke')
@@ -200,7 +200,7 @@ test('a function that failed has run: its failure is the reply', async () => {
   expect(again.body).toEqual(first.body)
 })
 
-test('after a day the key is free, and another request may take it', async () => {
+test('idempotency key: after a day: free for another request', async () => {
   const room = await aRoom()
   const first = await post(room.service, 'k', { n: 1 })
   const [row] = await asSuperuser<{ hours: number }>(
@@ -220,7 +220,7 @@ test.each([
   ['empty quotes', '""'],
   ['256 characters', 'x'.repeat(256)],
   ['a letter beyond ASCII', 'sch\u00fcssel'],
-])('a key that is %s is no key', async (_name, key) => {
+])('idempotency key: %s: 400 header_invalid', async (_name, key) => {
   const room = await aRoom()
   const { status, body } = await post(room.service, key, { n: 1 })
   expect([status, body.code]).toEqual([400, 'header_invalid'])
@@ -228,13 +228,13 @@ test.each([
   expect((await post(room.service, 'x'.repeat(255), { n: 1 })).status).toBe(201)
 })
 
-test('two keys in one request are none', async () => {
+test('idempotency key: two in one request: refused', async () => {
   const room = await aRoom()
   const { status, body } = await raw('/v1/collections/orders/documents', room.service, ['a', 'a'])
   expect([status, body]).toEqual([400, expect.stringContaining('header_invalid')])
 })
 
-/** fetch makes one header of two. */
+/** fetch joins two headers into one. */
 async function raw(path: string, as: Caller, keys: string[]): Promise<{ status: number; body: string }> {
   const headers = { ...as, 'content-type': 'application/json', 'idempotency-key': keys }
   const sent = httpRequest(`${inject('tenon').url}${path}`, { method: 'POST', headers }).end('{}')
@@ -242,7 +242,7 @@ async function raw(path: string, as: Caller, keys: string[]): Promise<{ status: 
   return { status: reply.statusCode ?? 0, body: await text(reply) }
 }
 
-test('reads, and methods that may be sent again, take no key and pay nothing for it', async () => {
+test('idempotency key: reads and other repeatable methods: ignored, no cost', async () => {
   const room = await aRoom()
   const { body } = await post(room.service, 'k', { n: 1 })
   const as = room.service
@@ -258,7 +258,7 @@ test('reads, and methods that may be sent again, take no key and pay nothing for
   expect(await rowsOf(room)).toHaveLength(1)
 })
 
-test('every operation that takes a key says so, and no other', async () => {
+test('OpenAPI: Idempotency-Key: documented exactly for the operations that accept it', async () => {
   const { body } = await call('GET', '/openapi.json')
   const taking = OPERATIONS.filter(({ http, reads }) => http.method === 'POST' && !reads).map(
     ({ name }) => name,

@@ -1,4 +1,4 @@
-/** What all tenants share: one that holds all it can get does not keep the others waiting. */
+/** Shared resources: a tenant that takes all it can get does not delay others. */
 
 import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
@@ -8,7 +8,7 @@ import { repeated } from '../../support/stack/soak.ts'
 const bucketOf = async (room: Room): Promise<string> =>
   (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body.bucket
 
-/** Asks for an object and takes none of it. */
+/** Requests an object and reads none of it. */
 function slowReader(path: string, room: Room): Socket {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect(Number(port), hostname).on('error', () => {})
@@ -16,7 +16,7 @@ function slowReader(path: string, room: Room): Socket {
   return socket.pause()
 }
 
-test("slow readers of one tenant's objects hold its own share of the store's connections alone", async () => {
+test('slow readers: objects of one tenant: occupy only its share of store connections', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const large = `/v1/objects/${await bucketOf(room)}/large`
   const small = `/v1/objects/${await bucketOf(other)}/small`
@@ -29,7 +29,7 @@ test("slow readers of one tenant's objects hold its own share of the store's con
   await eventually(async () => (await call('HEAD', large, { as: room.service })).status === 200 || undefined)
 }, 60_000)
 
-test('slow queries of one tenant hold its own share of the connections to the database alone', async () => {
+test('slow queries: of one tenant: occupy only its share of database connections', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const path = '/v1/collections/large'
   const text = 'x'.repeat(200_000)
@@ -51,7 +51,7 @@ test('slow queries of one tenant hold its own share of the connections to the da
   expect(statuses.filter((status) => ![200, 503, 504].includes(status))).toEqual([])
 }, 60_000)
 
-test('many deployments at once are compiled one after the other, and none is called invalid for it', async () => {
+test('deployments: many at once: compiled one after the other, none is refused as invalid', async () => {
   const room = await aRoom()
   const lines = Array.from({ length: 6_000 }, (_, n) => `export const a${n} = [${n}, {x: ${n}}]`)
   const source = `export default () => 1\n${lines.join('\n')}`

@@ -1,4 +1,4 @@
-/** What a credential or a tenant leaves behind when it ends: streams that are open. */
+/** Open streams end when their credential or tenant ends. */
 
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import {
@@ -16,7 +16,7 @@ afterEach(() => {
   for (const controller of open.splice(0)) controller.abort()
 })
 
-/** An open stream: what it has said so far, and whether the server ended it. */
+/** An open stream: its output so far, and whether the server has ended it. */
 interface Stream {
   text: string
   ended: boolean
@@ -41,8 +41,8 @@ const ended = (stream: Stream) => eventually(async () => (stream.ended ? stream.
 const suspend = ({ tenantId }: Room) =>
   asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
 
-describe('an open stream ends', () => {
-  test('when its key is revoked, and no other stream with it', async () => {
+describe('open stream', () => {
+  test('stream: its key is revoked: ends; streams of other keys continue', async () => {
     const room = await aRoom()
     const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'leaked' }
     const leaked = (await call('POST', '/v1/api-keys', { as: room.operator, body })).body
@@ -61,10 +61,10 @@ describe('an open stream ends', () => {
     expect(stream.text).not.toContain('for those who may')
   })
 
-  test('when its tenant is suspended, when its token has run out', async () => {
+  test('stream: its tenant is suspended, or its token expires: ends', async () => {
     const room = await aRoom()
     const claims = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
-    // Thirty seconds are forgiven.
+    // Clock skew of 30 s is tolerated.
     const exp = Math.floor(Date.now() / 1_000) - 27
     const [byKey, byToken] = await Promise.all([
       subscribe(room.service, 'a'),

@@ -1,4 +1,4 @@
-/** Identity headers: dropped everywhere, believed with the secret alone, and through a real gateway only where it says so. */
+/** Identity headers of a gateway: dropped without the secret, accepted with it, tested through a real gateway too. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,8 +28,8 @@ afterEach(stopHearing)
 
 const me = (as: Caller): Promise<Reply> => call('GET', '/v1/me', { as })
 
-describe('with the secret', () => {
-  test('the four headers are the caller: it reads, writes and hears data of its workspace', async () => {
+describe('with the gateway secret', () => {
+  test('gateway: four identity headers: the caller reads, writes and subscribes in that workspace', async () => {
     const as = gatewayHeaders(shop)
     const made = await call('POST', '/v1/collections/orders/documents', { as, body: { n: 1 } })
     expect(made.status).toBe(201)
@@ -45,7 +45,7 @@ describe('with the secret', () => {
     ).toEqual([])
   })
 
-  test('x-pg-role decides: anon does not write', async () => {
+  test('gateway: x-pg-role anon: writes are refused', async () => {
     const as = gatewayHeaders(shop, 'anon')
     expect((await me(as)).body.roles).toEqual(['anon'])
     const sent = { as, body: { topic: 'x', data: 1 } }
@@ -67,13 +67,13 @@ describe('with the secret', () => {
       { 'x-tenant-id': '', 'x-workspace-id': '', 'x-pg-role': '' },
       ['x-tenant-id', 'x-workspace-id', 'x-pg-role'],
     ],
-  ])('%s: 401 that names the header', async (_what, wrong, names) => {
+  ])('gateway: %s: 401 that names the header', async (_what, wrong, names) => {
     const { status, body } = await me({ ...gatewayHeaders(shop), ...wrong })
     expect([status, body.code]).toEqual([401, 'gateway_identity_invalid'])
     expect(body.errors.map(({ name }: { name: string }) => name)).toEqual(names)
   })
 
-  test('tenant and workspace must be there and belong together; near misses are nobody', async () => {
+  test('gateway: tenant or workspace missing, mismatched or almost equal: 401', async () => {
     const { tenantId, workspaceId } = shop
     const last = tenantId.endsWith('0') ? '1' : '0'
     for (const of of [
@@ -88,7 +88,7 @@ describe('with the secret', () => {
     }
   })
 
-  test('a suspended tenant is refused within 5 s, and its streams end', async () => {
+  test('gateway: tenant suspended: refused within 5 s, its streams end', async () => {
     const room = await aRoom()
     const as = gatewayHeaders(room)
     const heard = await hear(as, 'topic=x')
@@ -98,7 +98,7 @@ describe('with the secret', () => {
     expect((await ended()).data).toEqual({ code: 'tenant_suspended' })
   })
 
-  test('a gateway is no admin and no guest of an MCP server', async () => {
+  test('gateway: administrative route: privilege_domain_mismatch; MCP server: credentials_missing', async () => {
     const as = gatewayHeaders(shop)
     expect((await call('GET', '/v1/tenants', { as })).body.code).toBe('privilege_domain_mismatch')
     const server = await aServer(shop, 'gate')
@@ -106,7 +106,7 @@ describe('with the secret', () => {
     expect((await rpc('/v1/mcp/platform/mcp', as, 'tools/list')).body.code).toBe('credentials_missing')
   })
 
-  test('the same Idempotency-Key of a gateway’s caller and of a key is not one request', async () => {
+  test('gateway: same Idempotency-Key as an API key: two requests', async () => {
     const keys = await call('GET', `/v1/api-keys?workspace_id=${shop.workspaceId}`, { as: shop.operator })
     const { id } = keys.body.data.find(({ kind }: { kind: string }) => kind === 'service')
     const send = (as: Caller) =>
@@ -121,7 +121,7 @@ describe('with the secret', () => {
   })
 })
 
-test('client-sent identity changes nothing beside any credential', async () => {
+test('identity headers from a client: next to any other credential: ignored', async () => {
   const foreign = [identityHeaders(other), gatewayHeaders(other), gatewayHeaders(other, 'nonsense')]
   for (const sent of foreign) {
     for (const as of [shop.service, shop.anon, shop.operator]) {
@@ -142,7 +142,7 @@ describe('through Caddy', () => {
   const through = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
   const raw = async (url: string, headers: RawHeaders) => (await sendRaw(`${url}/v1/me`, headers)).body
 
-  test('the public door says nothing of anybody, even to who knows the secret', async () => {
+  test('Caddy, public route: gateway secret and identity headers from the client: no identity', async () => {
     const { publicUrl } = gateway
     for (const as of [{}, identityHeaders(shop), gatewayHeaders(shop)])
       expect((await through(publicUrl, '/v1/me', as)).body.code).toBe('credentials_missing')
@@ -150,7 +150,7 @@ describe('through Caddy', () => {
     expect(body).toMatchObject({ kind: 'api_key', tenant_id: shop.tenantId })
   })
 
-  test('the shop’s door makes the shop of whoever comes, whatever he says', async () => {
+  test('Caddy, shop route: any client headers: identity of the shop', async () => {
     const { shopUrl } = gateway
     const seen = { kind: 'gateway', subject: 'shop-backend', tenant_id: shop.tenantId, roles: ['service'] }
     for (const as of [{}, identityHeaders(other), gatewayHeaders(other, 'anon')])
@@ -160,14 +160,14 @@ describe('through Caddy', () => {
     expect((await through(shopUrl, '/v1/tenants')).body.code).toBe('privilege_domain_mismatch')
   })
 
-  test('headers that a client calls hop-by-hop are not lost on the way', async () => {
+  test('Caddy: identity headers declared hop-by-hop by the client: still added', async () => {
     const connection = 'close, x-gateway-secret, x-tenant-id, x-workspace-id, x-pg-role'
     const headers = { connection, ...gatewayHeaders(other) }
     expect(await raw(gateway.shopUrl, headers)).toMatchObject({ tenant_id: shop.tenantId })
     expect((await raw(gateway.publicUrl, headers)).code).toBe('credentials_missing')
   })
 
-  test('it drops each header by itself, and adds each once', async () => {
+  test('Caddy: identity headers from the client: each dropped, each added once', async () => {
     const echo = createServer(({ rawHeaders }, response) => response.end(JSON.stringify(rawHeaders)))
     await new Promise<void>((done) => echo.listen(0, '127.0.0.1', done))
     const { port } = echo.address() as AddressInfo
@@ -188,7 +188,7 @@ describe('through Caddy', () => {
     }
   })
 
-  test('a credential counts before what the gateway says', async () => {
+  test('Caddy: client has a credential of its own: that one counts', async () => {
     const { shopUrl } = gateway
     expect((await through(shopUrl, '/v1/me', other.service)).body).toMatchObject({
       kind: 'api_key',
@@ -198,13 +198,13 @@ describe('through Caddy', () => {
     expect((await through(shopUrl, '/v1/me', { authorization: 'Bearer x' })).body.code).toBe('token_invalid')
   })
 
-  test('events come through as they happen', async () => {
+  test('Caddy: event stream: delivered as events occur', async () => {
     const heard = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
     await call('POST', '/v1/events/publish', { as: shop.service, body: { topic: 'through', data: 'now' } })
     expect((await heardAtLeast(heard, 1))[0]?.data.data).toBe('now')
   })
 
-  test('a sibling workspace is not the shop’s', async () => {
+  test('Caddy: sibling workspace: refused', async () => {
     const sibling = await aWorkspace(shop)
     const as = sibling.service
     await call('POST', '/v1/collections/private/documents', { as, body: { n: 1 } })

@@ -1,4 +1,4 @@
-/** People sign in at the issuer: code with PKCE, consent, and tokens that say what they may. */
+/** Users sign in at the issuer: authorization code with PKCE, consent, and tokens with their rights. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
@@ -38,8 +38,8 @@ beforeAll(async () => {
 
 const api = () => `${inject('tenon').url}/v1`
 
-describe('a person', () => {
-  test('signs in, consents, and acts in her role', async () => {
+describe('user', () => {
+  test('user: signs in and consents: acts in the role of the account', async () => {
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const login = await browser.open(flow.url)
@@ -73,7 +73,7 @@ describe('a person', () => {
   test.each([
     ['service', { roles: ['service'] }],
     ['workspace_admin', { roles: ['workspace_admin'] }],
-  ])('of the role %s is bound to her workspace', async (role, claims) => {
+  ])('user: role %s: limited to the workspace', async (role, claims) => {
     const person = await aPerson(room.operator, { role, ...inRoom(room) })
     const { body } = await tokensOf(clientId, person)
     expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(room) })
@@ -83,7 +83,7 @@ describe('a person', () => {
     expect(foreign.status).toBe(403)
   })
 
-  test('who is an operator signs in without a tenant, and at no client of a tenant', async () => {
+  test('operator: signs in: without a tenant, refused by clients of a tenant', async () => {
     const person = await aPerson(room.operator, { role: 'operator' })
     const { body } = await tokensOf(clientId, person)
     expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
@@ -95,7 +95,7 @@ describe('a person', () => {
     expect((await browser.submit(login, { action: 'login', tenant: '', email, password })).status).toBe(401)
   })
 
-  test('gets nothing where she denies, and the client is told', async () => {
+  test('user: denies consent: no token, the client gets access_denied', async () => {
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const { tenant, email, password } = admin
@@ -110,7 +110,7 @@ describe('a person', () => {
     expect([end.searchParams.get('state'), end.searchParams.get('code')]).toEqual([flow.state, null])
   })
 
-  test('who leaves may sign in as somebody else, in the same authorization', async () => {
+  test('user: signs out: another user can sign in during the same authorization', async () => {
     const other = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
@@ -126,7 +126,7 @@ describe('a person', () => {
     expect(claimsOf(body['access_token'])).toMatchObject({ sub: other.id, roles: ['service'] })
   })
 
-  test('with a session is asked again by a client on her machine, since others could pose as it', async () => {
+  test('user: has a session, client on the same machine: asked again, since other programs could pose as it', async () => {
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
     const again = await browser.open(authorization(clientId).url)
@@ -136,13 +136,13 @@ describe('a person', () => {
   })
 })
 
-describe('a client', () => {
-  test('of a tenant is of no use to others, one of a workspace not even to the admin of the tenant', async () => {
+describe('client', () => {
+  test('client: of a tenant or workspace: refuses users of others, the tenant admin too', async () => {
     const other = await aRoom()
     const stranger = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
     const ours = await aClient(room.operator, { tenant_id: room.tenantId })
     const browser = new Browser(REDIRECT)
-    // Signed in at a client of everybody first, so that there is a session.
+    // Signs in at a public client first, so that a session exists.
     await signIn(browser, authorization(clientId), stranger)
     const refused = await browser.open(authorization(ours).url)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
@@ -154,7 +154,7 @@ describe('a client', () => {
     expect((await admins.open(authorization(narrow).url)).status).toBe(403)
   })
 
-  test('that names another address gets no redirect at all', async () => {
+  test('client: unknown redirect URI: no redirect', async () => {
     for (const redirect_uri of [
       'https://evil.test/callback',
       'http://127.0.0.1:9/callback/../x',
@@ -168,7 +168,7 @@ describe('a client', () => {
     }
   })
 
-  test('on the person’s own machine may listen at any port', async () => {
+  test('client: loopback redirect URI: any port', async () => {
     const flow = authorization(clientId, { redirect_uri: 'http://127.0.0.1:4711/callback' })
     expect((await new Browser(REDIRECT).open(flow.url)).status).toBe(200)
   })
@@ -179,7 +179,7 @@ describe('a client', () => {
     ['a token in the address', { response_type: 'token' }],
     ['a resource that is none', { resource: 'https://evil.test/v1' }],
     ['two resources', { resource: ['a', 'b'].join() }],
-  ])('with %s is sent back with an error', async (_what, change) => {
+  ])('client: %s: redirected with an error', async (_what, change) => {
     const end = await new Browser(REDIRECT).open(authorization(clientId, change).url)
     const { search, hash } = new URL(end.url)
     const told = new URLSearchParams(search || hash.slice(1))
@@ -189,13 +189,13 @@ describe('a client', () => {
   })
 })
 
-describe('a code', () => {
+describe('code', () => {
   const codeOf = async () => {
     const flow = authorization(clientId)
     return { flow, end: await signIn(new Browser(REDIRECT), flow, admin) }
   }
 
-  test('is of no use with another verifier, at another client, or to another address', async () => {
+  test('code: other verifier, client or redirect URI: refused', async () => {
     const { flow, end } = await codeOf()
     const other = await aClient(room.operator)
     const wrong = [
@@ -215,22 +215,22 @@ describe('a code', () => {
     expect((await exchange(clientId, flow, end)).status).toBe(200)
   })
 
-  test('used twice takes back what it gave', async () => {
+  test('code: used twice: its tokens are revoked', async () => {
     const { flow, end } = await codeOf()
     const first = await exchange(clientId, flow, end)
     expect((await exchange(clientId, flow, end)).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, first.body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('used by ten at once serves one at most', async () => {
+  test('code: used ten times at once: one success at most', async () => {
     const { flow, end } = await codeOf()
     const replies = await Promise.all(Array.from({ length: 10 }, () => exchange(clientId, flow, end)))
     expect(replies.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(1)
   })
 })
 
-describe('a refresh token', () => {
-  test('is used once; used again, the whole family is over', async () => {
+describe('refresh token', () => {
+  test('refresh token: used twice: the whole family is revoked', async () => {
     const { body: first } = await tokensOf(clientId, admin)
     const second = await refresh(clientId, first['refresh_token'])
     expect(second.status).toBe(200)
@@ -240,7 +240,7 @@ describe('a refresh token', () => {
     expect((await refresh(clientId, third.body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('used by ten at once gives one pair at most, and that has no future', async () => {
+  test('refresh token: used ten times at once: one pair at most, which is then revoked', async () => {
     const { body } = await tokensOf(clientId, admin)
     const replies = await Promise.all(
       Array.from({ length: 10 }, () => refresh(clientId, body['refresh_token'])),
@@ -251,14 +251,14 @@ describe('a refresh token', () => {
       expect((await refresh(clientId, pair['refresh_token'])).status).toBe(400)
   })
 
-  test('is of no use at another client', async () => {
+  test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const other = await aClient(room.operator)
     expect((await refresh(other, body['refresh_token'])).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
   })
 
-  test('is taken back by its client', async () => {
+  test('refresh token: revoked by its client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const parameters = { client_id: clientId, token: body['refresh_token'] ?? '' }
     const gone = await fetch(`${inject('tenon').url}/auth/revoke`, {
@@ -269,7 +269,7 @@ describe('a refresh token', () => {
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('is for the resource that was allowed, and for no other', async () => {
+  test('refresh token: other resource than the granted one: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const hosted = await aServer(await aRoom(), 'other')
     const other = await askTokens({
@@ -282,7 +282,7 @@ describe('a refresh token', () => {
   })
 })
 
-describe('an end', () => {
+describe('ended accounts, clients and tenants', () => {
   const within = 5_500
   const unauthorized = async (token: string | undefined) =>
     eventually(
@@ -297,7 +297,7 @@ describe('an end', () => {
       (id: string) => call('PATCH', `/v1/accounts/${id}`, { as: room.operator, body: { disabled: true } }),
     ],
     ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: room.operator })],
-  ])('of an account that is %s is the end of its sessions and tokens', async (_what, end) => {
+  ])('account: %s: its sessions and tokens end', async (_what, end) => {
     const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
@@ -309,7 +309,7 @@ describe('an end', () => {
     expect(await asSuperuser('select from tenon.issuer_state where account_id = $1', [person.id])).toEqual([])
   })
 
-  test('an account that is enabled again signs in anew; its old tokens stay dead', async () => {
+  test('account: enabled again: needs a new sign-in, old tokens stay invalid', async () => {
     const as = room.operator
     const person = await aPerson(as, { role: 'tenant_admin', tenant_id: room.tenantId })
     const { body } = await tokensOf(clientId, person)
@@ -322,7 +322,7 @@ describe('an end', () => {
     await ok(call('GET', '/v1/me', { as: mine }))
   })
 
-  test('of a client is the end of what it was given', async () => {
+  test('client: deleted: its tokens end', async () => {
     const own = await aClient(room.operator)
     const { body } = await tokensOf(own, admin)
     await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
@@ -333,7 +333,7 @@ describe('an end', () => {
     expect(await asSuperuser('select from tenon.issuer_state where client_id = $1', [own])).toEqual([])
   })
 
-  test('a tenant that is suspended refreshes nothing and signs nobody in', async () => {
+  test('tenant: suspended: no refresh, no sign-in', async () => {
     const other = await aRoom()
     const person = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
     const { body } = await tokensOf(clientId, person)
@@ -348,13 +348,13 @@ describe('an end', () => {
   })
 })
 
-describe('a hosted MCP server', () => {
+describe('hosted MCP server', () => {
   let hosted: Hosted
   beforeAll(async () => {
     hosted = await aServer(room, 'people')
   })
 
-  test('takes the token of a person of its workspace, with the scopes that she allowed', async () => {
+  test('hosted MCP server: token of a user of its workspace: accepted with the granted scopes', async () => {
     const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
     const { body } = await tokensOf(clientId, person, { resource: hosted.url })
     const reads = scopesOf(hosted, 'notes_get', 'notes_list')
@@ -367,7 +367,7 @@ describe('a hosted MCP server', () => {
     expect(claimsOf(body['access_token'])).not.toHaveProperty('roles')
     const listed = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
     expect(listed.status).toBe(200)
-    // It is no token for the REST API, and one for the REST API is none for it.
+    // The token is not valid for the REST API, nor the other way round.
     expect((await call('GET', '/v1/collections', { as: bearer(body['access_token']) })).status).toBe(401)
     const { body: other } = await tokensOf(clientId, person)
     expect((await rpc(hosted.path, bearer(other['access_token']), 'tools/list')).status).toBe(401)
@@ -381,7 +381,7 @@ describe('a hosted MCP server', () => {
     }, 5_500)
   })
 
-  test('is not for people of another workspace, another tenant, or none', async () => {
+  test('hosted MCP server: user of another workspace or tenant, or of none: refused', async () => {
     const sibling = await aWorkspace(room)
     const other = await aRoom()
     const people = await Promise.all([

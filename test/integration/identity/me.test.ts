@@ -1,4 +1,4 @@
-/** Who the caller is, told to every credential that is good. */
+/** GET /v1/me: describes any valid credential. */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
@@ -16,7 +16,7 @@ const me = async (as: Caller) => {
   return body
 }
 
-test('a key is shown as its own, without its text', async () => {
+test('me: API key: its properties, without its text', async () => {
   const made = await call('POST', '/v1/api-keys', {
     as: room.operator,
     body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x', expires_at: '2099-01-01T00:00:00.000Z' },
@@ -36,7 +36,7 @@ test('a key is shown as its own, without its text', async () => {
   expect(JSON.stringify(seen)).not.toContain(key)
 })
 
-test('an operator has one domain, a token of a workspace both, a token without a role none', async () => {
+test('me: operator: one domain; token of a workspace: both; token without a role: none', async () => {
   expect(await me(room.operator)).toEqual({
     subject: inject('tenon').clientId,
     kind: 'token',
@@ -59,7 +59,7 @@ test('an operator has one domain, a token of a workspace both, a token without a
   expect(await me(await tokenOf({ sub: 'bob' }))).toMatchObject({ roles: [], domains: [], tenant_id: null })
 })
 
-test('whom a gateway names is of the data domain alone', async () => {
+test('me: gateway caller: data domain only', async () => {
   expect(await me(gatewayHeaders(room, 'anon'))).toEqual({
     subject: 'carol',
     kind: 'gateway',
@@ -72,12 +72,12 @@ test('whom a gateway names is of the data domain alone', async () => {
   })
 })
 
-test('it is a tool of the official MCP server', async () => {
+test('me: official MCP server: available as a tool', async () => {
   const reply = await callTool('/v1/mcp/platform/mcp', room.operator, 'me_get')
   expect(reply.body.result.structuredContent).toEqual(await me(room.operator))
 })
 
-test('nobody is told nothing', async () => {
+test('me: no credential: 401', async () => {
   expect((await call('GET', '/v1/me')).body.code).toBe('credentials_missing')
   expect((await call('GET', '/v1/me', { as: { apikey: 'svc_anon_x' } })).body.code).toBe('api_key_invalid')
 })

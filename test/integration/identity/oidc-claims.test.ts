@@ -1,4 +1,4 @@
-/** What a good token of an issuer elsewhere is here: mapped by configuration, and never more than that says. */
+/** Tokens of external issuers: claims are mapped by configuration and grant no more than it says. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
@@ -65,7 +65,7 @@ const me = async (as: Record<string, string>) => {
   return body
 }
 
-test('each role that is mapped opens its routes, and no other does', async () => {
+test('external token: each mapped role: opens its routes only', async () => {
   const status = async (roles: string[], path: string) =>
     (await node.ask(await company.token({ ...here(), ...has(...roles) }), path)).status
   expect(await status(['app'], DOCUMENTS)).toBe(200)
@@ -74,7 +74,7 @@ test('each role that is mapped opens its routes, and no other does', async () =>
   expect(await status(['boss'], `/v1/tenants/${other.tenantId}`)).toBe(404)
   expect(await status(['lead'], `/v1/workspaces/${room.workspaceId}`)).toBe(200)
   expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
-  // Our names are not theirs, and names that every object has are none.
+  // The names of our roles are not mapped, nor are names of object prototypes.
   for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
     expect([role, (await me(await company.token({ ...here(), ...has(role) }))).roles]).toEqual([
       role,
@@ -82,14 +82,14 @@ test('each role that is mapped opens its routes, and no other does', async () =>
     ])
 })
 
-test('the operator of an installation may be somebody of an issuer that is said to have one', async () => {
+test('external token: operator role: only from an issuer configured to have one', async () => {
   const as = await company.token(has('root'))
   expect((await me(as)).roles).toEqual(['operator'])
   expect((await node.ask(as, '/v1/tenants')).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(200)
 })
 
-test('without a map of roles the names are ours, but for operator', async () => {
+test('external token: no role map: our role names, except operator', async () => {
   const roles = ['operator', 'tenant_admin', 'service', 'offline_access']
   const as = await tenants.token({ ...here(), realm_access: { roles } })
   expect((await me(as)).roles).toEqual(['tenant_admin', 'service'])
@@ -100,7 +100,7 @@ test('without a map of roles the names are ours, but for operator', async () => 
   expect((await node.ask(bare, '/v1/tenants')).status).toBe(403)
 })
 
-test('an issuer speaks for its own tenants alone, in whichever role', async () => {
+test('external token: tenant of another issuer: refused in any role', async () => {
   for (const role of ['operator', 'tenant_admin', 'workspace_admin', 'service'])
     for (const claims of [
       { tenant_id: other.tenantId },
@@ -109,7 +109,7 @@ test('an issuer speaks for its own tenants alone, in whichever role', async () =
       { workspace_id: room.workspaceId },
     ])
       await expectRefused(node, await tenants.token({ ...claims, realm_access: { roles: [role] } }))
-  // A workspace of another tenant, behind the own one: whether they belong together is asked, as with any token.
+  // A workspace of another tenant under the own tenant: the combination is checked, as with any token.
   const mixed = {
     tenant_id: room.tenantId,
     workspace_id: other.workspaceId,
@@ -124,7 +124,7 @@ test('an issuer speaks for its own tenants alone, in whichever role', async () =
   expect((await node.ask(theirs)).status).toBe(200)
 })
 
-test('claims may stand under names with dots, scopes narrow, and a text is a list of words', async () => {
+test('external token: dotted claim names, scopes, space-separated text: mapped', async () => {
   const claims = {
     'https://tenon.test/tenant': room.tenantId,
     'https://tenon.test/place': { workspace: room.workspaceId },
@@ -147,12 +147,12 @@ test('claims may stand under names with dots, scopes narrow, and a text is a lis
   expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
 })
 
-test('what every object has is no claim', async () => {
+test('external token: claim name of the object prototype: no claim', async () => {
   const { roles, tenant_id, workspace_id } = await me(await odd.token({}))
   expect([roles, tenant_id, workspace_id]).toEqual([[], null, null])
 })
 
-test('subjects of two issuers are two, and none is one of ours', async () => {
+test('subjects: same subject of two issuers, or of ours: distinct', async () => {
   const claims = { ...here(), sub: 'tenon-operator' }
   const [one, two] = await Promise.all([company.token(claims), tenants.token(claims)])
   expect((await me(one)).subject).toBe(`${company.issuer}#tenon-operator`)
@@ -168,7 +168,7 @@ test('subjects of two issuers are two, and none is one of ours', async () => {
   expect(second.body.id).not.toBe(first.body.id)
 })
 
-test('tokens of the own issuer are as good as before, and end with the account as before', async () => {
+test('internal token: external issuers configured: accepted as before, ends with its account', async () => {
   expect((await me(await tokenOf({ ...here(), roles: ['service'] }))).subject).toBe('user-1')
   await node.ask(room.operator, '/v1/me')
   const gone = await tokenOf({ ...here(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
