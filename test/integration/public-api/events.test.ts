@@ -1,4 +1,4 @@
-/** Walks events: publish, subscribe, replay, and the wall between tenants. */
+/** Checks events: publish, subscribe, replay, tenant isolation. */
 
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { Caller, expectProblem, expectStatus, get, pause, Stream, str } from './client.ts'
@@ -36,7 +36,7 @@ function publish(who: 'a' | 'b', topic: string, data: unknown) {
 const carries = (n: number) => (frame: { event: string; data: unknown }) =>
   frame.event === 'message' && get(frame.data, 'data/n') === n
 
-test('publish is answered 202 with id, topic and time', async () => {
+test('publish: valid event: 202 with id, topic and time', async () => {
   const reply = await publish('a', 'orders.created', { mark: world.a.mark })
   expectStatus(reply, 202)
   expect(reply.body).toMatchObject({
@@ -46,7 +46,7 @@ test('publish is answered 202 with id, topic and time', async () => {
   })
 })
 
-test('a browser subscribes with ?apikey= and an anon key, and is told when it is ready', async () => {
+test('subscribe: anon key in ?apikey=: ready event', async () => {
   const stream = await subscribe('a', 'ready')
   expect(stream.reply.status).toBe(200)
   expect(stream.reply.headers.get('content-type')).toMatch(/^text\/event-stream/)
@@ -54,7 +54,7 @@ test('a browser subscribes with ?apikey= and an anon key, and is told when it is
   expect(get((await stream.next(({ event }) => event === 'ready')).data, 'topic')).toBe('ready')
 })
 
-test('an event arrives with an id, its topic, its time and its data, as a CloudEvent', async () => {
+test('event: delivered: a CloudEvent with id, topic, time and data', async () => {
   const stream = await subscribe('a', 'envelope')
   expectStatus(await publish('a', 'envelope', { n: 1, mark: world.a.mark }), 202)
   const heard = await stream.next(carries(1))
@@ -70,15 +70,18 @@ test('an event arrives with an id, its topic, its time and its data, as a CloudE
   })
 })
 
-test.each([[null], [false], [0], ['text'], [[1, 2]]])('data may be any JSON value: %j', async (data) => {
-  const topic = `any-${typeof data}-${Array.isArray(data)}`
-  const stream = await subscribe('a', topic)
-  expectStatus(await publish('a', topic, data), 202)
-  const heard = await stream.next(({ event }) => event === 'message')
-  expect(get(heard.data, 'data')).toEqual(data)
-})
+test.each([[null], [false], [0], ['text'], [[1, 2]]])(
+  'event: data %j: any JSON value is delivered',
+  async (data) => {
+    const topic = `any-${typeof data}-${Array.isArray(data)}`
+    const stream = await subscribe('a', topic)
+    expectStatus(await publish('a', topic, data), 202)
+    const heard = await stream.next(({ event }) => event === 'message')
+    expect(get(heard.data, 'data')).toEqual(data)
+  },
+)
 
-test('events of one topic keep their order', async () => {
+test('events: one topic: in order', async () => {
   const stream = await subscribe('a', 'ordered')
   for (let n = 1; n <= 12; n++) expectStatus(await publish('a', 'ordered', { n }), 202)
   await stream.next(carries(12))
@@ -87,7 +90,7 @@ test('events of one topic keep their order', async () => {
   )
 })
 
-test('Last-Event-ID replays what came after it', async () => {
+test('replay: Last-Event-ID: everything after it', async () => {
   const first = await subscribe('a', 'replayed')
   for (const n of [1, 2, 3]) expectStatus(await publish('a', 'replayed', { n, mark: world.a.mark }), 202)
   const one = await first.next(carries(1))
@@ -98,7 +101,7 @@ test('Last-Event-ID replays what came after it', async () => {
   expect(again.messages().map(({ data }) => get(data, 'data/n'))).toEqual([2, 3])
 })
 
-test('another topic is not heard', async () => {
+test('subscription: another topic: not delivered', async () => {
   const stream = await subscribe('a', 'mine')
   await publish('a', 'other', { n: 1 })
   await publish('a', 'mine', { n: 2 })
@@ -106,7 +109,7 @@ test('another topic is not heard', async () => {
   expect(stream.messages()).toHaveLength(1)
 })
 
-test('the other tenant hears nothing on the same topic', async () => {
+test('subscription: same topic in another tenant: not delivered', async () => {
   const [hearsA, hearsB] = [await subscribe('a', 'shared'), await subscribe('b', 'shared')]
   expectStatus(await publish('a', 'shared', { n: 1, mark: world.a.mark }), 202)
   await hearsA.next(carries(1))
@@ -115,7 +118,7 @@ test('the other tenant hears nothing on the same topic', async () => {
   expect(hearsB.messages()).toHaveLength(1)
 })
 
-test('another workspace publishes – a service key hears it and reads where it was said, an anon key does not hear it', async () => {
+test('event of another workspace: service key: delivered with its workspace; anon key: not delivered', async () => {
   const { a } = world
   const sent = { tenant_id: a.tenant, name: 'Second', slug: 'second' }
   const made = await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -137,17 +140,17 @@ test('another workspace publishes – a service key hears it and reads where it 
   expect(anon.messages()).toHaveLength(1)
 })
 
-test('subscribing without a topic is a problem', async () => {
+test('subscribe: no topic: problem', async () => {
   expectProblem(await world.a.service.get('/v1/events/subscribe'), 400)
 })
 
-test('the topics of the platform are not for publishing', async () => {
+test('publish: topic of the platform: refused', async () => {
   const reply = await publish('a', 'platform.tenant.created', {})
   expect(reply.status).toBeGreaterThanOrEqual(400)
   expectProblem(reply, reply.status)
 })
 
-test('an event of 300 KB is refused with 413 and nobody hears it', async () => {
+test('publish: 300 KB: 413, not delivered', async () => {
   const stream = await subscribe('a', 'large')
   expectProblem(await publish('a', 'large', 'x'.repeat(300 * 1024)), 413)
   expectStatus(await publish('a', 'large', { n: 1 }), 202)
@@ -156,7 +159,7 @@ test('an event of 300 KB is refused with 413 and nobody hears it', async () => {
   await expectUnharmed(world)
 })
 
-test('a Last-Event-ID of another tenant replays nothing of it', async () => {
+test('replay: Last-Event-ID of another tenant: nothing of that tenant', async () => {
   const stream = await subscribe('a', 'foreign')
   await publish('a', 'foreign', { n: 1, mark: world.a.mark })
   await publish('a', 'foreign', { n: 2, mark: world.a.mark })
@@ -164,7 +167,7 @@ test('a Last-Event-ID of another tenant replays nothing of it', async () => {
   const path = `/v1/events/subscribe?topic=foreign&apikey=${world.b.anonKey}`
   const theirs = await Stream.open(path, new Caller({}, world.b.ears), { 'last-event-id': id ?? '' })
   streams.push(theirs)
-  // Assumption: a foreign id is refused (400) or met with `ready` or `gap`; both are silent on A.
+  // Assumption: a foreign id is refused (400) or answered with `ready` or `gap`; neither shows anything of A.
   if (theirs.reply.status === 200) {
     await theirs.next(({ event }) => event === 'ready' || event === 'gap')
     expectStatus(await publish('b', 'foreign', { n: 9 }), 202)
@@ -179,7 +182,7 @@ test('a Last-Event-ID of another tenant replays nothing of it', async () => {
 })
 
 test.each(['garbage', '0-0', '-1', '%00', 'x'.repeat(4000)])(
-  'a forged Last-Event-ID (%#) is harmless',
+  'replay: forged Last-Event-ID (%#): harmless',
   async (id) => {
     const path = `/v1/events/subscribe?topic=forged&apikey=${world.b.anonKey}`
     const stream = await Stream.open(path, new Caller({}, world.b.ears), { 'last-event-id': id })
@@ -189,4 +192,4 @@ test.each(['garbage', '0-0', '-1', '%00', 'x'.repeat(4000)])(
   },
 )
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

@@ -1,4 +1,4 @@
-/** An operator finds tenant, flow, step and error in the Temporal UI without reading a payload: what its pages show. */
+/** The Temporal UI shows an operator tenant, flow, step and error without reading payloads. */
 
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp } from 'node:fs/promises'
@@ -14,11 +14,11 @@ const isThere = existsSync(CHROMIUM)
 if (!isThere)
   console.log(`Nobody looks at the Temporal UI: there is no Chromium at ${CHROMIUM} (CHROMIUM=…).`)
 
-/** Rendered, it would be an image of somebody else's. */
+/** If rendered, it would load an image from another server. */
 const LURE = '![a](http://lure.test/a)'
 const CANARY = unique('canary')
 
-// A browser on a machine that does much else is slow.
+// A browser on a busy machine is slow.
 describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
   const [closedPort] = inject('tenon').echoPorts
@@ -35,7 +35,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     runs.start(await runs.publish(tasks, { name }), { input: { x: CANARY } })
 
   beforeAll(async () => {
-    // Whoever wants to know can keep them.
+    // Set this to keep the screenshots.
     folder = process.env['SCREENSHOTS'] ?? (await mkdtemp(join(tmpdir(), 'tenon-ui-')))
     await mkdir(folder, { recursive: true })
     room = await aRoom()
@@ -66,7 +66,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     await browser?.close()
   })
 
-  /** Opens a page of the UI and waits until it shows the text. @returns all texts that it shows, those of frames too */
+  /** Opens a page of the UI and waits until it shows the text. @returns all texts shown, in frames too */
   async function see(name: string, path: string, text: string): Promise<string> {
     await page.goto(`${ui}${path}`)
     const shows = async () => {
@@ -81,7 +81,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   }
 
   const of = ({ workflow_id }: Shown) => `/${encodeURIComponent(workflow_id)}`
-  /** A tab of a run. */
+  /** A tab of an execution. */
   async function tab(name: string, run: Shown, which: string, text: string): Promise<string> {
     await page.goto(`${ui}${of(run)}`)
     await page.waitForURL(/\/[0-9a-f-]{36}\//)
@@ -90,7 +90,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   }
   const search = (query: string) => `?query=${encodeURIComponent(query)}`
 
-  test('runs of a tenant are found, and the failed ones by the kind of their error', async () => {
+  test('workflow list: executions of a tenant: found, failed ones by the kind of error', async () => {
     const mine = `TenantId="${room.tenantId}" AND WorkspaceId="${room.workspaceId}"`
     const all = await see('list', search(mine), fails.workflow_id)
     for (const { workflow_id } of [done, waits, fails]) expect(all).toContain(workflow_id)
@@ -102,7 +102,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     for (const { workflow_id } of [done, waits]) expect(failed).not.toContain(workflow_id)
   })
 
-  test('a run that failed says of which flow it is, where, and of which kind the error is', async () => {
+  test('failed execution: its page: flow, location and kind of error', async () => {
     const error = 'communication (502) at /do/0/rates'
     await see('failed', of(fails), error)
     const history = await tab('failed-history', fails, 'history', 'Flow fetch v1')
@@ -113,7 +113,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     expect(details).toContain(`fetch v1, execution ${fails.id}`)
   })
 
-  test('a run that waits says for what, in all its branches', async () => {
+  test('waiting execution: its page: what each branch waits for', async () => {
     const details = await tab('waiting-details', waits, 'user-metadata', 'Now at')
     expect(details).toContain(`pay v1, execution ${waits.id}`)
     expect(details).toContain('/do/0/both/fork/branches/0/money')
@@ -121,12 +121,12 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     expect(details).toContain('Flow pay v1')
   })
 
-  test('a run that is done says so, and what it called', async () => {
+  test('completed execution: its page: result and calls', async () => {
     await tab('done-history', done, 'history', 'note: ')
     await tab('done-details', done, 'user-metadata', 'Completed.')
   })
 
-  test('whoever gives a token at the page for it, and sets the UI up, reads payloads there', async () => {
+  test('payload viewer: token entered, codec configured in the UI: payloads are readable', async () => {
     const { url } = inject('tenon')
     await page.goto(`${url}/auth/payloads`)
     await page.screenshot({ path: join(folder, 'payloads-asked.png') })
@@ -140,7 +140,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
       includeCredentials: true,
       overrideRemoteCodecConfiguration: true,
     }
-    // As its form keeps them.
+    // As the UI's settings form stores them.
     const keep = Object.entries(settings).map(
       ([name, value]) => `localStorage.${name} = '${JSON.stringify(value)}'`,
     )

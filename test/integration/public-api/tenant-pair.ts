@@ -1,21 +1,21 @@
-/** Two tenants made over the public interface alone, and the check that neither touched the other. */
+/** Creates two tenants through the public interface, and checks that neither affected the other. */
 
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { Caller, Ears, expectAlive, expectStatus, list, str, token } from './client.ts'
 
-/** One tenant with a workspace, two keys and all that was ever said to it. */
+/** A tenant with a workspace, two keys and everything ever sent to it. */
 export interface Party {
   readonly tenant: string
   readonly workspace: string
   readonly bucket: string
-  /** Stands in everything this tenant stores, and in nothing anybody else sends. */
+  /** Part of everything this tenant stores, and of nothing that others send. */
   readonly mark: string
   readonly anonKey: string
   readonly serviceKey: string
   readonly anon: Caller
   readonly service: Caller
-  /** The operator, at work in this tenant. */
+  /** The operator, acting in this tenant. */
   readonly admin: Caller
   readonly ears: Ears
 }
@@ -81,7 +81,7 @@ async function makeParty(mark: string, stores: boolean): Promise<Party> {
   return { tenant, workspace, bucket, mark, anonKey, serviceKey, anon, service, admin, ears }
 }
 
-/** Two tenants; the second has written three documents that must stay as they are. */
+/** Two tenants; the second has written three documents that have to stay unchanged. */
 /** @param stores whether they have a bucket each */
 export async function twoTenants({ stores = false } = {}): Promise<World> {
   const [a, b] = [await makeParty(`aa${word()}`, stores), await makeParty(`bb${word()}`, stores)]
@@ -97,7 +97,7 @@ async function keepsakes(party: Party): Promise<unknown[]> {
   return list(reply)
 }
 
-/** The platform answers and the other tenant finds its world as it was. */
+/** The platform responds and the other tenant finds its data unchanged. */
 export async function expectUnharmed(world: World): Promise<void> {
   await expectAlive()
   expect(await keepsakes(world.b)).toEqual(world.before)
@@ -105,7 +105,7 @@ export async function expectUnharmed(world: World): Promise<void> {
 
 /**
  * Nothing of A ever reached B: neither its marked data nor its keys.
- * @param named what B itself named in its requests, as a problem says what it is about
+ * @param named what B itself named in its requests, since a problem repeats it
  */
 export async function expectApart(world: World, ...named: string[]): Promise<void> {
   await expectUnharmed(world)

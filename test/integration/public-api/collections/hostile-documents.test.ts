@@ -1,4 +1,4 @@
-/** Walks documents that do harm elsewhere: sizes, depth, names, NUL, surrogates, numbers, on both stores. */
+/** Checks hostile documents: sizes, depth, names, NUL, surrogates, numbers, in both stores. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
@@ -22,7 +22,7 @@ function nested(depth: number): Row {
 
 const keys = (count: number): Row => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 1]))
 
-describe.each(KINDS)('a collection that is %s', (kind) => {
+describe.each(KINDS)('documents, %s collection', (kind) => {
   const post = (raw: string): Promise<Reply> =>
     world.a.service.send('POST', documents(kind), { raw, headers: JSON_BODY })
   const count = async () => get(await world.a.service.get(`${documents(kind)}?count=exact`), 'page/total')
@@ -58,13 +58,13 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     ['a comma too many', '{"a":1,}', 400, undefined],
     ['NaN', '{"a":NaN}', 400, undefined],
     ['two values', '{"a":1}{"b":2}', 400, undefined],
-  ])('%s is refused before it is stored', async (_, raw, status, code) => {
+  ])('document: %s: refused before it is stored', async (_, raw, status, code) => {
     const before = await count()
     expectProblem(await post(raw), status, code)
     expect(await count()).toBe(before)
   })
 
-  test('a NUL is pointed at', async () => {
+  test('document: contains NUL: refused with a pointer to it', async () => {
     const reply = await post(String.raw`{"o":{"a":["ok","x\u0000"]}}`)
     expect(list(reply, 'errors').map((error) => get(error, 'pointer'))).toContainEqual(
       expect.stringMatching(/\/o\/a\/1$/),
@@ -96,7 +96,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     ['a depth of 30', JSON.stringify(nested(30)), nested(30)],
     ['200 KiB', JSON.stringify({ a: 'x'.repeat(200 * 1024) }), { a: 'x'.repeat(200 * 1024) }],
     ['a name of 200 bytes', JSON.stringify({ ['ß'.repeat(100)]: 1 }), { ['ß'.repeat(100)]: 1 }],
-  ])('%s: read back as written', async (_, raw, expected) => {
+  ])('document: %s: returned as written', async (_, raw, expected) => {
     const made = await post(raw)
     expectStatus(made, 201)
     const read = await world.a.service.get(`${documents(kind)}/${str(made, 'id')}`)
@@ -107,7 +107,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(read.body).toEqual(made.body)
   })
 
-  test('a change is held to the same limits as a new document', async () => {
+  test('update: result exceeds the limits of documents: refused', async () => {
     const id = str(await post('{"tag":"small"}'), 'id')
     const path = `${documents(kind)}/${id}`
     for (const raw of [
@@ -127,18 +127,18 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect((await world.a.service.get(path)).body).toMatchObject({ _version: 2 })
   })
 
-  test('the platform lives', () => expectUnharmed(world))
+  test('platform: after hostile documents: keeps working', () => expectUnharmed(world))
 })
 
 test.each(['9lives', 'x'.repeat(64), 'a.b', 'a%20b', 'a%00b', '%22', "a'b", 'ä'])(
-  'the name %s is no name of a collection',
+  'collection name: %s: refused',
   async (name) => {
     const path = documents(encodeURI(decodeURI(name)))
     expectProblem(await world.a.service.post(path, { a: 1 }), 400)
   },
 )
 
-test('names that databases know are names', async () => {
+test('collection name: reserved word of databases: accepted', async () => {
   for (const name of [
     'documents',
     'pg_catalog',
@@ -154,4 +154,4 @@ test('names that databases know are names', async () => {
   }
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

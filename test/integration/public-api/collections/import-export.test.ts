@@ -1,4 +1,4 @@
-/** Walks import and export: streams of lines, faults by their number, the same file twice, and what others may see. */
+/** Checks import and export: lines, errors with line numbers, repeated files, access. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Caller, expectProblem, expectStatus, get, list, type Reply } from '../client.ts'
@@ -30,7 +30,7 @@ function unload(name: string, query = '', caller: Caller = world.a.service): Pro
   return caller.get(`/v1/collections/${name}/export${query}`)
 }
 
-/** The documents of an export; fails unless each is one line, and the last is ended. */
+/** The documents of an export; fails unless each is one line and the last line is terminated. */
 function rows(reply: Reply): Row[] {
   expectStatus(reply, 200)
   expect(reply.headers.get('content-type')).toMatch(/^application\/x-ndjson/)
@@ -41,7 +41,7 @@ function rows(reply: Reply): Row[] {
     .map((line) => JSON.parse(line))
 }
 
-/** Makes a collection of its kind under a name of its own. */
+/** Creates a collection of its kind with a unique name. */
 async function fresh(kind: (typeof KINDS)[number]): Promise<string> {
   const name = `c${word()}`
   if (kind === 'undeclared') return name
@@ -56,8 +56,8 @@ async function fresh(kind: (typeof KINDS)[number]): Promise<string> {
 const many = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ tag: `t${n}`, n, mark: world.a.mark }))
 
-describe.each(KINDS)('a collection that is %s', (kind) => {
-  test('what is imported is there, in the order of its lines, and can be filtered', async () => {
+describe.each(KINDS)('import and export, %s collection', (kind) => {
+  test('import: several lines: stored in order, can be filtered', async () => {
     const name = await fresh(kind)
     const reply = await load(name, lines(many(30)))
     expectStatus(reply, 200)
@@ -71,16 +71,16 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(tags(await world.a.service.get(`${documents(name)}?n=gte.28`))).toEqual(['t28', 't29'])
   })
 
-  test('blank lines, CRLF and a last line without an end are met', async () => {
+  test('import: blank lines, CRLF, unterminated last line: accepted', async () => {
     const name = await fresh(kind)
     expect((await load(name, '{"n":1}\r\n\r\n\n{"n":2}')).body).toMatchObject({ created: 2, failed: 0 })
   })
 
-  test('an empty file is no fault', async () => {
+  test('import: empty file: accepted', async () => {
     expect((await load(await fresh(kind), '')).body).toMatchObject({ created: 0, failed: 0 })
   })
 
-  test('faults are told by the number of their line; the others are stored', async () => {
+  test('import: invalid lines: reported by number, the others are stored', async () => {
     const name = await fresh(kind)
     const bad = [
       '{"n":',
@@ -101,7 +101,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(list(await world.a.service.get(documents(name)))).toHaveLength(2)
   })
 
-  test('an export holds every document once, with its id, in the order of ids', async () => {
+  test('export: whole collection: each document once, with its id, ordered by id', async () => {
     const name = await fresh(kind)
     await load(name, lines(many(450)))
     const exported = rows(await unload(name))
@@ -110,7 +110,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(exported[0]).toEqual(first)
   })
 
-  test('an export takes filters, order and select as a list does', async () => {
+  test('export: filters, order and select: applied as in a list', async () => {
     const name = await fresh(kind)
     await load(name, lines(many(10)))
     const found = rows(await unload(name, '?n=gte.7&order=n.desc&select=n'))
@@ -119,7 +119,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expectProblem(await unload(name, '?n=foo.1'), 400)
   })
 
-  test('an export imported twice is there once (T77)', async () => {
+  test('import: same export twice: each document once (T77)', async () => {
     const [from, to] = [await fresh(kind), await fresh(kind)]
     await load(from, lines(many(20)))
     const file = (await unload(from)).text
@@ -129,7 +129,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(rows(await unload(to)).map(fields)).toEqual(rows(await unload(from)).map(fields))
   })
 
-  test('a file without ids under one Idempotency-Key is stored once', async () => {
+  test('import: file without ids, twice with one Idempotency-Key: stored once', async () => {
     const name = await fresh(kind)
     const headers = { ...NDJSON, 'idempotency-key': word() }
     const raw = lines(many(5))
@@ -139,8 +139,8 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
   })
 })
 
-describe.each(['relational', 'document'] as const)('a declared collection, %s', (store) => {
-  test('its schema and its unique fields are kept, line by line', async () => {
+describe.each(['relational', 'document'] as const)('import, declared collection, %s', (store) => {
+  test('import: schema and unique fields: checked line by line', async () => {
     const name = await fresh(store)
     const reply = await load(name, lines([{ sku: 'a' }, { n: 'many' }, { sku: 'a' }, { sku: 'b' }]))
     expect(reply.body).toMatchObject({ created: 2, failed: 2 })
@@ -153,7 +153,7 @@ describe.each(['relational', 'document'] as const)('a declared collection, %s', 
 })
 
 describe('files', () => {
-  test('5,000 lines come and go', async () => {
+  test('import and export: 5,000 lines: complete', async () => {
     const name = await fresh('undeclared')
     const reply = await load(name, lines(many(5000)))
     expect(reply.body).toMatchObject({ created: 5000, failed: 0 })
@@ -161,7 +161,7 @@ describe('files', () => {
     expect(ids.size).toBe(5000)
   })
 
-  test('a line over the limit of a document is a fault of that line', async () => {
+  test('import: line larger than a document may be: an error of that line', async () => {
     const name = await fresh('undeclared')
     const raw = lines([{ n: 1 }, { big: 'x'.repeat(300 * 1024) }, { n: 2 }])
     const reply = await load(name, raw)
@@ -170,7 +170,7 @@ describe('files', () => {
     expect(get(reply, 'errors/0/line')).toBe(2)
   })
 
-  test('a line without an end does not fill the memory', async () => {
+  test('import: line without an end: bounded memory', async () => {
     const name = await fresh('undeclared')
     const reply = await load(name, `{"big":"${'x'.repeat(8 * 1024 * 1024)}`)
     if (reply.status === 200) expect(reply.body).toMatchObject({ created: 0, failed: 1 })
@@ -178,20 +178,20 @@ describe('files', () => {
     expect(rows(await unload(name))).toEqual([])
   })
 
-  test('another media type is 415', async () => {
+  test('import: another media type: 415', async () => {
     const headers = { 'content-type': 'text/csv' }
     const path = '/v1/collections/undeclared/import'
     expectProblem(await world.a.service.send('POST', path, { raw: 'a,b\n', headers }), 415)
   })
 
-  test('a name that is none is 400', async () => {
+  test('import: invalid collection name: 400', async () => {
     expectProblem(await load('9lives', '{"n":1}\n'), 400)
     expectProblem(await unload('9lives'), 400)
   })
 })
 
-describe('what others may', () => {
-  test('anon keys read by access and never import where nothing allows it', async () => {
+describe('access', () => {
+  test('anon key: export as access allows; import only if access allows', async () => {
     const name = await fresh('relational')
     await fill(world.a, name, [{ tag: 'one' }])
     expect(rows(await unload(name, '', world.a.anon))).toHaveLength(1)
@@ -200,18 +200,18 @@ describe('what others may', () => {
     expect(rows(await unload(name))).toHaveLength(1)
   })
 
-  test('B exports nothing of A', async () => {
+  test('export: in tenant B: nothing of A', async () => {
     const name = await fresh('undeclared')
     await load(name, lines(many(3)))
     expect(rows(await unload(name, '', world.b.service))).toEqual([])
   })
 
-  test("the ids of A's export make documents of B, and leave those of A alone", async () => {
+  test('import: ids of an export of A, in tenant B: documents of B; those of A are unchanged', async () => {
     const name = await fresh('undeclared')
     const [id] = await fill(world.a, name, [{ tag: 'mine', n: 1 }])
     const reply = await load(name, lines([{ id, tag: 'theirs', mark: world.b.mark }]), '', world.b.service)
     expectStatus(reply, 200)
-    // Whether the id was taken elsewhere must not be told: to B it is free.
+    // The reply must not disclose whether another tenant uses the id: to B it is free.
     expect(reply.body).toMatchObject({ created: 1, existing: 0, failed: 0 })
     expect((await world.a.service.get(`${documents(name)}/${id}`)).body).toMatchObject({
       tag: 'mine',
@@ -221,4 +221,4 @@ describe('what others may', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

@@ -1,4 +1,4 @@
-/** Walks Idempotency-Key over the POSTs of keys and admins: one effect, one reply, and never that of somebody else. */
+/** Checks Idempotency-Key for POSTs of keys and admins: one effect, one reply, never that of another caller. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { sendRaw } from '../../../support/clients/raw-http.ts'
@@ -28,7 +28,7 @@ function expectReplay(second: Reply, first: Reply): void {
   expect(second.headers.get('idempotent-replayed')).toBe('true')
 }
 
-describe('same key and body: the stored reply (data-plane §2.5)', () => {
+describe('same key and body: stored reply (data-plane §2.5)', () => {
   const posts: [string, () => [Caller, string, unknown]][] = [
     ['a document', () => [world.a.service, DOCUMENTS, order()]],
     [
@@ -68,7 +68,7 @@ describe('same key and body: the stored reply (data-plane §2.5)', () => {
     ],
   ]
 
-  test.each(posts)('%s', async (_, post) => {
+  test.each(posts)('%s: repeated: stored reply', async (_, post) => {
     const [caller, path, body] = post()
     const headers = under(word())
     const first = await caller.post(path, body, headers)
@@ -76,13 +76,13 @@ describe('same key and body: the stored reply (data-plane §2.5)', () => {
     expectReplay(await caller.post(path, body, headers), first)
   })
 
-  test('the effect is there once', async () => {
+  test('repeated request: several times: one effect', async () => {
     const [body, headers] = [order(), under(word())]
     for (let at = 0; at < 3; at++) expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     expect(await countOf(body.n)).toBe(1)
   })
 
-  test('of twenty at once one has an effect; the others get its reply or 409 with Retry-After', async () => {
+  test('repeated request: twenty at once: one effect, the others get its reply or 409 with Retry-After', async () => {
     const [body, headers] = [order(), under(word())]
     const all = await Promise.all(
       Array.from({ length: 20 }, () => world.a.service.post(DOCUMENTS, body, headers)),
@@ -99,8 +99,8 @@ describe('same key and body: the stored reply (data-plane §2.5)', () => {
   })
 })
 
-describe('another request under the key', () => {
-  test('another body is 422', async () => {
+describe('another request under the same key', () => {
+  test('same key: another body: 422', async () => {
     const headers = under(word())
     expectStatus(await world.a.service.post(DOCUMENTS, order(), headers), 201)
     const second = order()
@@ -108,7 +108,7 @@ describe('another request under the key', () => {
     expect(await countOf(second.n)).toBe(0)
   })
 
-  test('another path is another request', async () => {
+  test('same key: another path: another request', async () => {
     const [headers, body] = [under(word()), order()]
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     const other = await world.a.service.post('/v1/collections/others/documents', body, headers)
@@ -116,7 +116,7 @@ describe('another request under the key', () => {
     expect(other.headers.get('idempotent-replayed')).toBeNull()
   })
 
-  test('another tenant’s is another request, whatever the key', async () => {
+  test('same key: another tenant: another request', async () => {
     const [headers, body] = [under(word()), { text: 'same' }]
     const mine = await world.a.service.post(DOCUMENTS, body, headers)
     const theirs = await world.b.service.post(DOCUMENTS, body, headers)
@@ -125,7 +125,7 @@ describe('another request under the key', () => {
     expect(str(theirs, 'id')).not.toBe(str(mine, 'id'))
   })
 
-  test('another credential’s is another request', async () => {
+  test('same key: another credential: another request', async () => {
     const { a } = world
     const [headers, body] = [under(word()), order()]
     const other = new Caller({ apikey: await makeKey(a.admin, a.workspace, 'service') })
@@ -136,7 +136,7 @@ describe('another request under the key', () => {
     expect(str(one, 'id')).not.toBe(str(two, 'id'))
   })
 
-  test('a key that was revoked meanwhile gets no reply of before', async () => {
+  test('same key: API key revoked meanwhile: no stored reply', async () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'service', name: 'r' })
     const caller = new Caller({ apikey: str(made, 'key') })
@@ -148,16 +148,16 @@ describe('another request under the key', () => {
 })
 
 describe('the key itself', () => {
-  test('255 characters go, 256 do not', async () => {
+  test('idempotency key: 255 characters: accepted; 256: refused', async () => {
     expectStatus(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(255))), 201)
     expectProblem(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(256))), 400)
   })
 
-  test('an empty one is 400', async () => {
+  test('idempotency key: empty: 400', async () => {
     expectProblem(await world.a.service.post(DOCUMENTS, order(), under('')), 400)
   })
 
-  test('two in one request are 400', async () => {
+  test('idempotency key: two in one request: 400', async () => {
     const headers = {
       apikey: world.a.serviceKey,
       'idempotency-key': ['one', 'two'],
@@ -167,13 +167,13 @@ describe('the key itself', () => {
     expect(reply.status).toBe(400)
   })
 
-  test('what was refused before it began is not kept: the same key is good afterwards', async () => {
+  test('idempotency key: request refused before it ran: usable again', async () => {
     const [headers, body] = [under(word()), order()]
     expectProblem(await world.a.anon.post(DOCUMENTS, body, headers), 403)
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
   })
 
-  test('a replay of a new API key tells its text, and the store keeps it in no readable form', async () => {
+  test('stored reply: contains a new API key: replayed with its text, stored unreadable', async () => {
     const { a } = world
     const headers = under(word())
     const body = { workspace_id: a.workspace, kind: 'service', name: 'kept' }
@@ -189,4 +189,4 @@ describe('the key itself', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

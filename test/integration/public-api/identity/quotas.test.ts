@@ -1,4 +1,4 @@
-/** Walks quotas: what is shown, who sets them, and that not one thing too many is ever made. */
+/** Checks quotas: display, who sets them, and that they are never exceeded. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-/** A workspace of A for one test, whose limits are nobody else's. */
+/** A workspace of A for one test, with limits of its own. */
 async function place(): Promise<Party> {
   const { a } = world
   const sent = { tenant_id: a.tenant, name: 'Q', slug: `q-${word()}`, bucket: null }
@@ -36,24 +36,24 @@ function expectExceeded(reply: Reply, name: string, most: number): void {
 }
 
 describe('GET /v1/quotas (decisions §10: shows limit, used, remaining)', () => {
-  test('every quota says the three', async () => {
+  test('quota: any: limit, used and remaining', async () => {
     const reply = await quotas(await place())
     expectStatus(reply, 200)
     const shown = Object.entries(get(reply, 'quotas') as Record<string, Record<string, unknown>>)
     expect(shown.length).toBeGreaterThanOrEqual(8)
     for (const [name, { limit: most, used, remaining }] of shown) {
-      // What nobody has limited is not counted where counting would cost every request.
+      // Quotas without a limit are not counted if counting would slow down every request.
       expect(Number.isInteger(used) || (most === -1 && used === null), name).toBe(true)
       if (most === -1) expect(remaining, name).toBeNull()
       else expect(remaining, name).toBe(Math.max(0, Number(most) - Number(used)))
     }
   })
 
-  test('one hosted MCP server by default (decisions §8)', async () => {
+  test('quota: hosted MCP servers: one by default (decisions §8)', async () => {
     expect(await quota(await place(), 'mcp_servers')).toEqual({ limit: 1, used: 0, remaining: 1 })
   })
 
-  test('what is made is counted, what is deleted no more', async () => {
+  test('quota: resource created: counted; deleted: no longer counted', async () => {
     const here = await place()
     expectStatus(await limit(here, { documents: 2 }), 200)
     const [one, two] = [
@@ -70,7 +70,7 @@ describe('GET /v1/quotas (decisions §10: shows limit, used, remaining)', () => 
 })
 
 describe('PUT /v1/quotas', () => {
-  test('what is not named stays', async () => {
+  test('quota: member absent: unchanged', async () => {
     const here = await place()
     expectStatus(await limit(here, { documents: 7, flows: 3 }), 200)
     expectStatus(await limit(here, { documents: 8 }), 200)
@@ -78,7 +78,7 @@ describe('PUT /v1/quotas', () => {
     expect(await quota(here, 'flows')).toMatchObject({ limit: 3 })
   })
 
-  test('-1 is unlimited', async () => {
+  test('quota: -1: unlimited', async () => {
     const here = await place()
     await limit(here, { documents: 0 })
     expectExceeded(await here.service.post(DOCUMENTS, {}), 'documents', 0)
@@ -87,7 +87,7 @@ describe('PUT /v1/quotas', () => {
     expect(await quota(here, 'documents')).toEqual({ limit: -1, used: 1, remaining: null })
   })
 
-  test('a limit below what is there takes nothing away, and lets nothing in', async () => {
+  test('quota: limit below current usage: nothing is deleted, nothing is accepted', async () => {
     const here = await place()
     for (const n of [1, 2, 3]) expectStatus(await here.service.post(DOCUMENTS, { n }), 201)
     expectStatus(await limit(here, { documents: 1 }), 200)
@@ -107,11 +107,11 @@ describe('PUT /v1/quotas', () => {
     { everything: 5 },
     { __proto__x: 1 },
     {},
-  ])('%j is 400', async (limits) => {
+  ])('quota: %j: 400', async (limits) => {
     expectProblem(await limit(world.a, limits), 400, 'validation_failed')
   })
 
-  test('only operators set them (policy.txt); a tenant’s admin reads her own', async () => {
+  test('quota: set by anyone but operators: refused (policy.txt); tenant admin: reads its own', async () => {
     const admin = await machine(world, world.a, 'tenant_admin')
     const sent = { workspace_id: world.a.workspace, limits: { documents: 10 } }
     expectProblem(await admin.put('/v1/quotas', sent), 403)
@@ -119,15 +119,15 @@ describe('PUT /v1/quotas', () => {
     expectProblem(await admin.get(`/v1/quotas?workspace_id=${world.b.workspace}`), 404, 'not_found')
   })
 
-  test('a workspace that is not there is 404', async () => {
+  test('quota: missing workspace: 404', async () => {
     const nowhere = { ...world.a, workspace: `${world.a.workspace.slice(0, -5)}zzzzz` }
     expectProblem(await limit(nowhere, { documents: 1 }), 404, 'not_found')
     expectProblem(await quotas(nowhere), 404, 'not_found')
   })
 })
 
-describe('no overshoot under 200 parallel requests (issue 6, 7)', () => {
-  test('documents', async () => {
+describe('200 parallel requests never exceed a quota (issue 6, 7)', () => {
+  test('quota: documents: never exceeded', async () => {
     const here = await place()
     await limit(here, { documents: 13 })
     const replies = await many(200, (n) => here.service.post(DOCUMENTS, { n }))
@@ -137,7 +137,7 @@ describe('no overshoot under 200 parallel requests (issue 6, 7)', () => {
     expect(await quota(here, 'documents')).toEqual({ limit: 13, used: 13, remaining: 0 })
   })
 
-  test('API keys', async () => {
+  test('quota: API keys: never exceeded', async () => {
     const here = await place()
     await limit(here, { api_keys: 4 })
     const body = { workspace_id: here.workspace, kind: 'anon', name: 'n' }
@@ -152,7 +152,7 @@ describe('no overshoot under 200 parallel requests (issue 6, 7)', () => {
     expectStatus(await world.admin.post('/v1/api-keys', body), 201)
   })
 
-  test('collections', async () => {
+  test('quota: collections: never exceeded', async () => {
     const here = await place()
     await limit(here, { collections: 2 })
     const replies = await many(12, (at) => {
@@ -163,7 +163,7 @@ describe('no overshoot under 200 parallel requests (issue 6, 7)', () => {
     for (const reply of replies) if (reply.status >= 300) expectExceeded(reply, 'collections', 2)
   })
 
-  test('MCP servers', async () => {
+  test('quota: MCP servers: never exceeded', async () => {
     const here = await place()
     const path = `/v1/mcp/workspaces/${here.workspace}/servers`
     const replies = await many(10, (at) => world.admin.post(path, { name: `S${at}`, slug: `s${at}` }))
@@ -172,11 +172,11 @@ describe('no overshoot under 200 parallel requests (issue 6, 7)', () => {
   })
 })
 
-test('one workspace’s quota is not its sibling’s', async () => {
+test('quota: sibling workspace: unaffected', async () => {
   const [here, there] = [await place(), await place()]
   await limit(here, { documents: 0 })
   expectExceeded(await here.service.post(DOCUMENTS, {}), 'documents', 0)
   expectStatus(await there.service.post(DOCUMENTS, {}), 201)
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

@@ -1,4 +1,4 @@
-/** Walks what one API process does and another has to know: within 5 s, and not one second more. */
+/** Checks that other API processes follow revocations and suspensions within 5 s. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
@@ -18,7 +18,7 @@ afterAll(() => other?.stop())
 
 const there = (headers: Record<string, string>) => send('GET', `${other.at.url}/v1/me`, { headers })
 
-/** A little more than 5 s, since the answer takes its time as well. */
+/** Slightly more than 5 s, since the reply takes time too. */
 const becomes = (headers: Record<string, string>, wanted: unknown) =>
   expect
     .poll(
@@ -38,13 +38,13 @@ const newKey = async () => {
   return { path: `/v1/api-keys/${str(made, 'id')}`, headers }
 }
 
-test('a revoked key is refused elsewhere within 5 s (decisions §3)', async () => {
+test('key: revoked at another node: refused within 5 s (decisions §3)', async () => {
   const { path, headers } = await newKey()
   expectStatus(await world.a.admin.delete(path), 200)
   await becomes(headers, 'api_key_revoked')
 })
 
-test('a disabled key as well, and one that is enabled again is let in', async () => {
+test('key: disabled at another node: refused within 5 s; enabled again: accepted', async () => {
   const { path, headers } = await newKey()
   const set = (status: string) => world.a.admin.send('PATCH', path, { json: { status } })
   expectStatus(await set('disabled'), 200)
@@ -53,7 +53,7 @@ test('a disabled key as well, and one that is enabled again is let in', async ()
   await becomes(headers, 200)
 })
 
-test('a token of a client that was deleted is refused elsewhere within 5 s', async () => {
+test('token: its client deleted at another node: refused within 5 s', async () => {
   const one = await makeMachine(world, world.a, 'tenant_admin')
   const headers = { authorization: `Bearer ${str(await askToken(one), 'access_token')}` }
   expectStatus(await there(headers), 200)
@@ -61,7 +61,7 @@ test('a token of a client that was deleted is refused elsewhere within 5 s', asy
   await becomes(headers, 'token_invalid')
 })
 
-test('a suspended tenant stands still elsewhere within 5 s (issue 6, 9)', async () => {
+test('tenant: suspended at another node: refused within 5 s (issue 6, 9)', async () => {
   const { a } = await twoTenants()
   const headers = { apikey: a.serviceKey }
   expectStatus(await there(headers), 200)
@@ -71,4 +71,4 @@ test('a suspended tenant stands still elsewhere within 5 s (issue 6, 9)', async 
   await becomes(headers, 200)
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))

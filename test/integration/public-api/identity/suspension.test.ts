@@ -1,4 +1,4 @@
-/** Walks suspension: everything of a suspended tenant stops within 5 s, by every path, and comes back with resume. */
+/** Checks suspension: everything of a suspended tenant stops within 5 s, on every path, until it is resumed. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aClient, aPerson, refresh, tokensOf } from '../../../support/clients/browser.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-/** A tenant of its own for one test: nobody else is stopped. */
+/** A tenant for one test, so that no other test is affected. */
 async function party(): Promise<Party> {
   const { a } = await twoTenants()
   expectStatus(await a.service.post(DOCUMENTS, { title: 'before', mark: a.mark }), 201)
@@ -28,7 +28,7 @@ const suspend = (of: Party, json: unknown = { reason: 'unpaid' }) =>
   world.admin.post(`/v1/tenants/${of.tenant}/suspend`, json)
 const resume = (of: Party) => world.admin.post(`/v1/tenants/${of.tenant}/resume`, {})
 
-/** Asks until the code is the one meant, for no more than the 5 s of the promise. */
+/** Repeats the request until the code is the expected one, for at most the promised 5 s. */
 const becomes = (ask: () => Promise<{ status: number; body: unknown }>, wanted: unknown) =>
   expect
     .poll(
@@ -40,8 +40,8 @@ const becomes = (ask: () => Promise<{ status: number; body: unknown }>, wanted: 
     )
     .toBe(wanted)
 
-describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
-  test('its keys, tokens and gateway identities are 403 tenant_suspended on every route', async () => {
+describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
+  test('suspended tenant: keys, tokens, gateway identities: 403 tenant_suspended on every route', async () => {
     const a = await party()
     const said = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
     const callers = [
@@ -78,7 +78,7 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     expectStatus(await a.service.post(DOCUMENTS, { title: 'after', mark: a.mark }), 201)
   })
 
-  test('an open stream ends with its code', async () => {
+  test('suspended tenant: open stream: ends with that code', async () => {
     const a = await party()
     const streams = [
       await Stream.open('/v1/events/subscribe?topic=x', a.service),
@@ -96,7 +96,7 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     again.close()
   })
 
-  test('a reply kept under an Idempotency-Key is not told', async () => {
+  test('suspended tenant: reply stored under an Idempotency-Key: not disclosed', async () => {
     const a = await party()
     const headers = { 'idempotency-key': word() }
     const body = { title: 'kept', mark: a.mark }
@@ -107,7 +107,7 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     await becomes(() => a.service.post(DOCUMENTS, body, headers), 201)
   })
 
-  test('its machines get no token; its people neither sign in nor refresh', async () => {
+  test('suspended tenant: machines: no token; users: neither sign-in nor refresh', async () => {
     const a = await party()
     const robot = await makeMachine(world, a, 'tenant_admin')
     const app = await aClient(world.admin.headers)
@@ -125,10 +125,10 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     await expect.poll(status, { timeout: 5000 }).toBe(200)
     expect((await tokensOf(app, ada)).status).toBe(200)
     await becomes(() => mine.get('/v1/me'), 200)
-    // Passwords cost time on purpose.
+    // Password hashing is slow on purpose.
   }, 60_000)
 
-  test('the operator sees why, and reads on', async () => {
+  test('suspended tenant: operator: sees the reason, may read', async () => {
     const a = await party()
     await suspend(a, { reason: 'abuse' })
     const shown = await world.admin.get(`/v1/tenants/${a.tenant}`)
@@ -142,7 +142,7 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     expect(again.body).toMatchObject({ state: 'active' })
   })
 
-  test('a key that was revoked meanwhile stays revoked', async () => {
+  test('suspended tenant: key revoked meanwhile: stays revoked after resume', async () => {
     const a = await party()
     const key = { workspace_id: a.workspace, kind: 'service', name: 'x' }
     const made = await world.admin.post('/v1/api-keys', key)
@@ -155,8 +155,8 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   })
 })
 
-describe('who, and how often', () => {
-  test('operators alone suspend a tenant', async () => {
+describe('permissions and repetition', () => {
+  test('suspension of a tenant: any role but operator: refused', async () => {
     for (const role of ['tenant_admin', 'workspace_admin'] as const) {
       const one = await machine(world, world.a, role)
       for (const verb of ['suspend', 'resume']) {
@@ -171,7 +171,7 @@ describe('who, and how often', () => {
     expectStatus(await world.a.service.get('/v1/me'), 200)
   })
 
-  test('again it changes nothing and answers the same (docs/lifecycle.md)', async () => {
+  test('suspension: repeated: same reply, no change (docs/lifecycle.md)', async () => {
     const a = await party()
     const [one, two] = [await suspend(a), await suspend(a)]
     expectStatus(two, 200)
@@ -181,13 +181,13 @@ describe('who, and how often', () => {
     expectStatus(await resume(a), 200)
   })
 
-  test('one that is not there is 404', async () => {
+  test('suspension: missing tenant: 404', async () => {
     const nobody = { ...world.a, tenant: `${world.a.tenant.slice(0, -5)}zzzzz` }
     expectProblem(await suspend(nobody), 404, 'not_found')
     expectProblem(await resume(nobody), 404, 'not_found')
   })
 
-  test('twenty verbs at once leave it in one of the two states, and its keys agree', async () => {
+  test('suspension: twenty suspend and resume requests at once: one of the two states, keys agree', async () => {
     const a = await party()
     const all = await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 ? suspend(a) : resume(a))))
     for (const reply of all) expectStatus(reply, 200, 409)
@@ -196,11 +196,11 @@ describe('who, and how often', () => {
   })
 })
 
-describe('a suspended workspace', () => {
+describe('suspended workspace', () => {
   const place = async (of: Party, verb: string, by: Caller = world.admin) =>
     by.post(`/v1/workspaces/${of.workspace}/${verb}`, verb === 'suspend' ? { reason: 'pause' } : {})
 
-  test('stands still, and its sibling does not', async () => {
+  test('suspended workspace: requests: refused; sibling workspace: unaffected', async () => {
     const a = await party()
     const sent = { tenant_id: a.tenant, name: 'S', slug: `s-${word()}`, bucket: null }
     const sibling = str(await world.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' }), 'id')
@@ -213,7 +213,7 @@ describe('a suspended workspace', () => {
     await becomes(() => a.service.get('/v1/me'), 200)
   })
 
-  test('what an operator suspended, the tenant’s admin does not resume', async () => {
+  test('suspended workspace: by an operator: the tenant admin cannot resume it', async () => {
     const a = await party()
     const admin = await machine(world, a, 'tenant_admin')
     expectStatus(await place(a, 'suspend'), 200)
@@ -224,7 +224,7 @@ describe('a suspended workspace', () => {
     expectStatus(await place(a, 'resume', admin), 200)
   })
 
-  test('of another tenant it is the 404 of a missing one', async () => {
+  test('suspension: workspace of another tenant: 404 identical to that of a missing one', async () => {
     const theirs = await machine(world, world.b, 'tenant_admin')
     const missing = { ...world.a, workspace: `${world.a.workspace.slice(0, -5)}zzzzz` }
     const seen = await place(world.a, 'suspend', theirs)
@@ -235,14 +235,14 @@ describe('a suspended workspace', () => {
   })
 })
 
-describe('runs', () => {
+describe('executions', () => {
   const SOURCE = `document: {dsl: '1.0.0', namespace: walk, name: slow, version: '1.0.0'}
 do:
   - first: {set: {a: 1}}
   - pause: {wait: {seconds: 3}}
   - last: {call: collection.create, with: {name: traces, document: {done: true}}}
 `
-  test('a run is held while its tenant is suspended, and goes on to one effect after resume', async () => {
+  test('execution: tenant suspended: held; resumed: continues to one effect', async () => {
     const a = await party()
     const flows = `/v1/flows/workspaces/${a.workspace}`
     const made = await world.admin.post(`${flows}/definitions`, { source: SOURCE })
@@ -260,4 +260,4 @@ do:
   }, 60_000)
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
