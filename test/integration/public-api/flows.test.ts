@@ -127,7 +127,7 @@ describe('definitions', () => {
     expect(run).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  test('preview: any reply: marked in a header', async () => {
+  test('preview: reply of a flow route: marked in x-stability', async () => {
     const reply = await world.a.admin.get(`${base}/definitions`)
     expect(reply.headers.get('x-stability')).toBe('preview')
   })

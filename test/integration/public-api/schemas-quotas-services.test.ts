@@ -103,7 +103,7 @@ describe('schemas', () => {
     expectProblem(reply, reply.status === 400 ? 400 : 422)
   })
 
-  test('schema: field name with SQL: refused', async () => {
+  test('schema: collection name with SQL: refused', async () => {
     const { a } = world
     const collection = 'x"; drop table documents; --'
     const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared, collection })

@@ -107,7 +107,7 @@ describe.each(KINDS)('documents, %s collection', (kind) => {
     expect(read.body).toEqual(made.body)
   })
 
-  test('update: result exceeds the limits of documents: refused', async () => {
+  test('update: invalid value, or result beyond the limits of documents: refused', async () => {
     const id = str(await post('{"tag":"small"}'), 'id')
     const path = `${documents(kind)}/${id}`
     for (const raw of [

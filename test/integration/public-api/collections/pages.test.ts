@@ -117,7 +117,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
     expect(await one('*')).toMatchObject({ id, tag: 'a', n: 2, s: 'x', _version: 1 })
   })
 
-  test('count: not requested: absent', async () => {
+  test('count: on request only, by parameter, Prefer header or JSON: total of the filter', async () => {
     expect(get(await ask(''), 'page')).not.toHaveProperty('total')
     const counted = await ask('s=eq.x&page[size]=2&count=exact')
     expect(get(counted, 'page')).toMatchObject({ size: 2, has_more: true, total: 4 })

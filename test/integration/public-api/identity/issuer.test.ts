@@ -133,14 +133,14 @@ describe('authorization code with PKCE', () => {
     expect(response.headers.get('location')).toBeNull()
   })
 
-  test('pages: security headers: no framing, no foreign scripts (mcp §2.5)', async () => {
+  test('pages: security headers: no framing, not stored (mcp §2.5)', async () => {
     const page = await new Browser(REDIRECT).open(authorization(app).url)
     expect(page.html).toMatch(/password/)
     expect(page.headers.get('content-security-policy')).toMatch(/frame-ancestors 'none'/)
     expect(page.headers.get('cache-control')).toMatch(/no-store/)
   })
 
-  test('cookies: attributes: not readable by scripts, not sent by other sites', async () => {
+  test('cookies: after sign-in: HttpOnly and SameSite', async () => {
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(app), ada)
     expect(browser.cookies.length).toBeGreaterThan(0)

@@ -61,7 +61,7 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     })
   })
 
-  test('me: workspace admin, whose token has a workspace: data domain too (decisions §3 data_access)', async () => {
+  test('me: workspace admin, with a workspace in its token: data domain too (decisions §3 data_access)', async () => {
     const { a } = world
     const admin = await machine(world, a, 'workspace_admin')
     const reply = await admin.get('/v1/me')
