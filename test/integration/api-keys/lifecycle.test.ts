@@ -7,12 +7,12 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let room: Room
+let workspace: Room
 let keys: Keys
 beforeAll(async () => {
   node = await aSecondNode()
-  room = await aRoom()
-  keys = keysOf(room)
+  workspace = await aRoom()
+  keys = keysOf(workspace)
 })
 afterAll(() => node.close())
 
@@ -25,8 +25,8 @@ test('API key: read by an admin: all properties, never its text', async () => {
   expect(key).toMatch(/^svc_service_[\w-]{43}[0-9a-f]{8}$/)
   expect(shown).toEqual({
     id: expect.stringMatching(/^key_/),
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     kind: 'service',
     name: 'ci',
     prefix: 'svc_service_',
@@ -78,7 +78,7 @@ describe('rotation', () => {
   test('rotation: ten at once over two nodes: one succeeds, one new key', async () => {
     const old = await keys.make()
     const url = `${KEYS}/${old.id}/rotate`
-    const other = { at: node.at, as: room.operator, body: {} }
+    const other = { at: node.at, as: workspace.operator, body: {} }
     const [statuses, others] = await Promise.all([
       Promise.all(Array.from({ length: 5 }, async () => (await keys.rotate(old.id)).status)),
       Promise.all(Array.from({ length: 5 }, async () => (await call('POST', url, other)).status)),
@@ -129,7 +129,7 @@ describe('rotation', () => {
   test('rotation: repeated under an Idempotency-Key: same reply, with the text of the key', async () => {
     const { id } = await keys.make()
     const headers = { 'idempotency-key': randomUUID() }
-    const send = () => call('POST', `${KEYS}/${id}/rotate`, { as: room.operator, headers, body: {} })
+    const send = () => call('POST', `${KEYS}/${id}/rotate`, { as: workspace.operator, headers, body: {} })
     const [first, again] = [await send(), await send()]
     expect(again.headers.get('idempotent-replayed')).toBe('true')
     expect([again.status, again.body]).toEqual([201, first.body])
@@ -177,7 +177,7 @@ describe('changes', () => {
     expect((await keys.change(made.id, { name: 'two' })).body).toEqual({ ...made, name: 'two' })
     const { body } = await keys.change(made.id, { expires_at: null, rate_limit: null, scopes: [] })
     expect(body).toEqual({ ...made, name: 'two', expires_at: null, rate_limit: null, scopes: [] })
-    const merge = { as: room.operator, headers: { 'content-type': 'application/merge-patch+json' } }
+    const merge = { as: workspace.operator, headers: { 'content-type': 'application/merge-patch+json' } }
     const patched = await call('PATCH', `${KEYS}/${made.id}`, { ...merge, body: { rate_limit: 1_000_000 } })
     expect(patched.body.rate_limit).toBe(1_000_000)
   })

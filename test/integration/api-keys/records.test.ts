@@ -15,12 +15,12 @@ import {
 import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let room: Room
+let workspace: Room
 let keys: Keys
 beforeAll(async () => {
   node = await aSecondNode()
-  room = await aRoom()
-  keys = keysOf(room)
+  workspace = await aRoom()
+  keys = keysOf(workspace)
 })
 afterAll(() => node.close())
 
@@ -127,12 +127,12 @@ describe('access', () => {
     const [{ key: _key, ...made }, other, sibling] = await Promise.all([
       keys.make(),
       aRoom(),
-      aWorkspace(room),
+      aWorkspace(workspace),
     ])
     const strangers = [
       await tokenOf({
         roles: ['workspace_admin'],
-        tenant_id: room.tenantId,
+        tenant_id: workspace.tenantId,
         workspace_id: sibling.workspaceId,
       }),
       await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId }),
@@ -150,14 +150,18 @@ describe('access', () => {
       }
     }
     expect(await keys.get(made.id)).toEqual(made)
-    const own = { roles: ['workspace_admin'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
+    const own = {
+      roles: ['workspace_admin'],
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
+    }
     const rotated = await call('POST', `${KEYS}/${made.id}/rotate`, { as: await tokenOf(own), body: {} })
     expect([rotated.status, rotated.body.created_by]).toEqual([201, 'user-1'])
   })
 
   test('database: data roles: cannot move, re-digest, retype or read a key', async () => {
     const { id } = await keys.make()
-    const ref = [room.tenantId, room.workspaceId]
+    const ref = [workspace.tenantId, workspace.workspaceId]
     for (const mask of ['tenon_admin', 'tenon_operator']) {
       for (const column of ['tenant_id', 'workspace_id', 'kind', 'hash', 'rotated_from', 'created_by'])
         await expect(

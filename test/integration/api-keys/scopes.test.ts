@@ -12,15 +12,15 @@ import { aRoom, type Caller, call, eventually, type Room, tokenOf } from '../../
 
 afterEach(stopHearing)
 
-let room: Room
+let workspace: Room
 /** Ids that do not exist: an authorised caller gets 404. */
 let world: World
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
   const id = '01890000-0000-7000-8000-000000000000'
   const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
   world = {
-    room,
+    room: workspace,
     ...none,
     scheduleId: 't',
     webhookId: 't',
@@ -36,15 +36,15 @@ const ADMINISTRATIVE = OPERATIONS.filter(({ domain }) => domain === 'structural_
 const DOCUMENTS = '/v1/collections/things/documents'
 
 const key = async (scopes: readonly string[], kind = 'service') => {
-  const body = { workspace_id: room.workspaceId, kind, name: 'narrow', scopes }
-  return call('POST', '/v1/api-keys', { as: room.operator, body })
+  const body = { workspace_id: workspace.workspaceId, kind, name: 'narrow', scopes }
+  return call('POST', '/v1/api-keys', { as: workspace.operator, body })
 }
 const narrowKey = async (...scopes: string[]): Promise<Caller & { id: string }> => {
   const { body } = await key(scopes)
   return { apikey: body.key, id: body.id }
 }
 const narrowToken = (scope: string) =>
-  tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId, scope })
+  tokenOf({ roles: ['service'], tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, scope })
 
 async function send(operation: AnyOperation, as: Caller) {
   const row = ROWS[operation.name]
@@ -108,11 +108,11 @@ test('scope: right that the kind of key lacks: still refused', async () => {
 test('anon key with read scope: collection allows writes: still refused', async () => {
   const collection = 'open'
   const access = { anon: { create: true } }
-  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {}, access }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   const narrow = { apikey: (await key(['collections:read'], 'anon')).body.key }
   const path = `/v1/collections/${collection}/documents`
-  expect((await call('POST', path, { as: room.anon, body: { n: 1 } })).status).toBe(201)
+  expect((await call('POST', path, { as: workspace.anon, body: { n: 1 } })).status).toBe(201)
   const refused = await call('POST', path, { as: narrow, body: { n: 1 } })
   expect([refused.status, refused.body.code]).toEqual([403, 'insufficient_scope'])
 })
@@ -140,7 +140,7 @@ describe('tokens', () => {
 
 describe('scopes of a new key', () => {
   const change = (id: string, scopes: readonly string[]) =>
-    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body: { scopes } })
+    call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body: { scopes } })
 
   test('scope: does not exist: refused with the nearest name', async () => {
     const reply = await key(['collections:read', 'colections:read', 'flows:write'])
@@ -186,7 +186,7 @@ describe('streams', () => {
   const ends = (heard: readonly Heard[]) =>
     eventually(async () => heard.find(({ event }) => event === 'end')?.data.code, 8_000)
   const change = (id: string, body: object) =>
-    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body })
+    call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body })
 
   test.each(['collections.*', 'collections.things.*', 'collections.things.created', 'collections'])(
     'subscription: topic %s: also needs collections:read',
@@ -215,7 +215,7 @@ describe('streams', () => {
     const [one, two, three, four] = keys.map(({ id }) => id)
     await change(one ?? '', { status: 'disabled' })
     const body = { grace_seconds: 0 }
-    await call('POST', `/v1/api-keys/${two}/rotate`, { as: room.operator, body })
+    await call('POST', `/v1/api-keys/${two}/rotate`, { as: workspace.operator, body })
     await change(three ?? '', { scopes: ['objects:read'] })
     await change(four ?? '', { scopes: ['events:read'] })
     expect(
@@ -227,7 +227,10 @@ describe('streams', () => {
     const { id, ...as } = await narrowKey('events:read', 'collections:read')
     const heard = await hear(as, 'topic=collections.kept.*')
     await change(id, { name: 'renamed', scopes: ['collections:read', 'events:read', 'objects:read'] })
-    const made = await call('POST', '/v1/collections/kept/documents', { as: room.service, body: { n: 1 } })
+    const made = await call('POST', '/v1/collections/kept/documents', {
+      as: workspace.service,
+      body: { n: 1 },
+    })
     expect(made.status).toBe(201)
     await heardAtLeast(heard, 1)
   })

@@ -8,11 +8,11 @@ import { type CountedNode, countedNode } from '../../support/stack/counted-api.t
 
 let own: CountedNode
 let url: string
-let room: Room
+let workspace: Room
 beforeAll(async () => {
   own = await countedNode()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(() => own?.close())
 
@@ -62,7 +62,7 @@ test('secret: at any position of a request: in no log line, audit entry or probl
   const problems: string[] = []
   await fc.assert(
     fc.asyncProperty(route, place, secret, fc.boolean(), async ([method, path], at, hidden, operator) => {
-      const reply = await send(method, path, at, hidden, operator ? room.operator : room.service)
+      const reply = await send(method, path, at, hidden, operator ? workspace.operator : workspace.service)
       hiddens.push(hidden)
       if (reply.status >= 400) problems.push(JSON.stringify(reply.body))
     }),

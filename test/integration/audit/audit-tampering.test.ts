@@ -7,13 +7,13 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 
 /** A tenant with eight entries: itself, its workspace, two keys, and four more. */
 async function aChain(): Promise<Room> {
-  const room = await aRoom()
+  const workspace = await aRoom()
   for (const name of ['a', 'b', 'c', 'd']) {
-    const body = { workspace_id: room.workspaceId, kind: 'anon', name }
-    expect((await call('POST', '/v1/api-keys', { as: room.operator, body })).status).toBe(201)
+    const body = { workspace_id: workspace.workspaceId, kind: 'anon', name }
+    expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body })).status).toBe(201)
   }
-  expect(await verified(room)).toMatchObject({ ok: true, checked: 8, first_bad: null, head: { seq: 8 } })
-  return room
+  expect(await verified(workspace)).toMatchObject({ ok: true, checked: 8, first_bad: null, head: { seq: 8 } })
+  return workspace
 }
 
 /** Bypasses the triggers, which takes a superuser. */
@@ -53,9 +53,9 @@ test.each([
   ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
   ['one put at the end', ADDED(), 9, 'head'],
 ] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
-  const room = await aChain()
-  await tamper(room, text)
-  expect(await verified(room)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
+  const workspace = await aChain()
+  await tamper(workspace, text)
+  expect(await verified(workspace)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
 })
 
 function ADDED(): string {
@@ -64,30 +64,33 @@ function ADDED(): string {
 }
 
 test('hash chain: end and head forged: detected with an anchor kept elsewhere', async () => {
-  const room = await aChain()
-  const { head } = await verified(room)
+  const workspace = await aChain()
+  const { head } = await verified(workspace)
   const anchor = `&anchor=${head.seq}:${head.hash}`
-  expect((await verified(room, anchor)).ok).toBe(true)
+  expect((await verified(workspace, anchor)).ok).toBe(true)
   await tamper(
-    room,
+    workspace,
     `delete from tenon.audit where $T and seq = 8; update tenon.audit_heads h set seq = 7, hash = a.hash
      from tenon.audit a where h.tenant_id = a.tenant_id and a.$T and a.seq = 7`,
   )
   // On its own the chain is consistent.
-  expect((await verified(room)).ok).toBe(true)
-  expect(await verified(room, anchor)).toMatchObject({ ok: false, first_bad: { seq: 8, reason: 'anchor' } })
+  expect((await verified(workspace)).ok).toBe(true)
+  expect(await verified(workspace, anchor)).toMatchObject({
+    ok: false,
+    first_bad: { seq: 8, reason: 'anchor' },
+  })
 })
 
 test('hash chain: verified from the middle: includes the link to the entry before', async () => {
-  const room = await aChain()
-  expect(await verified(room, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
-  await tamper(room, 'delete from tenon.audit where $T and seq = 6')
-  expect(await verified(room, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
+  const workspace = await aChain()
+  expect(await verified(workspace, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
+  await tamper(workspace, 'delete from tenon.audit where $T and seq = 6')
+  expect(await verified(workspace, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
 })
 
 test('audit table: login roles: cannot change or add rows; superuser: only by disabling triggers', async () => {
-  const room = await aChain()
-  const ref = [room.tenantId, '']
+  const workspace = await aChain()
+  const ref = [workspace.tenantId, '']
   const statements = [
     `update tenon.audit set entry = entry where seq = 1`,
     `delete from tenon.audit where seq = 1`,
@@ -106,5 +109,5 @@ test('audit table: login roles: cannot change or add rows; superuser: only by di
   }
   for (const mask of ['tenon_admin', 'tenon_service', 'tenon_anon'])
     await expect(masked(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(/denied/)
-  expect((await ofRoom(room)).length).toBe(8)
+  expect((await ofRoom(workspace)).length).toBe(8)
 })

@@ -10,18 +10,18 @@ import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenan
 
 const run = promisify(execFile)
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
-let room: Room
+let workspace: Room
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-runs-'))
   const { url, clientId, clientSecret } = inject('tenon')
-  room = await aRoom()
+  workspace = await aRoom()
   const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  const settings = { TENON_WORKSPACE_ID: room.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
+  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
   env = { ...process.env, ...secrets, ...settings }
-  const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
+  const { subject } = (await call('GET', '/v1/me', { as: workspace.operator })).body
   const document = 'id: 01890000-0000-7000-8000-000000000001'
   const flows = {
     narrow: `concurrency: { limit: 1 }\ndo: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
@@ -35,9 +35,9 @@ beforeAll(async () => {
   for (const [name, tasks] of Object.entries(flows)) {
     const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
     const body = { name, source: `${head}\n${tasks}\n` }
-    await call('POST', `${room.flows}/definitions`, { as: room.operator, body })
-    const path = `${room.flows}/definitions/${name}/versions`
-    expect((await call('POST', path, { as: room.operator, body: {} })).status).toBe(201)
+    await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body })
+    const path = `${workspace.flows}/definitions/${name}/versions`
+    expect((await call('POST', path, { as: workspace.operator, body: {} })).status).toBe(201)
   }
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -65,7 +65,7 @@ const detached = async (flow: string, ...more: string[]) =>
 
 const until = (id: string, status: string) =>
   eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
     return body.status === status ? body : undefined
   })
 
@@ -230,7 +230,7 @@ test('retry: faulted execution: new execution from the failed step', async () =>
   const watched = await tenon('flow', 'retry', id)
   expect([watched.code, JSON.parse(watched.stdout).status]).toEqual([1, 404])
   expect(watched.stderr).toContain('at /do/1/find')
-  const notes = await call('GET', '/v1/collections/notes/documents', { as: room.service })
+  const notes = await call('GET', '/v1/collections/notes/documents', { as: workspace.service })
   expect(notes.body.data).toHaveLength(1)
 }, 180_000)
 

@@ -13,15 +13,15 @@ type Failed = { readonly code: number; readonly stdout: string; readonly stderr:
 
 test('fn: deploy, invoke, compile error, failure: result, file:line:column, log', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const room = await aRoom()
+  const workspace = await aRoom()
   const env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
     TENON_QUIET: '1',
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
   }
   const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', 'fn', ...args], { env })
   const dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))

@@ -28,13 +28,13 @@ async function login(clientId: string, person: Person, action: 'allow' | 'deny')
 }
 
 test('login: user signs in: token alone on stdout; user denies: no token', async () => {
-  const room = await aRoom()
-  const person = await aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
-  const clientId = await aClient(room.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
+  const workspace = await aRoom()
+  const person = await aPerson(workspace.operator, { role: 'workspace_admin', ...inRoom(workspace) })
+  const clientId = await aClient(workspace.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
   const { out, back, code } = await login(clientId, person, 'allow')
   expect([code, back.html]).toEqual([0, expect.stringContaining('close this page')])
   const { body } = await call('GET', '/v1/workspaces', { as: bearer(out.trim()) })
-  expect(body.data).toMatchObject([{ id: room.workspaceId }])
+  expect(body.data).toMatchObject([{ id: workspace.workspaceId }])
   const denied = await login(clientId, person, 'deny')
   expect([denied.code, denied.out]).toEqual([1, ''])
   expect(denied.err).toContain('No sign-in: it was not allowed')

@@ -10,14 +10,14 @@ const run = promisify(execFile)
 
 test('mcp publish: collection: server with instructions for clients; its token and `mcp call`: call the tool', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const room = await aRoom()
-  await call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'by hand' } })
+  const workspace = await aRoom()
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
   const env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
   }
   const tenon = (...args: string[]) => run(process.execPath, ['src/cli/main.ts', 'mcp', ...args], { env })
   const published = await tenon('publish', 'notes')
@@ -25,7 +25,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
     version: 1,
     diff: { added: ['notes_get', 'notes_list', 'notes_query'] },
   })
-  const path = `/v1/mcp/workspaces/${room.workspaceId}/servers/notes/mcp`
+  const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
   expect(JSON.parse(line)).toEqual({ mcpServers: { notes: { type: 'http', url: `${url}${path}` } } })
   const token = await tenon('token', 'notes')

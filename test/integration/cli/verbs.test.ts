@@ -9,20 +9,20 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import { aRoom, type Room } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
-let room: Room
+let workspace: Room
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
   const { url, clientId, clientSecret } = inject('tenon')
   env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
     TENON_QUIET: '1',
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
   }
 })
 

@@ -6,10 +6,10 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let declared: string
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
   declared = await aCollection({
     store: 'relational',
     schema: {
@@ -22,21 +22,21 @@ beforeAll(async () => {
 
 async function aCollection(declaration: object): Promise<string> {
   const collection = unique('c')
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
 const batch = (collection: string, ops: object[], more: object = {}) =>
-  call('POST', `/v1/collections/${collection}/batch`, { as: room.service, body: { ops, ...more } })
+  call('POST', `/v1/collections/${collection}/batch`, { as: workspace.service, body: { ops, ...more } })
 const all = async (collection: string) => {
   const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
-    as: room.service,
+    as: workspace.service,
   })
   return body.data as Record<string, unknown>[]
 }
 const make = async (collection: string, body: object) =>
-  (await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body })).body
+  (await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body })).body
     .id as string
 afterAll(stopHearing)
 
@@ -74,7 +74,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
 
   test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
-    const before = [await all(collection), await told(room, collection)]
+    const before = [await all(collection), await told(workspace, collection)]
     const gone = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
       [{ op: 'update', id: gone, data: { n: 1 } }, 'not_found'],
@@ -95,7 +95,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       ])
       expect([code, reply.body.code]).toEqual([code, code])
       if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
-      expect([await all(collection), await told(room, collection)]).toEqual(before)
+      expect([await all(collection), await told(workspace, collection)]).toEqual(before)
     }
   })
 
@@ -126,7 +126,9 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       Array.from({ length: 30 }, () => batch(collection, [{ op: 'increment', id, field: 'n', by: 2 }])),
     )
     expect(replies.map(({ status }) => status)).toEqual(Array(30).fill(200))
-    const { body } = await call('GET', `/v1/collections/${collection}/documents/${id}`, { as: room.service })
+    const { body } = await call('GET', `/v1/collections/${collection}/documents/${id}`, {
+      as: workspace.service,
+    })
     expect([body.n, body._version]).toEqual([60, 31])
   })
 
@@ -188,7 +190,7 @@ test('batch: concurrent upserts of one value: one creates, the others update', a
 
 test('batch: ops on declared and undeclared collections: one transaction', async () => {
   const other = unique('c')
-  const run = (ops: object[]) => call('POST', '/v1/batch', { as: room.service, body: { ops } })
+  const run = (ops: object[]) => call('POST', '/v1/batch', { as: workspace.service, body: { ops } })
   const make = { collection: other, op: 'create', data: { a: 1 } }
   const refused = await run([make, { collection: declared, op: 'create', data: { n: 101 } }])
   expect([refused.status, refused.body.op_index, await all(other)]).toEqual([422, 1, []])

@@ -20,25 +20,26 @@ const SCHEMA = {
   },
 }
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
 async function declared(store: string, mode = 'enforce'): Promise<string> {
-  const body = { workspace_id: room.workspaceId, collection: unique('s'), store, schema: SCHEMA, mode }
-  const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const body = { workspace_id: workspace.workspaceId, collection: unique('s'), store, schema: SCHEMA, mode }
+  const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(reply.status).toBe(201)
   return reply.body.collection
 }
 
-const create = (collection: string, body: unknown) => call('POST', at(collection), { as: room.service, body })
+const create = (collection: string, body: unknown) =>
+  call('POST', at(collection), { as: workspace.service, body })
 const query = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
 const list = (collection: string, text: string): Promise<Reply> =>
-  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: room.anon })
+  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: workspace.anon })
 
 const PEOPLE = [
   { n: 1, name: 'ada', score: 1.5, active: true, due: '2026-01-01T00:00:00Z', address: { city: 'London' } },
@@ -58,7 +59,7 @@ describe.each(STORES)('store %s', (store) => {
       const { id, _created_at, _updated_at, _version, ...fields } = made.body
       expect(fields).toEqual(person)
       expect([_version, _created_at]).toEqual([1, _updated_at])
-      expect((await call('GET', at(collection, id), { as: room.anon })).body).toEqual(made.body)
+      expect((await call('GET', at(collection, id), { as: workspace.anon })).body).toEqual(made.body)
     }
   })
 
@@ -66,7 +67,7 @@ describe.each(STORES)('store %s', (store) => {
     const collection = await declared(store)
     const { body } = await create(collection, { n: 1, name: 'a', active: true, more: 1 })
     const put = (fields: unknown, headers = {}) =>
-      call('PUT', at(collection, body.id), { as: room.service, body: fields, headers })
+      call('PUT', at(collection, body.id), { as: workspace.service, body: fields, headers })
     expect((await put({ name: null, more: { x: 1 }, score: 2 })).body).toMatchObject({
       ...{ n: 1, name: null, active: true, more: { x: 1 }, score: 2, _version: 2 },
     })
@@ -78,9 +79,9 @@ describe.each(STORES)('store %s', (store) => {
     expect((await put({ n: 'x' })).body.code).toBe('schema_violation')
     expect((await put({ more: 'x'.repeat(250_000) })).status).toBe(200)
     expect((await put({ again: 'x'.repeat(20_000) })).body.code).toBe('body_too_large')
-    expect((await call('DELETE', at(collection, body.id), { as: room.service })).body.deleted).toBe(true)
+    expect((await call('DELETE', at(collection, body.id), { as: workspace.service })).body.deleted).toBe(true)
     expect((await put({ n: 3 })).status).toBe(404)
-    expect((await call('GET', at(collection, body.id), { as: room.service })).status).toBe(404)
+    expect((await call('GET', at(collection, body.id), { as: workspace.service })).status).toBe(404)
   })
 
   test('update: eight concurrent writers: no write is lost', async () => {
@@ -88,11 +89,11 @@ describe.each(STORES)('store %s', (store) => {
     const { body } = await create(collection, { n: 0 })
     const writes = await Promise.all(
       Array.from({ length: 8 }, (_, n) =>
-        call('PUT', at(collection, body.id), { as: room.service, body: { [`f${n}`]: n, n } }),
+        call('PUT', at(collection, body.id), { as: workspace.service, body: { [`f${n}`]: n, n } }),
       ),
     )
     expect(writes.map(({ status }) => status)).toEqual(Array(8).fill(200))
-    const { body: end } = await call('GET', at(collection, body.id), { as: room.service })
+    const { body: end } = await call('GET', at(collection, body.id), { as: workspace.service })
     expect(end._version).toBe(9)
     expect(Object.keys(end).filter((name) => /^f\d$/.test(name))).toHaveLength(8)
   })
@@ -101,21 +102,26 @@ describe.each(STORES)('store %s', (store) => {
     const properties = Object.fromEntries(
       Array.from({ length: 250 }, (_, n) => [`p${n}`, { type: 'string' }]),
     )
-    const body = { workspace_id: room.workspaceId, collection: unique('wide'), store, schema: { properties } }
-    expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+    const body = {
+      workspace_id: workspace.workspaceId,
+      collection: unique('wide'),
+      store,
+      schema: { properties },
+    }
+    expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
     const fields = Object.fromEntries(Object.keys(properties).map((name) => [name, name]))
     const made = await create(body.collection, fields)
     expect(made.body).toMatchObject(fields)
     const path = at(body.collection, made.body.id)
     const changed = { p0: 'x', p249: 'y' }
-    const put = await call('PUT', path, { as: room.service, body: changed })
+    const put = await call('PUT', path, { as: workspace.service, body: changed })
     expect(put.body).toMatchObject({ ...fields, ...changed })
     expect((await list(body.collection, 'p249=eq.y&p0=eq.x&order=p120,p230')).body.data).toHaveLength(1)
     for (const text of ['"a\\u0000"', '"\\ud800"', '1e400', '12345678901234567890']) {
-      const reply = await call('POST', at(body.collection), { as: room.service, body: `{"p1":${text}}` })
+      const reply = await call('POST', at(body.collection), { as: workspace.service, body: `{"p1":${text}}` })
       expect([text, reply.status < 500, reply.status >= 400]).toEqual([text, true, true])
     }
-    expect((await call('GET', path, { as: room.anon })).body).toEqual(put.body)
+    expect((await call('GET', path, { as: workspace.anon })).body).toEqual(put.body)
   })
 
   test.each([

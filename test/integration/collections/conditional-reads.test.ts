@@ -11,13 +11,13 @@ import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 
 const DOCUMENTS = '/v1/collections/todos/documents'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 test('conditional read: If-None-Match with the current tag: 304 without a body', async () => {
-  const as = room.service
+  const as = workspace.service
   const { body } = await call('POST', DOCUMENTS, { as, body: { secret: 'x' } })
   const path = `${DOCUMENTS}/${body.id}`
   const read = (tags: string, method = 'GET') =>
@@ -39,7 +39,7 @@ test('conditional read: If-None-Match with the current tag: 304 without a body',
 })
 
 test('conditional read: If-None-Match: * from another workspace: 404; without credentials: 401', async () => {
-  const { body } = await call('POST', DOCUMENTS, { as: room.service, body: {} })
+  const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: {} })
   const other = await aRoom()
   const headers = { 'if-none-match': '*' }
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { as: other.service, headers })).status).toBe(404)
@@ -47,7 +47,7 @@ test('conditional read: If-None-Match: * from another workspace: 404; without cr
 })
 
 test('conditional write: If-None-Match with a tag: written, never 304', async () => {
-  const as = room.service
+  const as = workspace.service
   const { body, status } = await call('POST', DOCUMENTS, {
     as,
     body: {},
@@ -80,7 +80,7 @@ test('round trips: a write: one without an idempotency key, two more with a key,
   const asked = () =>
     batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
       .length
-  const headers = { ...room.service, 'content-type': 'application/json' }
+  const headers = { ...workspace.service, 'content-type': 'application/json' }
   const trips = async (key?: string) => {
     const before = asked()
     const sent = { ...headers, ...(key && { 'idempotency-key': key }) }

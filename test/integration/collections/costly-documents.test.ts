@@ -8,19 +8,19 @@ const SLOW = '^(a|b|ab)*$'
 const costly = `${'ab'.repeat(120)}!`
 const MANY = 200
 
-let room: Room
+let workspace: Room
 let neighbour: Room
 beforeAll(async () => {
-  ;[room, neighbour] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, neighbour] = await Promise.all([aRoom(), aRoom()])
 }, 60_000)
 
 async function declare(more: object = {}): Promise<{ id: string; at: string }> {
   const collection = unique('c')
   const body = {
-    ...{ workspace_id: room.workspaceId, collection, store: 'relational', mode: 'warn' },
+    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', mode: 'warn' },
     ...{ schema: { properties: { a: { type: 'string', pattern: SLOW } } }, ...more },
   }
-  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const made = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(made.status).toBe(201)
   return { id: made.body.id, at: `/v1/collections/${collection}` }
 }
@@ -57,12 +57,12 @@ const properties = () => {
 
 test('batch: costly documents: other requests are served in between', OFTEN, async () => {
   const { at } = await declare()
-  await whileWorking(200, () => call('POST', `${at}/batch`, { as: room.service, body: body() }))
+  await whileWorking(200, () => call('POST', `${at}/batch`, { as: workspace.service, body: body() }))
 })
 
 test('import: costly lines: other requests are served in between', OFTEN, async () => {
   const { at } = await declare()
-  const work = () => call('POST', `${at}/import`, { as: room.service, body: lines(), headers: LINES })
+  const work = () => call('POST', `${at}/import`, { as: workspace.service, body: lines(), headers: LINES })
   await whileWorking(200, work)
 })
 
@@ -71,17 +71,17 @@ test(
   OFTEN,
   async () => {
     const { at, id } = await declare({ schema: {}, mode: 'off' })
-    expect((await call('POST', `${at}/batch`, { as: room.service, body: body() })).status).toBe(200)
+    expect((await call('POST', `${at}/batch`, { as: workspace.service, body: body() })).status).toBe(200)
     // All documents fit: validation stops after the number of misfits that is reported.
     const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
-    await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: room.operator, body: change }))
+    await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: change }))
   },
 )
 
 test('schema: costly defaults: other requests are served in between', OFTEN, async () => {
   const declaration = {
-    ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'document' },
+    ...{ workspace_id: workspace.workspaceId, collection: unique('c'), store: 'document' },
     schema: { properties: properties() },
   }
-  await whileWorking(422, () => call('POST', '/v1/schemas', { as: room.operator, body: declaration }))
+  await whileWorking(422, () => call('POST', '/v1/schemas', { as: workspace.operator, body: declaration }))
 })

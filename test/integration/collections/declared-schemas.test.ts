@@ -12,9 +12,9 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const TODO = {
@@ -38,7 +38,7 @@ interface Declared {
   [member: string]: unknown
 }
 
-const declare = (body: Declared = {}, of: Room = room) =>
+const declare = (body: Declared = {}, of: Room = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -81,7 +81,7 @@ describe.each(['relational', 'document'])('declaration, %s store', (store) => {
   })
 })
 
-const create = (collection: string, body: unknown, of: Room = room): Promise<Reply> =>
+const create = (collection: string, body: unknown, of: Room = workspace): Promise<Reply> =>
   call('POST', at(collection), { as: of.service, body })
 
 describe('documents of a declared collection', () => {
@@ -102,10 +102,10 @@ describe('documents of a declared collection', () => {
           '/y additionalProperties',
         ),
       )
-      expect((await call('GET', at(schema.collection), { as: room.service })).body.data).toEqual([])
+      expect((await call('GET', at(schema.collection), { as: workspace.service })).body.data).toEqual([])
       const good = await create(schema.collection, { title: 'a', age: 1, state: 'open' })
       const put = (fields: unknown) =>
-        call('PUT', at(schema.collection, good.body.id), { as: room.service, body: fields })
+        call('PUT', at(schema.collection, good.body.id), { as: workspace.service, body: fields })
       expect((await put({ state: 'lost' })).body.errors).toMatchObject([
         { pointer: '/state', keyword: 'enum' },
       ])
@@ -129,8 +129,8 @@ describe('documents of a declared collection', () => {
         '/title',
       ])
       const path = at(warn.body.collection, made.body.id)
-      expect((await call('GET', path, { as: room.anon })).body).not.toHaveProperty('_warnings')
-      const put = await call('PUT', path, { as: room.service, body: { title: 'a', age: 3 } })
+      expect((await call('GET', path, { as: workspace.anon })).body).not.toHaveProperty('_warnings')
+      const put = await call('PUT', path, { as: workspace.service, body: { title: 'a', age: 3 } })
       expect(put.body).not.toHaveProperty('_warnings')
       const off = await declare({ store, mode: 'off' })
       const any = await create(off.body.collection, { age: 'old', other: 1 })
@@ -144,17 +144,17 @@ describe('documents of a declared collection', () => {
 do:
 - good: { call: collection.create, with: { name: ${body.collection}, document: { title: a } } }
 - bad: { call: collection.create, with: { name: ${body.collection}, document: { age: 1 } } }`
-    const as = room.operator
-    const flow = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
-    await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
-    const run = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+    const as = workspace.operator
+    const flow = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${workspace.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+    const run = await call('POST', `${workspace.flows}/definitions/${flow.body.id}/executions`, {
       as,
       body: { input: {} },
       headers: { prefer: 'wait=20' },
     })
     expect(run.body.status).toBe('faulted')
     expect(run.body.error.detail).toContain('schema_violation')
-    expect((await call('GET', at(body.collection), { as: room.anon })).body.data).toMatchObject([
+    expect((await call('GET', at(body.collection), { as: workspace.anon })).body.data).toMatchObject([
       { title: 'a' },
     ])
   })
@@ -190,18 +190,18 @@ describe('declaring', () => {
   test('declaration: made by another node: this node loses no document', async () => {
     const collection = unique('c')
     // This node caches that the collection is undeclared …
-    expect((await call('GET', at(collection), { as: room.anon })).body.data).toEqual([])
+    expect((await call('GET', at(collection), { as: workspace.anon })).body.data).toEqual([])
     // … and another node declares it.
     const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
     await asSuperuser(
       `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
        values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
-      [id, room.tenantId, room.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
+      [id, workspace.tenantId, workspace.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
     )
     const asOperator = (action: string) =>
       asSuperuser(
         `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3)`,
-        [room.tenantId, room.workspaceId, id],
+        [workspace.tenantId, workspace.workspaceId, id],
       )
     await asOperator('create')
     expect((await create(collection, { n: 1 })).status).toBe(201)
@@ -210,8 +210,8 @@ describe('declaring', () => {
     expect(row?.c1).toBe('1')
     expect(await asSuperuser('select from tenon.documents where collection = $1', [collection])).toEqual([])
     // In reverse: the table is dropped, and this node has to forget the declaration.
-    const [{ body }] = [await call('GET', at(collection), { as: room.service })]
-    await call('DELETE', at(collection, body.data[0].id), { as: room.service })
+    const [{ body }] = [await call('GET', at(collection), { as: workspace.service })]
+    await call('DELETE', at(collection, body.data[0].id), { as: workspace.service })
     await asOperator('drop')
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
@@ -224,7 +224,7 @@ describe('declaring', () => {
       const replies = await Promise.all(work.map((start) => start()))
       const made = replies.filter((reply) => reply.status === 201 && reply.body._version === 1)
       expect(made).toHaveLength(12)
-      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: room.service })
+      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: workspace.service })
       expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(
         made.map((reply) => reply.body.id).sort(),
       )
@@ -237,15 +237,15 @@ describe('declaring', () => {
       expect(body.access).toEqual({ anon: { read: false } })
       const made = await create(body.collection, { title: 'a' })
       for (const path of [at(body.collection), at(body.collection, made.body.id)]) {
-        const reply = await call('GET', path, { as: room.anon })
+        const reply = await call('GET', path, { as: workspace.anon })
         expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
       }
       const query = await call('POST', `/v1/collections/${body.collection}/query`, {
-        as: room.anon,
+        as: workspace.anon,
         body: {},
       })
       expect(query.status).toBe(403)
-      expect((await call('GET', at(body.collection), { as: room.service })).body.data).toHaveLength(1)
+      expect((await call('GET', at(body.collection), { as: workspace.service })).body.data).toHaveLength(1)
     }
   })
 
@@ -266,14 +266,14 @@ describe('declaring', () => {
     const other = await aRoom()
     const as = await tokenOf({
       roles: ['workspace_admin'],
-      tenant_id: room.tenantId,
-      workspace_id: room.workspaceId,
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
     })
     const body = { collection: unique('c'), store: 'document', schema: {} }
     const post = (workspace_id: string) =>
       call('POST', '/v1/schemas', { as, body: { ...body, workspace_id } })
     expect((await post(other.workspaceId)).status).toBe(404)
-    expect((await post((await aWorkspace(room)).workspaceId)).status).toBe(404)
-    expect((await post(room.workspaceId)).status).toBe(201)
+    expect((await post((await aWorkspace(workspace)).workspaceId)).status).toBe(404)
+    expect((await post(workspace.workspaceId)).status).toBe(201)
   })
 })

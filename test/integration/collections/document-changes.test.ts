@@ -6,9 +6,9 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(stopHearing)
 
@@ -34,8 +34,8 @@ const STORES: Readonly<Record<string, object | undefined>> = {
 async function aCollection(declaration: object | undefined): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
@@ -64,13 +64,13 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   const make = async (body: object) =>
-    (await call('POST', at(collection), { as: room.service, body })).body as {
+    (await call('POST', at(collection), { as: workspace.service, body })).body as {
       id: string
       _version: number
     }
 
   test.each(MERGES)('merge patch: %j + %j: result as in RFC 7396', async (target, patch, wanted) => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make(target)
     const headers = { 'content-type': 'application/merge-patch+json' }
     const patched = await call('PATCH', at(collection, id), { as, body: patch, headers })
@@ -80,7 +80,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   test('update: set, unset, replace: applied; empty update: no new version', async () => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make({ title: 'x', n: 1, a: [1], other: { deep: true } })
     const put = (query: string, body: object) =>
       call('PUT', at(collection, id) + query, { as, body }).then(({ body }) => [
@@ -99,7 +99,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   test('conditional write: lists, stars and weak tags: as in RFC 9110', async () => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make({ n: 1 })
     const status = async (method: string, headers: Record<string, string>, body?: object) =>
       (await call(method, at(collection, id), { as, headers, ...(body && { body }) })).status
@@ -119,7 +119,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   test('merge patch: concurrent patches: none is lost', async () => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make({})
     const names = Array.from({ length: 24 }, (_, n) => `f${n}`)
     const all = await Promise.all(
@@ -131,7 +131,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   test('document: grown by changes of every kind: refused beyond its size limit', async () => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make({ title: 'x'.repeat(LIMITS.documentBytesMax - 1_000) })
     for (const method of ['PUT', 'PATCH']) {
       const grown = await call(method, at(collection, id), { as, body: { more: 'y'.repeat(1_000) } })
@@ -143,7 +143,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   })
 
   test('change event: per change: exactly one; refused change: none', async () => {
-    const as = room.service
+    const as = workspace.service
     const { id } = await make({ title: 'x', n: 1, a: { b: [null] }, o: null })
     await call('PUT', at(collection, id), { as, body: { n: 2 } })
     await call('PUT', at(collection, id), { as, body: {} })
@@ -151,7 +151,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
     await call('PATCH', at(collection, id), { as, body: { title: null } })
     await call('DELETE', at(collection, id), { as, headers: { 'content-type': 'application/json' } })
     await call('DELETE', at(collection, id), { as })
-    const lines = (await told(room, collection)).filter(({ data }) => data.id === id)
+    const lines = (await told(workspace, collection)).filter(({ data }) => data.id === id)
     const title = { title: 'x' }
     expect(lines.map(({ topic, data }) => [topic.split('.')[2], data])).toEqual([
       ['created', { id, version: 1, document: { ...title, n: 1, a: { b: [null] }, o: null } }],
@@ -164,12 +164,12 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
 
 test('merge patch: content type on another method than PATCH: refused', async () => {
   const headers = { 'content-type': 'application/merge-patch+json' }
-  const refused = await call('POST', at('any'), { as: room.service, body: {}, headers })
+  const refused = await call('POST', at('any'), { as: workspace.service, body: {}, headers })
   expect([refused.status, refused.body.code]).toEqual([415, 'media_type_unsupported'])
 })
 
 test('merge patch: exceeds the bounds of documents: refused', async () => {
-  const as = room.service
+  const as = workspace.service
   const { body } = await call('POST', at('bounds'), { as, body: { a: 1 } })
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
   for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }, { a: 2 ** 60 }]) {
@@ -184,18 +184,18 @@ test('merge patch: exceeds the bounds of documents: refused', async () => {
 })
 
 test('merge patch: empty: no change; selection of fields: tag of the whole document', async () => {
-  const as = room.service
+  const as = workspace.service
   const { body } = await call('POST', at('parts'), { as, body: { a: 1, b: { c: 2, d: 3 } } })
   const patched = await call('PATCH', at('parts', body.id), { as, body: {} })
   expect([patched.headers.get('etag'), patched.body]).toEqual(['"v1"', body])
-  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: room.anon })
+  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: workspace.anon })
   expect([part.headers.get('etag'), part.body]).toEqual(['"v1"', { id: body.id, b: { d: 3 } }])
 })
 
 test('HEAD: compared with GET: same headers, no body', async () => {
-  const as = room.service
+  const as = workspace.service
   const { body } = await call('POST', at('heads'), { as, body: { a: 1 } })
   const head = await call('HEAD', at('heads', body.id), { as })
   expect([head.status, head.headers.get('etag'), head.body]).toEqual([200, '"v1"', ''])
-  expect((await call('HEAD', at('heads', room.workspaceId), { as })).status).toBe(404)
+  expect((await call('HEAD', at('heads', workspace.workspaceId), { as })).status).toBe(404)
 })

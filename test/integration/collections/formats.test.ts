@@ -6,9 +6,9 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 afterAll(stopHearing)
@@ -22,9 +22,9 @@ const properties = {
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
 async function declared(body: object = {}): Promise<{ id: string; collection: string }> {
-  const asked = { workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' }
+  const asked = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
   const reply = await call('POST', '/v1/schemas', {
-    as: room.operator,
+    as: workspace.operator,
     body: { ...asked, schema: { properties }, ...body },
   })
   expect([reply.status, reply.body]).toMatchObject([201, {}])
@@ -32,10 +32,10 @@ async function declared(body: object = {}): Promise<{ id: string; collection: st
 }
 async function fill(collection: string, documents: readonly object[]): Promise<void> {
   for (const body of documents)
-    expect((await call('POST', at(collection), { as: room.service, body })).status).toBe(201)
+    expect((await call('POST', at(collection), { as: workspace.service, body })).status).toBe(201)
 }
 const ask = (collection: string, query: string): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query}`, { as: room.service })
+  call('GET', `${at(collection)}?${query}`, { as: workspace.service })
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: unknown }) => n).join(' ') : body.code
 
@@ -161,7 +161,7 @@ describe('values that violate their format in mode off', () => {
 describe('change of a declaration', () => {
   const plain = { properties: { ...properties, at: { type: ['string', 'null'] } } }
   const put = (id: string, body: object) =>
-    call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers: { prefer: 'wait=20' } })
+    call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body, headers: { prefer: 'wait=20' } })
 
   test.each(['relational', 'document'])(
     '%s: format added and removed with existing documents: results follow the declaration',
@@ -223,7 +223,7 @@ describe('unique constraint by value', () => {
     'unique constraint, %s: other spelling of the same value: 409',
     async (store) => {
       const { collection } = await declared({ store, unique: [['at', 'ref']] })
-      const create = (body: object) => call('POST', at(collection), { as: room.service, body })
+      const create = (body: object) => call('POST', at(collection), { as: workspace.service, body })
       const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
       expect(made.status).toBe(201)
       const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
@@ -237,7 +237,7 @@ describe('unique constraint by value', () => {
         { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
       ]
       const batch = await call('POST', `/v1/collections/${collection}/batch`, {
-        as: room.service,
+        as: workspace.service,
         body: { ops },
       })
       expect(batch.status).toBe(200)
@@ -248,7 +248,7 @@ describe('unique constraint by value', () => {
       ])
       const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
       const judged = await call('POST', `/v1/collections/${collection}/batch`, {
-        as: room.service,
+        as: workspace.service,
         body: { ops: [wrong] },
       })
       expect(judged.body.code).toBe('schema_violation')
@@ -260,12 +260,12 @@ test('change events, exports, selections: formatted values: as written, without 
   const { collection } = await declared({ indexes: [{ fields: ['at'] }] })
   const [first] = WRITTEN.slice(1)
   const text = lines(first ?? {})
-  expect((await importInto(collection, text, { as: room.service })).body).toMatchObject({ created: 1 })
-  const [kept] = await exported(collection, { as: room.service })
+  expect((await importInto(collection, text, { as: workspace.service })).body).toMatchObject({ created: 1 })
+  const [kept] = await exported(collection, { as: workspace.service })
   const { id, _version, _created_at, _updated_at, ...fields } = kept as Record<string, unknown>
   expect(fields).toEqual(first)
   const changed = await call('PUT', at(collection, String(id)), {
-    as: room.service,
+    as: workspace.service,
     body: { at: '2026-06-01T00:00:00.000Z' },
   })
   expect(changed.body).toEqual({
@@ -276,7 +276,7 @@ test('change events, exports, selections: formatted values: as written, without 
   })
   expect(names(await ask(collection, 'at=eq.2026-06-01'))).toBe('b')
   expect((await ask(collection, 'select=at')).body.data).toEqual([{ id, at: '2026-06-01T00:00:00.000Z' }])
-  const events = await told(room, collection)
+  const events = await told(workspace, collection)
   expect(events.map(({ data }) => data.document)).toEqual([
     first,
     { ...first, at: '2026-06-01T00:00:00.000Z' },

@@ -15,13 +15,13 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const properties = { title: { type: 'string' }, age: { type: 'integer' } }
-const declare = (body: object = {}, of: Room = room) =>
+const declare = (body: object = {}, of: Room = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -30,10 +30,10 @@ const declare = (body: object = {}, of: Room = room) =>
     },
   })
 const change = (id: string, body: object, headers: Record<string, string> = {}) =>
-  call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers })
+  call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body, headers })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 const create = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', at(collection), { as: room.service, body })
+  call('POST', at(collection), { as: workspace.service, body })
 const indexesOf = (id: string) =>
   asSuperuser<{ relname: string; indisvalid: boolean; indisunique: boolean }>(
     `select c.relname, i.indisvalid, i.indisunique from pg_index i join pg_class c on c.oid = i.indexrelid
@@ -46,13 +46,13 @@ const filled = async (count: number, body: object = {}) => {
   await asSuperuser(
     `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, c1, c2)
        select $1, $2, gen_random_uuid(), 't' || n, n from generate_series(1, $3::int) n`,
-    [room.tenantId, room.workspaceId, count],
+    [workspace.tenantId, workspace.workspaceId, count],
   )
   return schema
 }
 const ended = (operation: string) =>
   eventually(async () => {
-    const { body } = await call('GET', operation, { as: room.operator })
+    const { body } = await call('GET', operation, { as: workspace.operator })
     return ['succeeded', 'failed'].includes(body.state) ? body : undefined
   }, 60_000)
 
@@ -67,7 +67,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
   const work = async (n: number) => {
     for (let turn = 0; !built; turn++) {
       const { status } = await create(schema.collection, { title: `new ${n} ${turn}`, age: turn })
-      const read = await call('GET', `${at(schema.collection)}?age=eq.7`, { as: room.anon })
+      const read = await call('GET', `${at(schema.collection)}?age=eq.7`, { as: workspace.anon })
       order.push(`${status} ${read.status}`)
     }
   }
@@ -86,7 +86,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
   // All writes continued, and some ended before the indexes existed.
   expect(new Set(order)).toEqual(new Set(['201 200', 'built']))
   expect(order.indexOf('built')).toBeGreaterThan(0)
-  const { body } = await call('GET', `/v1/schemas/${schema.id}`, { as: room.operator })
+  const { body } = await call('GET', `/v1/schemas/${schema.id}`, { as: workspace.operator })
   expect(body.indexes.map(({ state }: { state: string }) => state)).toEqual(['ready', 'ready'])
   expect((await indexesOf(schema.id)).map(({ indisvalid }) => indisvalid)).toEqual([true, true])
   expect((await create(schema.collection, { title: 't7' })).body.code).toBe('unique_violation')
@@ -95,7 +95,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
     [asked.body.id],
   )
   expect(row?.workflow_id).toMatch(
-    new RegExp(`^${room.tenantId}:${room.workspaceId}:${schema.id}:[0-9a-f-]{36}$`),
+    new RegExp(`^${workspace.tenantId}:${workspace.workspaceId}:${schema.id}:[0-9a-f-]{36}$`),
   )
 })
 
@@ -109,14 +109,14 @@ test('unique index: existing documents violate it: fails with their ids, blocks 
     state: 'failed',
     error: { code: 'unique_violation', duplicates: [ids] },
   })
-  const failed = await call('GET', `/v1/schemas/${schema.id}`, { as: room.operator })
+  const failed = await call('GET', `/v1/schemas/${schema.id}`, { as: workspace.operator })
   expect(failed.body.indexes).toMatchObject([{ name: 'i1', state: 'failed' }])
   expect(failed.body.indexes[0].reason).toContain(ids[0])
   expect(await indexesOf(schema.id)).toEqual([])
   expect((await create(schema.collection, { title: 'same' })).status).toBe(201)
-  const rest = await call('GET', `${at(schema.collection)}?title=eq.same`, { as: room.service })
+  const rest = await call('GET', `${at(schema.collection)}?title=eq.same`, { as: workspace.service })
   for (const { id } of rest.body.data.slice(1))
-    await call('DELETE', at(schema.collection, id), { as: room.service })
+    await call('DELETE', at(schema.collection, id), { as: workspace.service })
   const again = await change(schema.id, { unique: [['title']] }, { prefer: 'wait=30' })
   expect(again.status).toBe(200)
   expect(again.body.indexes).toEqual([{ name: 'i2', fields: ['title'], unique: true, state: 'ready' }])
@@ -143,7 +143,10 @@ test('index build: left behind by a crash: cleaned up; the declaration is locked
   await asSuperuser(
     `update tenon.operations set state = 'queued', workflow_id = $2
        where target = $1`,
-    [schema.id, `${room.tenantId}:${room.workspaceId}:${schema.id}:01900000-0000-7000-8000-000000000000`],
+    [
+      schema.id,
+      `${workspace.tenantId}:${workspace.workspaceId}:${schema.id}:01900000-0000-7000-8000-000000000000`,
+    ],
   )
   const refused = await change(schema.id, { schema: {} })
   expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
@@ -178,7 +181,7 @@ test('index builds: many at once: few connections, workspaces can still be creat
       await holder.query('select pg_advisory_lock(hashtextextended($1, 16))', [id])
     for (const { id } of schemas) asked.push(await change(id, { indexes: [{ fields: ['age'] }] }))
     await eventually(async () => ((await builders()) >= LIMITS.indexBuildsAtOnce ? true : undefined))
-    await aWorkspace(room)
+    await aWorkspace(workspace)
     expect(await builders()).toBe(LIMITS.indexBuildsAtOnce)
   } finally {
     await holder.end()
@@ -208,7 +211,7 @@ test('pages: typed fields with ties and missing values: the whole list in every 
     for (let next: string | null = ''; next !== null; ) {
       const after: string = next === '' ? '' : `&page[after]=${next}`
       const reply = await call('GET', `${at(body.collection)}?order=${order}&page[size]=${size}${after}`, {
-        as: room.anon,
+        as: workspace.anon,
       })
       expect(reply.status).toBe(200)
       ids.push(...reply.body.data.map(({ id }: { id: string }) => id))

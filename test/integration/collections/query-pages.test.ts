@@ -8,27 +8,28 @@ import { Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { aRoom, asSuperuser, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let testWorkspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  testWorkspace = await aRoom()
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 const list = (collection: string, query: string, headers = {}): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query}`, { as: room.anon, headers })
+  call('GET', `${at(collection)}?${query}`, { as: testWorkspace.anon, headers })
 const query = (collection: string, body: unknown, headers = {}): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body, headers })
+  call('POST', `/v1/collections/${collection}/query`, { as: testWorkspace.anon, body, headers })
 const total = ({ status, body }: Reply) => (status === 200 ? body.page.total : body.code)
 
 async function declared(schema: object, mode = 'enforce'): Promise<string> {
   const collection = unique('d')
-  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema, mode }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: testWorkspace.workspaceId, collection, store: 'relational', schema, mode }
+  expect((await call('POST', '/v1/schemas', { as: testWorkspace.operator, body })).status).toBe(201)
   return collection
 }
 
 const fill = async (collection: string, count: number) => {
-  for (let n = 0; n < count; n++) await call('POST', at(collection), { as: room.service, body: { n } })
+  for (let n = 0; n < count; n++)
+    await call('POST', at(collection), { as: testWorkspace.service, body: { n } })
 }
 
 describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
@@ -75,7 +76,7 @@ describe('count of many documents', () => {
     asSuperuser(
       `insert into ${table} (tenant_id, workspace_id, id, ${columns})
        select $1, $2, gen_random_uuid(), ${values} from generate_series(1, 1500) n`,
-      [room.tenantId, room.workspaceId],
+      [testWorkspace.tenantId, testWorkspace.workspaceId],
     )
 
   test('count: table of its own: estimated by the planner; selective filter: exact', async () => {
@@ -104,14 +105,14 @@ describe('count of many documents', () => {
 async function tableOf(collection: string): Promise<string> {
   const [row] = await asSuperuser<{ relation: string }>(
     'select relation from tenon.schemas where workspace_id = $1 and collection = $2',
-    [room.workspaceId, collection],
+    [testWorkspace.workspaceId, collection],
   )
   return `tenon_data."${row?.relation}"`
 }
 
 describe('link to the next page', () => {
   const NEXT = /^<(\/v1\/[^>]+)>; rel="next"$/
-  const follow = async (path: string, as = room.anon) => {
+  const follow = async (path: string, as = testWorkspace.anon) => {
     const seen: unknown[] = []
     for (let url: string | undefined = path; url !== undefined; ) {
       const reply: Reply = await call('GET', url, { as })
@@ -127,11 +128,11 @@ describe('link to the next page', () => {
   test('link: followed: keeps all parameters, ends with the list', async () => {
     const collection = unique('linked')
     for (const n of ['a b', 'a&b', 'a>b', '100%', 'é', 'x'])
-      await call('POST', at(collection), { as: room.service, body: { n } })
+      await call('POST', at(collection), { as: testWorkspace.service, body: { n } })
     const asked = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
     const seen = (await follow(`${at(collection)}?${asked}`)) as { n: string }[]
     expect(seen.map(({ n }) => n)).toEqual(['é', 'a>b', 'a&b', 'a b', '100%'])
-    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: room.anon })
+    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: testWorkspace.anon })
     expect(head.headers.get('link')).toMatch(NEXT)
     const posted = await query(collection, { limit: 1 })
     expect([posted.body.page.has_more, posted.headers.get('link')]).toEqual([true, null])
@@ -140,8 +141,11 @@ describe('link to the next page', () => {
   })
 
   test('link: every list operation: present', async () => {
-    const as = room.operator
-    const keys = (await follow(`/v1/api-keys?workspace_id=${room.workspaceId}&page[size]=1`, as)) as object[]
+    const as = testWorkspace.operator
+    const keys = (await follow(
+      `/v1/api-keys?workspace_id=${testWorkspace.workspaceId}&page[size]=1`,
+      as,
+    )) as object[]
     expect(keys.length).toBeGreaterThan(1)
     const reply = await call('GET', '/v1/tenants?page[size]=1', { as })
     expect(reply.headers.get('link')).toMatch(NEXT)
@@ -193,7 +197,7 @@ test('like with a prefix: under row-level security: uses the index, same results
   const collection = await declared({ properties: { t: { type: 'string' } } })
   const table = await tableOf(collection)
   for (const t of ['abc', 'abd', 'ab', 'abcé', 'abc\u{10FFFF}', 'ABC', 'a%c'])
-    await call('POST', at(collection), { as: room.service, body: { t } })
+    await call('POST', at(collection), { as: testWorkspace.service, body: { t } })
   const found = async (text: string) =>
     (await list(collection, `${text}&order=t&select=t`)).body.data.map(({ t }: { t: string }) => t)
   expect(await found('t=like.abc*')).toEqual(['abc', 'abcé', 'abc\u{10FFFF}'])
@@ -210,7 +214,7 @@ test('like with a prefix: under row-level security: uses the index, same results
 /** The plan of a filter with the service key of the workspace, with sequential scans made too expensive to be chosen. */
 async function planOf(table: string, text: string): Promise<string> {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
-  const { tenantId: tenant, workspaceId: workspace } = room
+  const { tenantId: tenant, workspaceId: workspace } = testWorkspace
   const context: SessionContext = { role: 'tenon_service', tenant, workspace, statementTimeoutMs: 5_000 }
   const where = compileFilter(readFilters([...new URLSearchParams(text)]), () => ({
     sql: Sql.identifier('c1'),

@@ -4,20 +4,20 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../../support/fixtures/odd-documents.ts'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
-  for (const fields of PEOPLE) await call('POST', at('people'), { as: room.service, body: fields })
+  workspace = await aRoom()
+  for (const fields of PEOPLE) await call('POST', at('people'), { as: workspace.service, body: fields })
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 
 /** A query as it appears in the URL; escapes only what has to be. */
 const list = (query: string, collection = 'people'): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: room.anon })
+  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: workspace.anon })
 
 const query = (body: unknown, collection = 'people'): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
 
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: string }) => n).join(' ') : body.code
@@ -173,7 +173,7 @@ describe('pages', () => {
 
   beforeAll(async () => {
     for (const a of kinds) {
-      for (const b of [1, 2, null]) await call('POST', at('paged'), { as: room.service, body: { a, b } })
+      for (const b of [1, 2, null]) await call('POST', at('paged'), { as: workspace.service, body: { a, b } })
     }
   })
 
@@ -204,7 +204,7 @@ describe('pages', () => {
     const seen = await pages('order=b,a', 5, async (page) => {
       const id = whole[page * 5 - 1] ?? ''
       gone.push(id)
-      await call('DELETE', `${at('paged')}/${id}`, { as: room.service })
+      await call('DELETE', `${at('paged')}/${id}`, { as: workspace.service })
     })
     expect(seen).toEqual(whole)
     expect(await pages('order=b,a', 200)).toEqual(whole.filter((id) => !gone.includes(id)))
@@ -222,7 +222,7 @@ describe('pages', () => {
   test('cursor: used with another query, collection or workspace: refused', async () => {
     const { body } = await list('order=a&page[size]=2&b=eq.1', 'paged')
     const { next } = body.page
-    const code = async (text: string, collection = 'paged', as = room.anon) =>
+    const code = async (text: string, collection = 'paged', as = workspace.anon) =>
       (await call('GET', `${at(collection)}?${text}&page[after]=${next}`, { as })).body.code
     expect(await code('order=a&b=eq.1')).toBeUndefined()
     expect(await code('order=a&b=eq.1&page[size]=9&select=a')).toBeUndefined()
@@ -258,7 +258,10 @@ describe('pages', () => {
 
   test('cursor: field too large for a cursor: cursor_too_large', async () => {
     for (const n of [1, 2]) {
-      await call('POST', at('long'), { as: room.service, body: { n: `${n}`, text: 'x'.repeat(200_000) } })
+      await call('POST', at('long'), {
+        as: workspace.service,
+        body: { n: `${n}`, text: 'x'.repeat(200_000) },
+      })
     }
     expect(names(await list('order=text&page[size]=1', 'long'))).toBe('cursor_too_large')
     expect(names(await list('order=text&page[size]=2', 'long'))).toBe('1 2')

@@ -12,13 +12,13 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const properties = { title: { type: 'string' }, age: { type: 'integer' } }
-const declare = (body: object = {}, of: Room = room) =>
+const declare = (body: object = {}, of: Room = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -27,10 +27,10 @@ const declare = (body: object = {}, of: Room = room) =>
     },
   })
 const change = (id: string, body: object, headers: Record<string, string> = {}) =>
-  call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers })
+  call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body, headers })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 const create = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', at(collection), { as: room.service, body })
+  call('POST', at(collection), { as: workspace.service, body })
 const columnsOf = async (id: string) => {
   const [row] = await asSuperuser<{ relation: string }>('select relation from tenon.schemas where id = $1', [
     id,
@@ -124,11 +124,11 @@ describe('declaring with indexes', () => {
     for (const { body } of [relational, document]) {
       const fields = { title: 'a', age: 1, tags: [{ a: null }], any: 'text' }
       const made = await create(body.collection, fields)
-      expect((await call('GET', at(body.collection, made.body.id), { as: room.service })).body).toMatchObject(
-        fields,
-      )
+      expect(
+        (await call('GET', at(body.collection, made.body.id), { as: workspace.service })).body,
+      ).toMatchObject(fields)
       const found = await call('GET', `${at(body.collection)}?any=eq.text&tags=json_path_eq.([0].a,1)`, {
-        as: room.service,
+        as: workspace.service,
       })
       expect(found.body.data).toEqual([])
     }
@@ -159,7 +159,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
     const made = await create(body.collection, fields)
     const read = async () => {
       const { id, _created_at, _updated_at, _version, ...rest } = (
-        await call('GET', at(body.collection, made.body.id), { as: room.service })
+        await call('GET', at(body.collection, made.body.id), { as: workspace.service })
       ).body
       return { rest, _version, _updated_at }
     }
@@ -196,11 +196,11 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
     const refused = await change(body.id, { schema: shorter })
     expect([refused.status, refused.body.code]).toEqual([409, 'schema_incompatible'])
     expect(refused.body).toMatchObject({ examined: 2, offending: [{ id: bad.body.id, pointer: '/title' }] })
-    const { body: same } = await call('GET', `/v1/schemas/${body.id}`, { as: room.operator })
+    const { body: same } = await call('GET', `/v1/schemas/${body.id}`, { as: workspace.operator })
     expect(same).toEqual(body)
     expect((await change(body.id, { schema: shorter, mode: 'warn' })).status).toBe(200)
     expect((await change(body.id, { mode: 'enforce' })).body.code).toBe('schema_incompatible')
-    await call('PUT', at(body.collection, bad.body.id), { as: room.service, body: { title: 'abc' } })
+    await call('PUT', at(body.collection, bad.body.id), { as: workspace.service, body: { title: 'abc' } })
     expect((await change(body.id, { mode: 'enforce' })).status).toBe(200)
     expect((await create(body.collection, { title: 'abcdef' })).body.code).toBe('schema_violation')
     // A property removed from a closed schema is a violation in documents that have a value.
@@ -231,7 +231,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
   test('schema change: access of anon keys: effective', async () => {
     const { body } = await declare({ store, access: { anon: { read: false } } })
     await create(body.collection, { title: 'a' })
-    const get = async () => (await call('GET', at(body.collection), { as: room.anon })).status
+    const get = async () => (await call('GET', at(body.collection), { as: workspace.anon })).status
     expect(await get()).toBe(403)
     expect((await change(body.id, { access: {} })).body.access).toEqual({})
     expect(await get()).toBe(200)
@@ -242,7 +242,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
   test('schema change: document written between scan and change: validated too', async () => {
     const { body } = await declare({ store, schema: { properties: { n: { type: 'integer' } } } })
     await create(body.collection, { n: 1 })
-    const { tenantId, workspaceId } = room
+    const { tenantId, workspaceId } = workspace
     const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
     await client.connect()
     try {
@@ -293,7 +293,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
     const narrow = async () => {
       const reply = await change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
       for (const { id } of reply.body.offending ?? []) {
-        await call('DELETE', at(body.collection, id), { as: room.service })
+        await call('DELETE', at(body.collection, id), { as: workspace.service })
         gone.add(id)
       }
       return reply.status
@@ -304,7 +304,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
     expect(turns[0]).toBe(409)
     await eventually(async () => ((await narrow()) === 200 ? true : undefined))
     const over = await call('POST', `/v1/collections/${body.collection}/query`, {
-      as: room.service,
+      as: workspace.service,
       body: { filter: { n: { gt: 10 } } },
     })
     expect(over.body.data).toEqual([])

@@ -4,16 +4,16 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const declare = (body: object) =>
   call('POST', '/v1/schemas', {
-    as: room.operator,
+    as: workspace.operator,
     body: {
-      workspace_id: room.workspaceId,
+      workspace_id: workspace.workspaceId,
       collection: unique('c'),
       store: 'relational',
       schema: {},
@@ -22,7 +22,7 @@ const declare = (body: object) =>
   })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 const create = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', at(collection), { as: room.service, body })
+  call('POST', at(collection), { as: workspace.service, body })
 
 /** Subschemas that refer to each other in a cycle, or double at each level. */
 const circle = { $ref: '#/$defs/a', $defs: { a: { properties: { x: { $ref: '#/$defs/a' } } } } }
@@ -84,20 +84,20 @@ describe('refused schemas', () => {
 
   test('schema: deeper than the stack: refused', async () => {
     const deep = `${'{"not":'.repeat(60_000)}{}${'}'.repeat(60_000)}`
-    const body = `{"workspace_id":"${room.workspaceId}","collection":"deep","store":"relational","schema":${deep}}`
-    const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+    const body = `{"workspace_id":"${workspace.workspaceId}","collection":"deep","store":"relational","schema":${deep}}`
+    const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
     expect([reply.status, reply.body.code]).toEqual([422, 'schema_invalid'])
     const list = await call('POST', '/v1/schemas', {
-      as: room.operator,
+      as: workspace.operator,
       body: body.replaceAll('"not":', '"enum":'),
     })
     expect(list.status).toBe(422)
   })
 
   test('schema: property __proto__: 400 body_invalid', async () => {
-    const body = `{"workspace_id":"${room.workspaceId}","collection":"proto","store":"relational",
+    const body = `{"workspace_id":"${workspace.workspaceId}","collection":"proto","store":"relational",
       "schema":{"properties":{"__proto__":{"type":"string"}}}}`
-    const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+    const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
     expect([reply.status, reply.body.code]).toEqual([400, 'body_invalid'])
   })
 })
@@ -138,7 +138,7 @@ describe('text in schemas is never executed', () => {
         NAMES.map(() => 'required'),
       )
       const put = await call('PUT', at(body.collection, made.body.id), {
-        as: room.service,
+        as: workspace.service,
         body: { x$1: 'x$1' },
       })
       expect(put.body).toMatchObject(fields)
@@ -174,7 +174,7 @@ describe('costly documents', () => {
     const { body } = await declare({ schema: manyAlternatives })
     const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { a: manyItems } }))
     const reply = await call('POST', `/v1/collections/${body.collection}/batch`, {
-      as: room.service,
+      as: workspace.service,
       body: { ops, atomic: false },
     })
     const { results } = reply.body
@@ -187,8 +187,8 @@ describe('costly documents', () => {
     const { body } = await declare({ mode: 'off' })
     const ops = Array.from({ length: 25 }, () => ({ op: 'create', data: { a: manyItems } }))
     const path = `/v1/collections/${body.collection}/batch`
-    expect((await call('POST', path, { as: room.service, body: { ops } })).status).toBe(200)
-    const put = { as: room.operator, body: { schema: manyAlternatives, mode: 'enforce' } }
+    expect((await call('POST', path, { as: workspace.service, body: { ops } })).status).toBe(200)
+    const put = { as: workspace.operator, body: { schema: manyAlternatives, mode: 'enforce' } }
     const reply = await call('PUT', `/v1/schemas/${body.id}`, put)
     expect([reply.status, reply.body.code]).toEqual([409, 'schema_incompatible'])
     expect([reply.body.examined, reply.body.offending.length]).toEqual([20, 20])
@@ -223,25 +223,25 @@ test('indexed text: too long, at any position of a batch: refused with its own p
     { op: 'create', data: { a: text } },
   ]
   const batch = await call('POST', `/v1/collections/${body.collection}/batch`, {
-    as: room.service,
+    as: workspace.service,
     body: { ops },
   })
   expect([batch.status, batch.body.code, batch.body.op_index]).toEqual([400, 'value_invalid', 1])
-  expect((await call('GET', at(body.collection), { as: room.service })).body.data).toEqual([])
+  expect((await call('GET', at(body.collection), { as: workspace.service })).body.data).toEqual([])
 })
 
 test('schema changes: concurrent, with a scan: one after the other', async () => {
   const { body } = await declare({ schema: { properties: { n: { type: 'integer' } } } })
   const ops = Array.from({ length: 500 }, (_, n) => ({ op: 'create', data: { n } }))
   const fill = () =>
-    call('POST', `/v1/collections/${body.collection}/batch`, { as: room.service, body: { ops } })
+    call('POST', `/v1/collections/${body.collection}/batch`, { as: workspace.service, body: { ops } })
   for (let n = 0; n < 6; n++) expect((await fill()).status).toBe(200)
   const narrower = (minimum: number) => {
     const schema = { properties: { n: { type: 'integer', minimum } } }
-    return call('PUT', `/v1/schemas/${body.id}`, { as: room.operator, body: { schema } })
+    return call('PUT', `/v1/schemas/${body.id}`, { as: workspace.operator, body: { schema } })
   }
   const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => narrower(n - 12)))
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200))
-  const { revision } = (await call('GET', `/v1/schemas/${body.id}`, { as: room.operator })).body
+  const { revision } = (await call('GET', `/v1/schemas/${body.id}`, { as: workspace.operator })).body
   expect(revision).toBe(Math.max(...replies.map((reply) => reply.body.revision)))
 }, 30_000)

@@ -25,14 +25,14 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let rooms: Room[]
+let workspaces: Room[]
 
 beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  rooms = await Promise.all([aRoom(), aRoom()])
-  for (const room of rooms) await fill(room)
+  workspaces = await Promise.all([aRoom(), aRoom()])
+  for (const workspace of workspaces) await fill(workspace)
   await asSuperuser('analyze tenon.executions')
 }, 60_000)
 afterAll(() => platform.close())
@@ -73,8 +73,8 @@ class Explaining implements StatementExecutor {
 
 /** Reads a page as the API does. @returns its plan and the start of the next page */
 async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' = 'all') {
-  const [room] = rooms
-  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const [workspace] = workspaces
+  const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const actor = { subject: 'test', role: 'workspace_admin' as const }
   const scope = WorkspaceScope.open(actor, ref, { ...parts, statements }, randomIds)

@@ -30,7 +30,7 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let rooms: Room[]
+let workspaces: Room[]
 /** Column by declared property. */
 const columns = new Map<string, string>()
 
@@ -38,8 +38,8 @@ beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  rooms = await Promise.all([aRoom(), aRoom()])
-  for (const room of rooms) await fill(room)
+  workspaces = await Promise.all([aRoom(), aRoom()])
+  for (const workspace of workspaces) await fill(workspace)
 }, 60_000)
 afterAll(() => platform.close())
 
@@ -114,8 +114,8 @@ async function planOf(
   after?: string,
   collection = COLLECTION,
 ) {
-  const [room] = rooms
-  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const [workspace] = workspaces
+  const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
   const { data, page } = await pageOf(scope, collection, {
@@ -226,8 +226,8 @@ test.each([
 )
 
 test('control: field without an index: sequential scan, so the tests above can fail', async () => {
-  const [room] = rooms
-  const { body } = await call('GET', '/v1/schemas', { as: room?.operator ?? {} })
+  const [workspace] = workspaces
+  const { body } = await call('GET', '/v1/schemas', { as: workspace?.operator ?? {} })
   expect(body.data.length).toBeGreaterThan(0)
   const { nodes } = await planOf('service', [['extra', 'eq.1']], 'extra')
   expect(typesOf(nodes)).toContain('Sort')
@@ -236,8 +236,8 @@ test('control: field without an index: sequential scan, so the tests above can f
 test('prepared statement: executed often: keeps the plan that its values need', async () => {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
   try {
-    const [room] = rooms
-    const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+    const [workspace] = workspaces
+    const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
     const scope = WorkspaceScope.open(
       { subject: 'test', role: 'service' },
       ref,

@@ -5,22 +5,27 @@ import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
 
 let node: CountedNode
-let room: Room
+let workspace: Room
 
 beforeAll(async () => {
   node = await countedNode()
-  room = await aRoom()
+  workspace = await aRoom()
   const properties = { title: { type: 'string' }, n: { type: 'integer' } }
   const schema = { type: 'object', required: ['title'], properties, additionalProperties: false }
-  const body = { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection: 'declared', store: 'relational', schema }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
 })
 afterAll(() => node?.close())
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 async function ask(method: Method, url: string, payload?: object) {
-  const reply = await node.app.inject({ method, url, headers: room.service, ...(payload && { payload }) })
+  const reply = await node.app.inject({
+    method,
+    url,
+    headers: workspace.service,
+    ...(payload && { payload }),
+  })
   if (reply.statusCode >= 300) throw new Error(`${method} ${url} answered ${reply.body}`)
   return reply.json()
 }

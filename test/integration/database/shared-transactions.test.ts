@@ -17,12 +17,12 @@ const AT_ONCE = 60
 
 let node: CountedNode
 let address: string
-let rooms: [Room, Room]
+let workspaces: [Room, Room]
 
 beforeAll(async () => {
   node = await countedNode()
   address = await node.app.listen({ host: '127.0.0.1', port: 0 })
-  rooms = await Promise.all([aRoom(), aRoom()])
+  workspaces = await Promise.all([aRoom(), aRoom()])
 })
 afterAll(() => node?.close())
 
@@ -54,8 +54,10 @@ const countOf = async ({ tenantId }: Room, table: 'documents' | 'outbox') =>
   (await asSuperuser(`select from tenon.${table} where tenant_id = $1`, [tenantId])).length
 
 test('group commit: requests of two tenants: each gets its own result', async () => {
-  const [a, b] = rooms
-  await Promise.all(rooms.map((room) => ask('POST', room.service, 'mine/documents', { warm: true })))
+  const [a, b] = workspaces
+  await Promise.all(
+    workspaces.map((workspace) => ask('POST', workspace.service, 'mine/documents', { warm: true })),
+  )
   const of = (n: number) => (n % 2 === 0 ? a : b)
   const made = await many((n) => ask('POST', of(n).service, 'mine/documents', { n, of: of(n).tenantId }))
   const read = await many((n) => ask('GET', of(n).service, `mine/documents/${made[n]?.body.id}`))
@@ -128,20 +130,20 @@ test.each(['undeclared', 'declared'])(
       .map((content, key) => ({ ...content, key: `${key}` }))
     const changes = fc.sample(record, { numRuns: 80, seed: 51 })
     const path = `${name}/documents`
-    const make = (room: Room, n: number) => ask('POST', room.service, path, contents[n])
-    const change = (room: Room, ids: string[], n: number) => {
+    const make = (workspace: Room, n: number) => ask('POST', workspace.service, path, contents[n])
+    const change = (workspace: Room, ids: string[], n: number) => {
       const id = n % 10 === 9 ? randomUUID() : (ids[n % ids.length] ?? '')
       // The same document twice, with a version that is outdated or never existed.
       const headers = n % 4 === 3 ? { 'if-match': `"${n % 8 === 3 ? 1 : 99}"` } : {}
       return ask(
         'PUT',
-        room.service,
+        workspace.service,
         `${path}/${id}`,
         { one: changes[n]?.['n'] ?? n, ...changes[n] },
         headers,
       )
     }
-    for (const room of [together, alone]) await ask('GET', room.service, path)
+    for (const workspace of [together, alone]) await ask('GET', workspace.service, path)
     const before = node.seen.trips
     const made = await many((n) => make(together, n), contents.length)
     expect(node.seen.trips - before).toBeLessThan(contents.length)
@@ -174,11 +176,11 @@ const ofProblem = (answer: Answer | undefined) => {
 }
 
 test('group commit: many documents in the collection: coalesced reads use the index', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
       select $1, $2, 'plenty', gen_random_uuid(), '{}' from generate_series(1, 20000)`,
-    [room.tenantId, room.workspaceId],
+    [workspace.tenantId, workspace.workspaceId],
   )
   await asSuperuser('analyze tenon.documents')
   const table = tableOf({ name: 'plenty' })
@@ -190,7 +192,7 @@ test('group commit: many documents in the collection: coalesced reads use the in
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
-  const scope = asWorkspaceService(scopeOf(platform, room))
+  const scope = asWorkspaceService(scopeOf(platform, workspace))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()
@@ -200,50 +202,52 @@ test('group commit: many documents in the collection: coalesced reads use the in
 })
 
 test('group commit: one request violates a unique index: only that one is refused, the others are stored once', async () => {
-  const [room] = rooms
+  const [workspace] = workspaces
   const schema = { type: 'object', properties: { mail: { type: 'string' } } }
   const body = {
-    workspace_id: room.workspaceId,
+    workspace_id: workspace.workspaceId,
     collection: 'people',
     store: 'relational',
     schema,
     unique: [['mail']],
   }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
-  const lines = await countOf(room, 'outbox')
-  const answers = await many((n) => ask('POST', room.service, 'people/documents', { mail: `${n % 50}@x` }))
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const lines = await countOf(workspace, 'outbox')
+  const answers = await many((n) =>
+    ask('POST', workspace.service, 'people/documents', { mail: `${n % 50}@x` }),
+  )
   const statuses = answers.map(({ status }) => status)
   expect(statuses.filter((status) => status === 201)).toHaveLength(50)
   expect(statuses.filter((status) => status === 409)).toHaveLength(AT_ONCE - 50)
-  const { body: list } = await ask('GET', room.service, 'people/documents?page[size]=200')
+  const { body: list } = await ask('GET', workspace.service, 'people/documents?page[size]=200')
   expect(new Set(list.data.map(({ mail }: { mail: string }) => mail)).size).toBe(50)
   expect(list.data).toHaveLength(50)
   // Delivered rows are deleted, so there may be fewer; rows created twice would be more.
-  expect(await countOf(room, 'outbox')).toBeLessThanOrEqual(lines + 50)
+  expect(await countOf(workspace, 'outbox')).toBeLessThanOrEqual(lines + 50)
 })
 
 test('group commit: quota nearly reached: exactly as many as fit are stored', async () => {
-  const room = await aRoom()
-  const limits = { workspace_id: room.workspaceId, limits: { documents: 20 } }
-  expect((await call('PUT', '/v1/quotas', { as: room.operator, body: limits })).status).toBe(200)
-  const answers = await many((n) => ask('POST', room.service, 'few/documents', { n }))
+  const workspace = await aRoom()
+  const limits = { workspace_id: workspace.workspaceId, limits: { documents: 20 } }
+  expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body: limits })).status).toBe(200)
+  const answers = await many((n) => ask('POST', workspace.service, 'few/documents', { n }))
   const codes = answers.map(({ status, body }) => (status === 201 ? 201 : body.code))
   expect(codes.filter((code) => code === 201)).toHaveLength(20)
   expect(codes.filter((code) => code === 'quota_exceeded')).toHaveLength(AT_ONCE - 20)
-  expect(await countOf(room, 'documents')).toBe(20)
+  expect(await countOf(workspace, 'documents')).toBe(20)
 })
 
 test('group commit: one request waits for a lock: the others continue, it finishes once the lock is free', async () => {
-  const room = await aRoom()
-  const { body: held } = await ask('POST', room.service, 'held/documents', { n: 0 })
+  const workspace = await aRoom()
+  const { body: held } = await ask('POST', workspace.service, 'held/documents', { n: 0 })
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })
   await holder.connect()
   try {
     await holder.query('begin')
     await holder.query('select from tenon.documents where id = $1 for update', [held.id])
-    const waiting = many((n) => ask('PUT', room.service, `held/documents/${held.id}`, { n }), 3)
+    const waiting = many((n) => ask('PUT', workspace.service, `held/documents/${held.id}`, { n }), 3)
     const begun = performance.now()
-    const others = await many((n) => ask('POST', room.service, 'held/documents', { n }))
+    const others = await many((n) => ask('POST', workspace.service, 'held/documents', { n }))
     expect(performance.now() - begun).toBeLessThan(3_000)
     expect(new Set(others.map(({ status }) => status))).toEqual(new Set([201]))
     await holder.query('commit')

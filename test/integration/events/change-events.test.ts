@@ -17,22 +17,24 @@ afterEach(stopHearing)
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
 /** Waits until the outbox of the workspace is empty. */
-const isPassedOn = (room: Room) =>
+const isPassedOn = (workspace: Room) =>
   eventually(async () => {
-    const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [room.workspaceId])
+    const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [
+      workspace.workspaceId,
+    ])
     return rows.length === 0 ? true : undefined
   })
 
 test('change event: document changed: a CloudEvent under its topic and the topics above', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const topics = ['collections.todos.created', 'collections.todos.*', 'collections.*']
   const [created, todos, all, anon] = await Promise.all([
-    ...topics.map((topic) => hear(room.service, `topic=${topic}`)),
-    hear({}, `topic=collections.todos.*&apikey=${room.anon['apikey']}`),
+    ...topics.map((topic) => hear(workspace.service, `topic=${topic}`)),
+    hear({}, `topic=collections.todos.*&apikey=${workspace.anon['apikey']}`),
   ])
   const id = randomUUID()
   const document = { title: 'buy milk', price: 1e300, 'a.b': null, text: 'line\nline\u2028' }
-  await change(room, [
+  await change(workspace, [
     { collection: 'todos', id, document },
     { collection: 'todos', verb: 'updated', id, version: 2, document: { title: 'bought' } },
     { collection: 'todos2', id, document: {} },
@@ -43,7 +45,7 @@ test('change event: document changed: a CloudEvent under its topic and the topic
   expect(first?.data).toEqual({
     specversion: '1.0',
     id: expect.stringMatching(/^evt_[0-9a-hjkmnp-tv-z]{26}$/),
-    source: `/workspaces/${room.workspaceId}`,
+    source: `/workspaces/${workspace.workspaceId}`,
     type: 'collections.todos.created',
     topic: 'collections.todos.created',
     time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
@@ -67,34 +69,34 @@ test('change event: document changed: a CloudEvent under its topic and the topic
 })
 
 test('change events: 2,000 changes: each once, in order, and again after the last one seen', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.count.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.count.*')
   for (const part of numbers(20)) {
     const of = numbers(100).map((n) => ({ collection: 'count', document: { n: part * 100 + n } }))
-    await change(room, of)
+    await change(workspace, of)
   }
   const all = await heardAtLeast(heard, 2_000)
   expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(2_000))
   expect(new Set(all.map(({ data }) => data.id)).size).toBe(2_000)
-  const again = await hear(room.service, 'topic=collections.count.*', {
+  const again = await hear(workspace.service, 'topic=collections.count.*', {
     'last-event-id': all[1_499]?.id ?? '',
   })
-  await change(room, [{ collection: 'count', document: { n: 2_000 } }])
+  await change(workspace, [{ collection: 'count', document: { n: 2_000 } }])
   const rest = (await heardAtLeast(again, 501)).map(({ data }) => data.data.document.n)
   expect(rest).toEqual(numbers(501).map((n) => 1_500 + n))
 })
 
 test('change events: long transaction meanwhile: versions keep their order, other changes are not delayed', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.*')
   const id = randomUUID()
   // The first transaction to get an id writes the document last: ordered by transaction id, its version would come too early.
-  const [late, lasting] = [await transaction(room), await transaction(room)]
+  const [late, lasting] = [await transaction(workspace), await transaction(workspace)]
   await note(late, [{ collection: 'a', document: { of: 'late' } }])
   await note(lasting, [{ collection: 'a', document: { of: 'lasting' } }])
-  await change(room, [{ collection: 'b', id, version: 1, document: {} }])
+  await change(workspace, [{ collection: 'b', id, version: 1, document: {} }])
   expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
-  const other = await transaction(room)
+  const other = await transaction(workspace)
   await note(other, [{ collection: 'b', verb: 'updated', id, version: 2, document: {} }])
   await other.query('commit')
   await note(late, [{ collection: 'b', verb: 'updated', id, version: 3, document: {} }])
@@ -111,15 +113,15 @@ test('change events: long transaction meanwhile: versions keep their order, othe
 })
 
 test('change event: effective change through the API: published; change without effect: none', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.tasks.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.tasks.*')
   const path = '/v1/collections/tasks/documents'
-  const made = await call('POST', path, { as: room.service, body: { title: 'a', done: false } })
+  const made = await call('POST', path, { as: workspace.service, body: { title: 'a', done: false } })
   const one = `${path}/${made.body.id}`
   const headers = { 'if-match': '"v9"' }
-  expect((await call('PUT', one, { as: room.service, body: { done: true }, headers })).status).toBe(412)
-  expect((await call('PUT', one, { as: room.service, body: { done: true } })).status).toBe(200)
-  expect((await call('DELETE', one, { as: room.service })).status).toBe(200)
+  expect((await call('PUT', one, { as: workspace.service, body: { done: true }, headers })).status).toBe(412)
+  expect((await call('PUT', one, { as: workspace.service, body: { done: true } })).status).toBe(200)
+  expect((await call('DELETE', one, { as: workspace.service })).status).toBe(200)
   const { body: updated } = { body: (await heardAtLeast(heard, 3))[1]?.data.data }
   expect(messages(heard).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
     ['created', 'updated', 'deleted'].map((verb) => [verb, made.body.id]),
@@ -129,7 +131,7 @@ test('change event: effective change through the API: published; change without 
 })
 
 test('change event: collection with 100 columns: every member, nested nulls too', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const flat = numbers(120).map((n) => [`n${n}`, { type: 'number' }])
   const properties = {
     ...Object.fromEntries(flat),
@@ -137,43 +139,48 @@ test('change event: collection with 100 columns: every member, nested nulls too'
     note: { type: ['string', 'null'] },
   }
   const body = {
-    ...{ workspace_id: room.workspaceId, collection: 'wide', store: 'relational', schema: { properties } },
+    ...{
+      workspace_id: workspace.workspaceId,
+      collection: 'wide',
+      store: 'relational',
+      schema: { properties },
+    },
   }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
-  const heard = await hear(room.service, 'topic=collections.wide.*')
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const heard = await hear(workspace.service, 'topic=collections.wide.*')
   const document = {
     ...Object.fromEntries(numbers(119).map((n) => [`n${n}`, n])),
     ...{ list: [null, { a: null }], note: null, other: { b: null } },
   }
   const path = '/v1/collections/wide/documents'
-  const made = await call('POST', path, { as: room.service, body: document })
-  expect((await call('PUT', `${path}/${made.body.id}`, { as: room.service, body: { n7: -1 } })).status).toBe(
-    200,
-  )
+  const made = await call('POST', path, { as: workspace.service, body: document })
+  expect(
+    (await call('PUT', `${path}/${made.body.id}`, { as: workspace.service, body: { n7: -1 } })).status,
+  ).toBe(200)
   const [created, updated] = await heardAtLeast(heard, 2)
   expect(created?.data.data.document).toEqual(document)
   expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
 })
 
 test('change event: transaction rolled back: none', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
-  const client = await transaction(room)
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.*')
+  const client = await transaction(workspace)
   await note(client, [{ collection: 'a', document: { n: 1 } }])
   await client.query('rollback')
   await client.end()
-  await change(room, [{ collection: 'a', document: { n: 2 } }])
+  await change(workspace, [{ collection: 'a', document: { n: 2 } }])
   expect((await heardAtLeast(heard, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
 })
 
 test('change events: largest documents in a row: delivered as the client reads', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const [heard, anon] = await Promise.all(
-    [room.service, room.anon].map((as) => hear(as, 'topic=collections.large.*')),
+    [workspace.service, workspace.anon].map((as) => hear(as, 'topic=collections.large.*')),
   )
   const text = 'x'.repeat(262_000)
   await change(
-    room,
+    workspace,
     numbers(60).map((n) => ({ collection: 'large', document: { n, text } })),
   )
   for (const each of [heard, anon]) {
@@ -185,11 +192,11 @@ test('change events: largest documents in a row: delivered as the client reads',
 }, 60_000)
 
 test('change event: numbers stored with more digits: no larger than the document sent', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.numbers.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.numbers.*')
   const document = { n: Array.from({ length: 30_000 }, () => 1e300) }
   await change(
-    room,
+    workspace,
     numbers(4).map(() => ({ collection: 'numbers', document })),
   )
   const all = await heardAtLeast(heard, 4)
@@ -198,8 +205,8 @@ test('change event: numbers stored with more digits: no larger than the document
 }, 60_000)
 
 test('relay: several processes: one is active, nothing comes twice', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.once.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.once.*')
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = inject('tenon').env
   const log = pino({ level: 'silent' })
   const databases = numbers(2).map(() => Database.open(DATABASE_APP_URL, () => {}, 2))
@@ -207,10 +214,10 @@ test('relay: several processes: one is active, nothing comes twice', async () =>
   for (const relay of relays) relay.start()
   for (const part of numbers(30)) {
     const of = numbers(10).map((n) => ({ collection: 'once', document: { n: part * 10 + n } }))
-    await change(room, of)
+    await change(workspace, of)
   }
   await heardAtLeast(heard, 300)
-  await isPassedOn(room)
+  await isPassedOn(workspace)
   await Promise.all(relays.map((relay) => relay.close()))
   await Promise.all(databases.map((database) => database.close()))
   expect(messages(heard).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
@@ -232,8 +239,8 @@ test('relay: flood of one tenant: other tenants are not delayed', async () => {
 }, 60_000)
 
 test('relay: more tenants than fit in one round: all are served, in order', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=collections.*')
   // Tenants that do not exist: before and after the one that subscribes.
   const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
   await asSuperuser(
@@ -242,7 +249,7 @@ test('relay: more tenants than fit in one round: all are served, in order', asyn
     [tenants],
   )
   const mine = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
-  await change(room, mine)
+  await change(workspace, mine)
   expect((await heardAtLeast(heard, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
   await eventually(async () => {
     const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])
@@ -283,13 +290,16 @@ test('stream: over its capacity: keeps the newest events', async () => {
 }, 60_000)
 
 test('topics: change events and events of the tenant: never mixed', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const [changes, events] = await Promise.all([
-    hear(room.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
-    hear(room.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
+    hear(workspace.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
+    hear(workspace.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
   ])
-  await change(room, [{ collection: 'todos', document: {} }])
-  await call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'todos.created', data: 1 } })
+  await change(workspace, [{ collection: 'todos', document: {} }])
+  await call('POST', '/v1/events/publish', {
+    as: workspace.service,
+    body: { topic: 'todos.created', data: 1 },
+  })
   expect((await heardAtLeast(changes, 1)).map(({ data }) => data.topic)).toEqual([
     'collections.todos.created',
   ])

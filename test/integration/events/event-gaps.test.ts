@@ -20,8 +20,8 @@ const refOf = ({ tenantId, workspaceId }: Room) => ({
 })
 
 /** While its quota is used up, events wait in their streams. */
-const hold = (room: Room) => limit(room, { concurrent_executions: 0 })
-const release = (room: Room) => limit(room, { concurrent_executions: 10 })
+const hold = (workspace: Room) => limit(workspace, { concurrent_executions: 0 })
+const release = (workspace: Room) => limit(workspace, { concurrent_executions: 10 })
 
 /** Drops all but the newest entries of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
@@ -29,13 +29,13 @@ async function dropAllButLast(key: string, length: number): Promise<void> {
   await redis.xtrim(key, 'MAXLEN', 1)
 }
 
-async function shown(room: Room, flow: Published) {
-  const { body } = await call('GET', `${room.flows}/triggers`, { as: room.operator })
+async function shown(workspace: Room, flow: Published) {
+  const { body } = await call('GET', `${workspace.flows}/triggers`, { as: workspace.operator })
   return body.data.find(({ id }: { id: string }) => id === flow.triggerId)
 }
 
-const gapOf = (room: Room, flow: Published) =>
-  eventually(async () => (await shown(room, flow)).gap as { from: string; to: string } | undefined)
+const gapOf = (workspace: Room, flow: Published) =>
+  eventually(async () => (await shown(workspace, flow)).gap as { from: string; to: string } | undefined)
 
 /** Waits until the trigger has consumed its whole stream. */
 const hasHeard = (flow: Published, key: string) =>
@@ -51,61 +51,62 @@ const hasHeard = (flow: Published, key: string) =>
 const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
 
 test('event trigger: first start after entries were dropped: reports a gap', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const topic = unique('first')
-  const flow = await publishOn(room, `{ one: { with: { type: ${topic} } } }`)
-  await hold(room)
-  for (const n of [1, 2, 3]) await emitAt(room, topic, { n })
-  await dropAllButLast(eventsOf(refOf(room).tenantId), 3)
-  const waiting = await shown(room, flow)
+  const flow = await publishOn(workspace, `{ one: { with: { type: ${topic} } } }`)
+  await hold(workspace)
+  for (const n of [1, 2, 3]) await emitAt(workspace, topic, { n })
+  await dropAllButLast(eventsOf(refOf(workspace).tenantId), 3)
+  const waiting = await shown(workspace, flow)
   expect(waiting).not.toHaveProperty('gap')
-  await release(room)
+  await release(workspace)
   await ended(flow, 1)
   expect(await inputsOf(flow)).toEqual([[{ n: 3 }]])
-  const { from, to } = await gapOf(room, flow)
+  const { from, to } = await gapOf(workspace, flow)
   expect(from).toBe(waiting.created_at)
   expect(Date.parse(to)).toBeGreaterThan(Date.parse(from))
   expect(Date.parse(to)).toBeLessThan(Date.now() + 1_000)
 }, 60_000)
 
 test('event trigger on changes: far behind, entries dropped: reports a gap', async () => {
-  const room = await aRoom()
-  const key = changesOf(refOf(room))
-  const flow = await publishOn(room, '{ one: { with: { type: collections.far.created } } }')
-  const make = (n: number) => call('POST', '/v1/collections/far/documents', { as: room.service, body: { n } })
+  const workspace = await aRoom()
+  const key = changesOf(refOf(workspace))
+  const flow = await publishOn(workspace, '{ one: { with: { type: collections.far.created } } }')
+  const make = (n: number) =>
+    call('POST', '/v1/collections/far/documents', { as: workspace.service, body: { n } })
   await make(1)
   await ended(flow, 1)
-  await hold(room)
+  await hold(workspace)
   for (const n of [2, 3, 4]) await make(n)
   await eventually(async () => ((await redis.xlen(key)) === 4 ? true : undefined))
   const [first, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
   await dropAllButLast(key, 4)
-  await release(room)
+  await release(workspace)
   await ended(flow, 2)
   expect((await inputsOf(flow)).at(-1)).toMatchObject([{ document: { n: 4 } }])
-  const { from, to } = await gapOf(room, flow)
+  const { from, to } = await gapOf(workspace, flow)
   expect([from, to].map((time) => Date.parse(time))).toEqual([first, last])
 }, 60_000)
 
 test('event trigger: dropped entries already consumed, or trigger paused: no gap', async () => {
-  const room = await aRoom()
-  const key = eventsOf(refOf(room).tenantId)
+  const workspace = await aRoom()
+  const key = eventsOf(refOf(workspace).tenantId)
   const topic = unique('heard')
   const on = `{ one: { with: { type: ${topic} } } }`
-  const flow = await publishOn(room, on)
-  for (const n of [1, 2]) await emitAt(room, topic, { n })
+  const flow = await publishOn(workspace, on)
+  for (const n of [1, 2]) await emitAt(workspace, topic, { n })
   await ended(flow, 2)
   await hasHeard(flow, key)
   await dropAllButLast(key, 2)
-  await emitAt(room, topic, { n: 3 })
+  await emitAt(workspace, topic, { n: 3 })
   await ended(flow, 3)
   await hasHeard(flow, key)
-  expect(await shown(room, flow)).not.toHaveProperty('gap')
-  await hold(room)
-  for (const n of [4, 5, 6]) await emitAt(room, topic, { n })
+  expect(await shown(workspace, flow)).not.toHaveProperty('gap')
+  await hold(workspace)
+  for (const n of [4, 5, 6]) await emitAt(workspace, topic, { n })
   await dropAllButLast(key, 5)
-  const path = `${room.flows}/triggers/${flow.triggerId}/pause`
-  expect((await call('POST', path, { as: room.operator, body: {} })).body).not.toHaveProperty('gap')
+  const path = `${workspace.flows}/triggers/${flow.triggerId}/pause`
+  expect((await call('POST', path, { as: workspace.operator, body: {} })).body).not.toHaveProperty('gap')
   await hasHeard(flow, key)
-  expect(await shown(room, flow)).not.toHaveProperty('gap')
+  expect(await shown(workspace, flow)).not.toHaveProperty('gap')
 }, 60_000)

@@ -6,23 +6,23 @@ import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenan
 
 afterEach(stopHearing)
 
-const publish = (room: Room, topic: string, data: unknown) =>
-  call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
+const publish = (workspace: Room, topic: string, data: unknown) =>
+  call('POST', '/v1/events/publish', { as: workspace.service, body: { topic, data } })
 
 test('event: published: delivered as a CloudEvent, also to an anon key in the query', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const [byHeader, byQuery] = await Promise.all([
-    hear(room.service, 'topic=orders.created'),
-    hear({}, `topic=orders.*&apikey=${room.anon['apikey']}`),
+    hear(workspace.service, 'topic=orders.created'),
+    hear({}, `topic=orders.*&apikey=${workspace.anon['apikey']}`),
   ])
-  const sent = await publish(room, 'orders.created', { n: 1 })
+  const sent = await publish(workspace, 'orders.created', { n: 1 })
   expect(sent.status).toBe(202)
   for (const heard of [byHeader, byQuery]) {
     const [event] = await heardAtLeast(heard, 1)
     expect(event?.data).toEqual({
       specversion: '1.0',
       id: sent.body.id,
-      source: `/workspaces/${room.workspaceId}`,
+      source: `/workspaces/${workspace.workspaceId}`,
       type: 'orders.created',
       topic: 'orders.created',
       time: sent.body.time,
@@ -34,15 +34,15 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
 })
 
 test('events: another tenant: never delivered; another workspace of the tenant: delivered unless excluded', async () => {
-  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(room)
+  const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(workspace)
   const [own, brother, narrow, foreign] = await Promise.all([
-    hear(room.service, 'topic=news'),
+    hear(workspace.service, 'topic=news'),
     hear(sibling.service, 'topic=news'),
     hear(sibling.service, 'topic=news&workspace=self'),
     hear(stranger.service, 'topic=news'),
   ])
-  await publish(room, 'news', 'ours')
+  await publish(workspace, 'news', 'ours')
   await publish(stranger, 'news', 'theirs')
   await heardAtLeast(own, 1)
   await heardAtLeast(brother, 1)
@@ -52,13 +52,13 @@ test('events: another tenant: never delivered; another workspace of the tenant: 
 })
 
 test('events: 300 in a row: all in order, and again after the last one seen', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=count')
-  for (let n = 0; n < 300; n++) await publish(room, 'count', n)
+  const workspace = await aRoom()
+  const heard = await hear(workspace.service, 'topic=count')
+  for (let n = 0; n < 300; n++) await publish(workspace, 'count', n)
   const all = await heardAtLeast(heard, 300)
   expect(all.map(({ data }) => data.data)).toEqual(Array.from({ length: 300 }, (_, n) => n))
-  const again = await hear(room.service, 'topic=count', { 'last-event-id': all[199]?.id ?? '' })
-  await publish(room, 'count', 300)
+  const again = await hear(workspace.service, 'topic=count', { 'last-event-id': all[199]?.id ?? '' })
+  await publish(workspace, 'count', 300)
   expect((await heardAtLeast(again, 101)).map(({ data }) => data.data)).toEqual(
     Array.from({ length: 101 }, (_, n) => 200 + n),
   )
@@ -66,10 +66,10 @@ test('events: 300 in a row: all in order, and again after the last one seen', as
 
 describe('refused requests', () => {
   test('subscribe: service key in the URL, or a key in the URL of another route: refused', async () => {
-    const room = await aRoom()
-    const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${room.service['apikey']}`)
+    const workspace = await aRoom()
+    const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${workspace.service['apikey']}`)
     expect([service.status, service.body.code]).toEqual([401, 'service_key_in_query'])
-    const other = await call('GET', `/v1/collections/a/documents?apikey=${room.anon['apikey']}`)
+    const other = await call('GET', `/v1/collections/a/documents?apikey=${workspace.anon['apikey']}`)
     expect([other.status, other.body.code]).toEqual([401, 'service_key_in_query'])
   })
 
@@ -82,16 +82,17 @@ describe('refused requests', () => {
     [{ topic: 'a' }, 400],
     [{ topic: 'a', data: 'x'.repeat(300_000) }, 413],
   ])('publish: %j: refused with %i', async (body, status) => {
-    const room = await aRoom()
-    expect((await call('POST', '/v1/events/publish', { as: room.service, body })).status).toBe(status)
+    const workspace = await aRoom()
+    expect((await call('POST', '/v1/events/publish', { as: workspace.service, body })).status).toBe(status)
   })
 
   test('anon key: publishes: refused; topic with a wildcard in the middle: refused', async () => {
-    const room = await aRoom()
+    const workspace = await aRoom()
     expect(
-      (await call('POST', '/v1/events/publish', { as: room.anon, body: { topic: 'a', data: 1 } })).status,
+      (await call('POST', '/v1/events/publish', { as: workspace.anon, body: { topic: 'a', data: 1 } }))
+        .status,
     ).toBe(403)
-    expect((await call('GET', '/v1/events/subscribe?topic=a.*.b', { as: room.anon })).status).toBe(400)
-    expect((await call('GET', '/v1/events/subscribe', { as: room.anon })).status).toBe(400)
+    expect((await call('GET', '/v1/events/subscribe?topic=a.*.b', { as: workspace.anon })).status).toBe(400)
+    expect((await call('GET', '/v1/events/subscribe', { as: workspace.anon })).status).toBe(400)
   })
 })

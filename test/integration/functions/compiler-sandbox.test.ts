@@ -8,18 +8,18 @@ import { aStoringRoom as aRoom, call, type Room, unique } from '../../support/fi
 
 /** Stands for a folder of the object store, where files are named by buckets of all tenants. */
 let folder: string
-let room: Room
+let workspace: Room
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-host-'))
   await writeFile(join(folder, 'bucket-of-another-tenant.dat'), 'no map')
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const deploy = (source: string) =>
   call('POST', '/v1/functions', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, name: unique('f'), source },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, name: unique('f'), source },
   })
 
 // A bundler turns such an import into an object with a member for each file; the getter receives that object.
@@ -34,7 +34,7 @@ test.each([
     export default async ({ name }) => ${load(path)}`)
   expect(made.status).toBe(201)
   const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
-    as: room.service,
+    as: workspace.service,
     body: { name: 'x' },
   })
   expect(JSON.stringify(reply.body)).not.toContain('bucket-of-another-tenant')

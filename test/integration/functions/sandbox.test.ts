@@ -3,19 +3,19 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 async function run(source: string, options: { config?: object; input?: unknown } = {}): Promise<Reply> {
   const { config, input = {} } = options
   const made = await call('POST', '/v1/functions', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, name: unique('f'), source, ...(config && { config }) },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, name: unique('f'), source, ...(config && { config }) },
   })
   expect(made.status, JSON.stringify(made.body)).toBe(201)
-  return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: input })
+  return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: workspace.service, body: input })
 }
 
 /** Expects nothing of the host in the reply: no path, no address of a program, no variable. */
@@ -298,11 +298,14 @@ describe('isolation from the host', () => {
       'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
     )
     const made = await call('POST', '/v1/functions', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, name: 'counts', source },
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, name: 'counts', source },
     })
     for (let n = 0; n < 3; n++) {
-      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: {} })
+      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
+        as: workspace.service,
+        body: {},
+      })
       expect(reply.body).toBe(1)
     }
   })

@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const DOCUMENTS = '/v1/collections/todos/documents'
@@ -23,8 +23,8 @@ function isProblem({ status, headers, body }: Reply, code: string): void {
 }
 
 test('routing: unknown path: 404; unknown method of a known path: 405 with Allow', async () => {
-  isProblem(await call('GET', '/v1/nothing', { as: room.service }), 'route_not_found')
-  const reply = await call('PATCH', '/v1/tenants', { as: room.operator, body: {} })
+  isProblem(await call('GET', '/v1/nothing', { as: workspace.service }), 'route_not_found')
+  const reply = await call('PATCH', '/v1/tenants', { as: workspace.operator, body: {} })
   isProblem(reply, 'method_not_allowed')
   expect(reply.status).toBe(405)
   expect(reply.headers.get('allow')).toBe('POST, GET, HEAD')
@@ -32,7 +32,7 @@ test('routing: unknown path: 404; unknown method of a known path: 405 with Allow
 
 describe('bodies', () => {
   const post = (body: string, headers: Record<string, string> = {}) =>
-    call('POST', DOCUMENTS, { as: room.service, body, headers })
+    call('POST', DOCUMENTS, { as: workspace.service, body, headers })
 
   test.each([
     ['not JSON', '{"a":', 'body_invalid', 400],
@@ -77,11 +77,16 @@ describe('bodies', () => {
   test('body: DELETE with a JSON type and no body: accepted', async () => {
     const { body } = await post('{}')
     const headers = { 'content-type': 'application/json' }
-    expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: room.service, headers })).status).toBe(200)
+    expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: workspace.service, headers })).status).toBe(
+      200,
+    )
   })
 
   test('administrative body: several errors: all at once, with pointers', async () => {
-    const reply = await call('POST', '/v1/tenants', { as: room.operator, body: { slug: 'UPPER', colour: 1 } })
+    const reply = await call('POST', '/v1/tenants', {
+      as: workspace.operator,
+      body: { slug: 'UPPER', colour: 1 },
+    })
     isProblem(reply, 'validation_failed')
     expect(reply.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort()).toEqual([
       '/colour',
@@ -91,8 +96,11 @@ describe('bodies', () => {
   })
 
   test('body: field that belongs in the path: validation_failed', async () => {
-    const body = { ws: room.workspaceId, source: 'x' }
-    isProblem(await call('POST', `${room.flows}/validate`, { as: room.operator, body }), 'validation_failed')
+    const body = { ws: workspace.workspaceId, source: 'x' }
+    isProblem(
+      await call('POST', `${workspace.flows}/validate`, { as: workspace.operator, body }),
+      'validation_failed',
+    )
   })
 })
 
@@ -108,14 +116,14 @@ describe('query', () => {
     ['?limit=3', 'unknown_parameter'],
     ['?apikey=svc_service_x', 'service_key_in_query'],
   ])('query: %s: %s', async (query, code) => {
-    isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: room.service }), code)
+    isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: workspace.service }), code)
   })
 })
 
 test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop table documents;--"])(
   'collection name: %s: refused',
   async (name) => {
-    const reply = await call('GET', `/v1/collections/${name}/documents`, { as: room.service })
+    const reply = await call('GET', `/v1/collections/${name}/documents`, { as: workspace.service })
     expect(reply.status).toBeGreaterThanOrEqual(400)
     expect(reply.status).toBeLessThan(500)
   },
@@ -124,14 +132,14 @@ test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop ta
 test.each(['%00', '1', 'null', `${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`, 'x'.repeat(300)])(
   'document id: %s: not found or invalid',
   async (id) => {
-    const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: room.service })
+    const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: workspace.service })
     expect([400, 404]).toContain(reply.status)
   },
 )
 
 describe('credentials', () => {
   const read = (as: Record<string, string>) => call('GET', DOCUMENTS, { as })
-  const key = () => room.service['apikey'] ?? ''
+  const key = () => workspace.service['apikey'] ?? ''
 
   test('API key: four presentations: accepted', async () => {
     for (const as of [
@@ -146,7 +154,10 @@ describe('credentials', () => {
   })
 
   test('API key: two different ones: refused as contradictory', async () => {
-    isProblem(await read({ apikey: key(), 'x-api-key': room.anon['apikey'] ?? '' }), 'credentials_conflict')
+    isProblem(
+      await read({ apikey: key(), 'x-api-key': workspace.anon['apikey'] ?? '' }),
+      'credentials_conflict',
+    )
   })
 
   test('API key: one letter changed: refused', async () => {
@@ -156,7 +167,7 @@ describe('credentials', () => {
   })
 
   test('API key: revoked: refused at once; expired: refused on time', async () => {
-    const { operator: as, workspaceId: workspace_id } = room
+    const { operator: as, workspaceId: workspace_id } = workspace
     const made = await call('POST', '/v1/api-keys', {
       as,
       body: { workspace_id, kind: 'service', name: 'x' },
@@ -173,7 +184,7 @@ describe('credentials', () => {
   })
 
   test('API key: created: shown once, its text is stored nowhere', async () => {
-    const { operator: as, workspaceId: workspace_id } = room
+    const { operator: as, workspaceId: workspace_id } = workspace
     const made = await call('POST', '/v1/api-keys', { as, body: { workspace_id, kind: 'anon', name: 'x' } })
     const list = await call('GET', `/v1/api-keys?workspace_id=${workspace_id}`, { as })
     expect(list.body.data.map(({ id }: { id: string }) => id)).toContain(made.body.id)

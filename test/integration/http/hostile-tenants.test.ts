@@ -15,17 +15,17 @@ import {
 
 const DOCUMENTS = '/v1/collections/c/documents'
 
-async function ran(room: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
+async function ran(workspace: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
   const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
-  const as = room.operator
-  const made = await call('POST', `${room.flows}/definitions`, {
+  const as = workspace.operator
+  const made = await call('POST', `${workspace.flows}/definitions`, {
     as,
     body: { source: `${head}\ndo:\n${tasks}\n` },
   })
-  const version = await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+  const version = await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
   expect(version.status, JSON.stringify([made.body, version.body])).toBe(201)
   const headers = { prefer: 'wait=20' }
-  return call('POST', `${room.flows}/definitions/${name}/executions`, { as, headers, body: { input } })
+  return call('POST', `${workspace.flows}/definitions/${name}/executions`, { as, headers, body: { input } })
 }
 
 test('flow: multiplies a large value in a loop: faults, other tenants are unaffected', async () => {
@@ -42,23 +42,23 @@ test('flow: multiplies a large value in a loop: faults, other tenants are unaffe
 }, 60_000)
 
 test('reply: request with very many errors: bounded size', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const key = 'k'.repeat(200_000)
   const inside = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [n, '\u0000']))
-  const reply = await call('POST', DOCUMENTS, { as: room.service, body: { [key]: inside } })
+  const reply = await call('POST', DOCUMENTS, { as: workspace.service, body: { [key]: inside } })
   expect(reply.status).toBe(400)
   expect(JSON.stringify(reply.body).length).toBeLessThan(20_000)
   const unknown = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`${key.slice(0, 150)}${n}`, 1]))
-  const admin = await call('POST', '/v1/tenants', { as: room.operator, body: unknown })
+  const admin = await call('POST', '/v1/tenants', { as: workspace.operator, body: unknown })
   expect(admin.status).toBe(400)
   expect(JSON.stringify(admin.body).length).toBeLessThan(20_000)
 })
 
 test('suspended tenant: tokens: refused; token with inconsistent claims: refused', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
   const mixed = await tokenOf({
     roles: ['service'],
-    tenant_id: room.tenantId,
+    tenant_id: workspace.tenantId,
     workspace_id: other.workspaceId,
   })
   expect((await call('POST', DOCUMENTS, { as: mixed, body: {} })).body.code).toBe('token_invalid')
@@ -78,7 +78,7 @@ test('suspended tenant: tokens: refused; token with inconsistent claims: refused
 })
 
 test('bucket: exists already: cannot be claimed; scopes: unknown: refused', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const { env } = inject('tenon')
   const s3 = new S3Client({
     endpoint: env['S3_ENDPOINT'] ?? '',
@@ -92,15 +92,15 @@ test('bucket: exists already: cannot be claimed; scopes: unknown: refused', asyn
   const bucket = unique('backups')
   await s3.send(new CreateBucketCommand({ Bucket: bucket }))
   s3.destroy()
-  const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket }
+  const body = { tenant_id: workspace.tenantId, name: 'W', slug: unique('w'), bucket }
   const made = await call('POST', '/v1/workspaces', {
-    as: room.operator,
+    as: workspace.operator,
     body,
     headers: { prefer: 'wait=30' },
   })
   expect(made.body.state).toBe('provisioning_failed')
-  const key = { workspace_id: room.workspaceId, kind: 'service', name: 'x', scopes: ['collections:fly'] }
-  expect((await call('POST', '/v1/api-keys', { as: room.operator, body: key })).status).toBe(400)
+  const key = { workspace_id: workspace.workspaceId, kind: 'service', name: 'x', scopes: ['collections:fly'] }
+  expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body: key })).status).toBe(400)
 })
 
 test.each([
@@ -117,20 +117,20 @@ test.each([
 })
 
 test('execution: result too large for Temporal: faults; input too large: refused', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   for (let n = 0; n < 22; n++) {
     expect(
-      (await call('POST', DOCUMENTS, { as: room.service, body: { x: 'x'.repeat(200_000) } })).status,
+      (await call('POST', DOCUMENTS, { as: workspace.service, body: { x: 'x'.repeat(200_000) } })).status,
     ).toBe(201)
   }
-  const large = await ran(room, 'large', '- a: { call: collection.list, with: { name: c } }')
+  const large = await ran(workspace, 'large', '- a: { call: collection.list, with: { name: c } }')
   expect(large.body).toMatchObject({
     status: 'faulted',
     error: { detail: expect.stringContaining('output_too_large') },
   })
   const start = (input: string) =>
-    call('POST', `${room.flows}/definitions/large/executions`, {
-      as: room.operator,
+    call('POST', `${workspace.flows}/definitions/large/executions`, {
+      as: workspace.operator,
       body: `{"input":${input}}`,
     })
   expect((await start(`[${Array(1_000_000).fill('1e20').join(',')}]`)).status).toBe(413)
@@ -138,25 +138,25 @@ test('execution: result too large for Temporal: faults; input too large: refused
 })
 
 test('document: grows beyond its limit by updates: refused; number that cannot be stored: refused', async () => {
-  const room = await aRoom()
-  const { body } = await call('POST', DOCUMENTS, { as: room.service, body: { a: 'x'.repeat(200_000) } })
+  const workspace = await aRoom()
+  const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: { a: 'x'.repeat(200_000) } })
   const grow = await call('PUT', `${DOCUMENTS}/${body.id}`, {
-    as: room.service,
+    as: workspace.service,
     body: { b: 'x'.repeat(100_000) },
   })
   expect([grow.status, grow.body.code]).toEqual([413, 'body_too_large'])
-  expect((await call('POST', DOCUMENTS, { as: room.service, body: '{"a":1e999}' })).status).toBe(400)
+  expect((await call('POST', DOCUMENTS, { as: workspace.service, body: '{"a":1e999}' })).status).toBe(400)
 })
 
 test('credentials: invalid one next to a valid one: 401', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   for (const authorization of ['Bearer garbage', 'Basic abc']) {
-    expect((await call('GET', DOCUMENTS, { as: { ...room.service, authorization } })).status).toBe(401)
+    expect((await call('GET', DOCUMENTS, { as: { ...workspace.service, authorization } })).status).toBe(401)
   }
 })
 
 test('flow: request that HTTP cannot express, truncated response: errors that a flow can catch', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const port = inject('tenon').echoPorts[3] ?? 0
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-length': '100' }).write('half')
@@ -164,7 +164,7 @@ test('flow: request that HTTP cannot express, truncated response: errors that a 
   }).listen(port, '127.0.0.1')
   try {
     const get = (name: string, rest: string) =>
-      ran(room, name, `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`)
+      ran(workspace, name, `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`)
     const header = await get('header', `method: get, headers: { x: "a\\r\\nb: c" }`)
     expect(header.body).toMatchObject({ status: 'faulted', error: { status: 400 } })
     const cut = await get('cut', 'method: post')

@@ -22,23 +22,23 @@ test('expired claims: any new claim: removes some of them, of any workspace', as
 
 describe('bounds of a workspace', () => {
   /** Older rows in the partition of the workspace's single row. */
-  const fill = (room: Room, role: string, rows: number, bytes: number, more = '') =>
+  const fill = (workspace: Room, role: string, rows: number, bytes: number, more = '') =>
     asSuperuser(
       `insert into tenon.idempotency
          (tenant_id, workspace_id, role, id, request, seed, expires_at, made_at, status, reply, held_until)
        select i.tenant_id, i.workspace_id, $2, set_byte(sha256(n::text::bytea), 0, get_byte(i.id, 0)), i.request,
          i.seed, i.expires_at, now() - n * interval '1 second', 200, convert_to(repeat('x', $4::integer), 'UTF8'), null
        from generate_series(1, $3::integer) n, tenon.idempotency i where i.workspace_id = $1 ${more}`,
-      [room.workspaceId, role, rows, bytes],
+      [workspace.workspaceId, role, rows, bytes],
     )
 
   test('claims: bound by rows reached: the own oldest are dropped', async () => {
-    const [room, neighbour] = await Promise.all([aRoom(), aRoom()])
-    for (const { service } of [room, neighbour]) await post(service, 'k', { n: 1 })
-    await fill(room, 'tenon_service', 500, 1)
+    const [workspace, neighbour] = await Promise.all([aRoom(), aRoom()])
+    for (const { service } of [workspace, neighbour]) await post(service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_service', 500, 1)
     await fill(neighbour, 'tenon_service', 500, 1)
-    expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
-    const left = await rowsOf(room)
+    expect(replayed(await post(workspace.service, 'k', { n: 1 }))).toBe('true')
+    const left = await rowsOf(workspace)
     expect(left).toHaveLength(LIMITS.idempotencyShelfRowsMax)
     const oldest = Math.min(...left.map(({ made_at }) => (made_at as Date).getTime()))
     expect(Date.now() - oldest).toBeLessThan((LIMITS.idempotencyShelfRowsMax + 60) * 1_000)
@@ -46,24 +46,24 @@ describe('bounds of a workspace', () => {
   })
 
   test('claims: bound by bytes reached: the own oldest are dropped; anon keys never drop those of service keys', async () => {
-    const room = await aRoom()
-    await post(room.service, 'k', { n: 1 })
-    await fill(room, 'tenon_anon', 3, 500_000)
-    await fill(room, 'tenon_service', 4, 500_000, "and i.role = 'tenon_service'")
-    expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
-    const roles = (await rowsOf(room)).map(({ role }) => role).sort()
+    const workspace = await aRoom()
+    await post(workspace.service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_anon', 3, 500_000)
+    await fill(workspace, 'tenon_service', 4, 500_000, "and i.role = 'tenon_service'")
+    expect(replayed(await post(workspace.service, 'k', { n: 1 }))).toBe('true')
+    const roles = (await rowsOf(workspace)).map(({ role }) => role).sort()
     expect(roles).toEqual([...Array(3).fill('tenon_anon'), ...Array(3).fill('tenon_service')])
   })
 
   test('claims: bound reached: running ones are kept', async () => {
-    const room = await aRoom()
-    await post(room.service, 'k', { n: 1 })
-    await fill(room, 'tenon_service', 450, 1)
+    const workspace = await aRoom()
+    await post(workspace.service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_service', 450, 1)
     const running = `update tenon.idempotency set status = null, reply = null, held_until = now() + interval '1 minute'
       where workspace_id = $1 and made_at < now() - interval '445 seconds'`
-    await asSuperuser(running, [room.workspaceId])
-    await post(room.service, 'k', { n: 1 })
-    const left = await rowsOf(room)
+    await asSuperuser(running, [workspace.workspaceId])
+    await post(workspace.service, 'k', { n: 1 })
+    const left = await rowsOf(workspace)
     expect(left.filter(({ status }) => status === null).length).toBeGreaterThanOrEqual(5)
     expect(left.length).toBeLessThanOrEqual(LIMITS.idempotencyShelfRowsMax + 6)
   })

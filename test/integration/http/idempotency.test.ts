@@ -18,36 +18,36 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 test('idempotent request: repeated: same reply, one effect', async () => {
-  const room = await aRoom()
-  const first = await post(room.service, 'k1', { n: 1, nested: { a: 1, b: 2 } })
+  const workspace = await aRoom()
+  const first = await post(workspace.service, 'k1', { n: 1, nested: { a: 1, b: 2 } })
   expect([first.status, replayed(first)]).toEqual([201, null])
   // Equal values with members in another order; the key in quotes is the same key.
-  const again = await post(room.service, '"k1"', '{"nested":{"b":2,"a":1},"n":1.0}')
+  const again = await post(workspace.service, '"k1"', '{"nested":{"b":2,"a":1},"n":1.0}')
   expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body])
   for (const name of ['etag', 'location', 'content-type', 'cache-control'])
     expect([name, again.headers.get(name)]).toEqual([name, first.headers.get(name)])
   expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'))
-  expect(await count(room)).toBe(1)
-  const other = await post(room.service, 'k2', { n: 1, nested: { a: 1, b: 2 } })
+  expect(await count(workspace)).toBe(1)
+  const other = await post(workspace.service, 'k2', { n: 1, nested: { a: 1, b: 2 } })
   expect(other.body.id).not.toBe(first.body.id)
 })
 
 test('idempotent request: another body under the key: refused, no effect', async () => {
-  const room = await aRoom()
-  await post(room.service, 'k', { n: 1 })
-  const { status, body } = await post(room.service, 'k', { n: 2 })
+  const workspace = await aRoom()
+  await post(workspace.service, 'k', { n: 1 })
+  const { status, body } = await post(workspace.service, 'k', { n: 2 })
   expect([status, body.code]).toEqual([422, 'idempotency_key_reused'])
-  expect(await count(room)).toBe(1)
+  expect(await count(workspace)).toBe(1)
 })
 
 test('idempotency key: other credential, operation or path: another request, nothing is disclosed', async () => {
-  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(room)
+  const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
+  const sibling = await aWorkspace(workspace)
   const { body: key } = await call('POST', '/v1/api-keys', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, kind: 'service', name: 'second' },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, kind: 'service', name: 'second' },
   })
-  const first = await post(room.service, 'shared', { n: 1 })
+  const first = await post(workspace.service, 'shared', { n: 1 })
   for (const as of [stranger.service, sibling.service, { apikey: key.key }]) {
     const reply = await post(as, 'shared', { n: 1 })
     expect([reply.status, replayed(reply)]).toEqual([201, null])
@@ -55,102 +55,102 @@ test('idempotency key: other credential, operation or path: another request, not
     // Nor does a refusal disclose our body to them.
     expect((await post(as, 'shared', { n: 1 })).body.id).toBe(reply.body.id)
   }
-  const elsewhere = await post(room.service, 'shared', { n: 1 }, '/v1/collections/others/documents')
+  const elsewhere = await post(workspace.service, 'shared', { n: 1 }, '/v1/collections/others/documents')
   expect([elsewhere.status, replayed(elsewhere)]).toEqual([201, null])
-  const event = await post(room.service, 'shared', { topic: 'a', data: 1 }, '/v1/events/publish')
+  const event = await post(workspace.service, 'shared', { topic: 'a', data: 1 }, '/v1/events/publish')
   expect([event.status, replayed(event)]).toEqual([202, null])
 })
 
 test('idempotent request: twenty at once: one effect, the others wait or get a conflict', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   for (let round = 0; round < 5; round++) {
     const replies = await Promise.all(
-      Array.from({ length: 20 }, () => post(room.service, `race-${round}`, { round })),
+      Array.from({ length: 20 }, () => post(workspace.service, `race-${round}`, { round })),
     )
     const done = replies.filter(({ status }) => status === 201)
     expect(done.filter((reply) => replayed(reply) === null)).toHaveLength(1)
     expect(new Set(done.map(({ body }) => body.id)).size).toBe(1)
     for (const { body, headers } of replies.filter(({ status }) => status !== 201))
       expect([body.code, headers.get('retry-after')]).toEqual(['idempotency_in_flight', '1'])
-    expect(await count(room)).toBe(round + 1)
+    expect(await count(workspace)).toBe(round + 1)
   }
 })
 
 describe('stored replies', () => {
   test('stored reply: refusal of the request: kept; 403 or 404: not kept', async () => {
-    const room = await aRoom()
+    const workspace = await aRoom()
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
-    const body = { workspace_id: room.workspaceId, collection: 'strict', store: 'document', schema }
-    await call('POST', '/v1/schemas', { as: room.operator, body })
+    const body = { workspace_id: workspace.workspaceId, collection: 'strict', store: 'document', schema }
+    await call('POST', '/v1/schemas', { as: workspace.operator, body })
     const path = '/v1/collections/strict/documents'
-    const first = await post(room.service, 'k', { n: 'x' }, path)
-    const again = await post(room.service, 'k', { n: 'x' }, path)
+    const first = await post(workspace.service, 'k', { n: 'x' }, path)
+    const again = await post(workspace.service, 'k', { n: 'x' }, path)
     expect([first.status, replayed(first), again.status, replayed(again)]).toEqual([422, null, 422, 'true'])
     expect(again.body).toEqual(first.body)
     expect(again.headers.get('content-type')).toContain('application/problem+json')
-    expect(await rowsOf(room)).toHaveLength(1)
+    expect(await rowsOf(workspace)).toHaveLength(1)
 
     const invoke = '/v1/functions/nothing/invoke'
-    for (const as of [room.service, room.anon]) {
+    for (const as of [workspace.service, workspace.anon]) {
       const missing = [await post(as, 'k', {}, invoke), await post(as, 'k', {}, invoke)]
       expect(missing.map((reply) => [reply.status, replayed(reply)])).toEqual([
         [404, null],
         [404, null],
       ])
     }
-    expect(await rowsOf(room)).toHaveLength(1)
+    expect(await rowsOf(workspace)).toHaveLength(1)
   })
 
   test('stored reply: refused before it runs: key stays free', async () => {
-    const room = await aRoom()
-    expect((await post(room.service, 'k', { _version: 1 })).status).toBe(400)
-    expect((await post(room.service, 'k', { n: 1 })).status).toBe(201)
-    expect((await post(room.service, 'free', { topic: 7 }, '/v1/events/publish')).status).toBe(400)
-    const right = await post(room.service, 'free', { topic: 'a', data: 7 }, '/v1/events/publish')
+    const workspace = await aRoom()
+    expect((await post(workspace.service, 'k', { _version: 1 })).status).toBe(400)
+    expect((await post(workspace.service, 'k', { n: 1 })).status).toBe(201)
+    expect((await post(workspace.service, 'free', { topic: 7 }, '/v1/events/publish')).status).toBe(400)
+    const right = await post(workspace.service, 'free', { topic: 'a', data: 7 }, '/v1/events/publish')
     expect([right.status, replayed(right)]).toEqual([202, null])
     const depth = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
-    expect((await post(room.service, 'deep', depth)).body.code).toBe('validation_failed')
+    expect((await post(workspace.service, 'deep', depth)).body.code).toBe('validation_failed')
   })
 
   test('anon key: where it may write: keys of its own; elsewhere: nothing is stored', async () => {
-    const room = await aRoom()
-    expect((await post(room.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
-    expect(await rowsOf(room)).toEqual([])
-    await deploy(room, 'open', 'export default () => crypto.randomUUID()', { anon: true })
+    const workspace = await aRoom()
+    expect((await post(workspace.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
+    expect(await rowsOf(workspace)).toEqual([])
+    await deploy(workspace, 'open', 'export default () => crypto.randomUUID()', { anon: true })
     const path = '/v1/functions/open/invoke'
-    const first = await post(room.anon, 'k', { n: 1 }, path)
-    const again = await post(room.anon, 'k', { n: 1 }, path)
+    const first = await post(workspace.anon, 'k', { n: 1 }, path)
+    const again = await post(workspace.anon, 'k', { n: 1 }, path)
     expect([first.status, again.status, replayed(again), again.body]).toEqual([200, 200, 'true', first.body])
-    expect(replayed(await post(room.service, 'k', { n: 1 }, path))).toBeNull()
-    expect((await rowsOf(room)).map(({ role }) => role).sort()).toEqual(['tenon_anon', 'tenon_service'])
+    expect(replayed(await post(workspace.service, 'k', { n: 1 }, path))).toBeNull()
+    expect((await rowsOf(workspace)).map(({ role }) => role).sort()).toEqual(['tenon_anon', 'tenon_service'])
   })
 
   test('stored reply: quota used up: not kept, checked again', async () => {
-    const room = await aRoom()
+    const workspace = await aRoom()
     const limit = (documents: number) =>
       call('PUT', '/v1/quotas', {
-        as: room.operator,
-        body: { workspace_id: room.workspaceId, limits: { documents } },
+        as: workspace.operator,
+        body: { workspace_id: workspace.workspaceId, limits: { documents } },
       })
     await limit(0)
-    expect((await post(room.service, 'k', { n: 1 })).status).toBe(429)
-    expect((await post(room.service, 'k', { n: 1 })).status).toBe(429)
-    expect((await post(room.service, 'k', { n: 2 })).body.code).toBe('idempotency_key_reused')
+    expect((await post(workspace.service, 'k', { n: 1 })).status).toBe(429)
+    expect((await post(workspace.service, 'k', { n: 1 })).status).toBe(429)
+    expect((await post(workspace.service, 'k', { n: 2 })).body.code).toBe('idempotency_key_reused')
     await limit(10)
-    const made = await post(room.service, 'k', { n: 1 })
-    expect([made.status, replayed(made), await count(room)]).toEqual([201, null, 1])
+    const made = await post(workspace.service, 'k', { n: 1 })
+    expect([made.status, replayed(made), await count(workspace)]).toEqual([201, null, 1])
   })
 
   test('stored reply: contains a new API key: encrypted, the text is stored nowhere', async () => {
-    const room = await aRoom()
-    const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
-    const body = { workspace_id: room.workspaceId, kind: 'service', name: 'x' }
+    const workspace = await aRoom()
+    const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
+    const body = { workspace_id: workspace.workspaceId, kind: 'service', name: 'x' }
     const ask = () => post(admin, 'k', body, '/v1/api-keys')
     const [first, again] = [await ask(), await ask()]
     expect([again.body.key, replayed(again)]).toEqual([first.body.key, 'true'])
     const rows = await asSuperuser<{ reply: Buffer }>(
       'select reply from tenon.idempotency where tenant_id = $1',
-      [room.tenantId],
+      [workspace.tenantId],
     )
     expect(rows).toHaveLength(1)
     for (const { reply } of rows) expect(reply.toString('latin1')).not.toContain(first.body.key)
@@ -159,12 +159,15 @@ describe('stored replies', () => {
   })
 
   test('stored reply: document of the maximum size: kept; larger: reply lost, effect not repeated', async () => {
-    const room = await aRoom()
+    const workspace = await aRoom()
     const long = 'x'.repeat(LIMITS.documentBytesMax - 100)
-    const [first, again] = [await post(room.service, 'k', { long }), await post(room.service, 'k', { long })]
+    const [first, again] = [
+      await post(workspace.service, 'k', { long }),
+      await post(workspace.service, 'k', { long }),
+    ]
     expect([first.status, replayed(again), again.body]).toEqual([201, 'true', first.body])
-    await deploy(room, 'big', `export default () => 'x'.repeat(${LIMITS.idempotencyReplyBytesMax})`)
-    const invoke = () => post(room.service, 'k', {}, '/v1/functions/big/invoke')
+    await deploy(workspace, 'big', `export default () => 'x'.repeat(${LIMITS.idempotencyReplyBytesMax})`)
+    const invoke = () => post(workspace.service, 'k', {}, '/v1/functions/big/invoke')
     expect((await invoke()).status).toBe(200)
     const { status, body } = await invoke()
     expect([status, body.code, body.answered]).toEqual([409, 'idempotency_reply_lost', 200])
@@ -172,19 +175,19 @@ describe('stored replies', () => {
 })
 
 test('stored reply: caller disconnected: gets the reply of its execution later', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 1500)); return crypto.randomUUID() }'
-  await deploy(room, 'slow', source)
+  await deploy(workspace, 'slow', source)
   const path = '/v1/functions/slow/invoke'
   const gone = fetch(`${inject('tenon').url}${path}`, {
     method: 'POST',
-    headers: { ...room.service, 'idempotency-key': 'k' },
+    headers: { ...workspace.service, 'idempotency-key': 'k' },
     signal: AbortSignal.timeout(700),
   })
   await expect(gone).rejects.toThrow()
   const reply = await eventually(async () => {
-    const now = await call('POST', path, { as: room.service, headers: { 'idempotency-key': 'k' } })
+    const now = await call('POST', path, { as: workspace.service, headers: { 'idempotency-key': 'k' } })
     return now.status === 409 ? undefined : now
   })
   expect([reply.status, replayed(reply)]).toEqual([200, 'true'])
@@ -192,26 +195,26 @@ test('stored reply: caller disconnected: gets the reply of its execution later',
 })
 
 test('stored reply: function failed: the failure is the reply', async () => {
-  const room = await aRoom()
-  await deploy(room, 'bad', 'export default () => { throw new Error(crypto.randomUUID()) }')
-  const invoke = () => post(room.service, 'k', {}, '/v1/functions/bad/invoke')
+  const workspace = await aRoom()
+  await deploy(workspace, 'bad', 'export default () => { throw new Error(crypto.randomUUID()) }')
+  const invoke = () => post(workspace.service, 'k', {}, '/v1/functions/bad/invoke')
   const [first, again] = [await invoke(), await invoke()]
   expect([first.status, first.body.code, replayed(again)]).toEqual([502, 'function_error', 'true'])
   expect(again.body).toEqual(first.body)
 })
 
 test('idempotency key: after a day: free for another request', async () => {
-  const room = await aRoom()
-  const first = await post(room.service, 'k', { n: 1 })
+  const workspace = await aRoom()
+  const first = await post(workspace.service, 'k', { n: 1 })
   const [row] = await asSuperuser<{ hours: number }>(
     'select extract(epoch from expires_at - now()) / 3600 as hours from tenon.idempotency where workspace_id = $1',
-    [room.workspaceId],
+    [workspace.workspaceId],
   )
   expect(Math.abs(Number(row?.hours) - LIMITS.idempotencyHours)).toBeLessThan(0.1)
   await asSuperuser('update tenon.idempotency set expires_at = now() where workspace_id = $1', [
-    room.workspaceId,
+    workspace.workspaceId,
   ])
-  const second = await post(room.service, 'k', { n: 2 })
+  const second = await post(workspace.service, 'k', { n: 2 })
   expect([second.status, replayed(second), second.body.id === first.body.id]).toEqual([201, null, false])
 })
 
@@ -221,16 +224,16 @@ test.each([
   ['256 characters', 'x'.repeat(256)],
   ['a letter beyond ASCII', 'sch\u00fcssel'],
 ])('idempotency key: %s: 400 header_invalid', async (_name, key) => {
-  const room = await aRoom()
-  const { status, body } = await post(room.service, key, { n: 1 })
+  const workspace = await aRoom()
+  const { status, body } = await post(workspace.service, key, { n: 1 })
   expect([status, body.code]).toEqual([400, 'header_invalid'])
-  expect(await count(room)).toBe(0)
-  expect((await post(room.service, 'x'.repeat(255), { n: 1 })).status).toBe(201)
+  expect(await count(workspace)).toBe(0)
+  expect((await post(workspace.service, 'x'.repeat(255), { n: 1 })).status).toBe(201)
 })
 
 test('idempotency key: two in one request: refused', async () => {
-  const room = await aRoom()
-  const { status, body } = await raw('/v1/collections/orders/documents', room.service, ['a', 'a'])
+  const workspace = await aRoom()
+  const { status, body } = await raw('/v1/collections/orders/documents', workspace.service, ['a', 'a'])
   expect([status, body]).toEqual([400, expect.stringContaining('header_invalid')])
 })
 
@@ -243,9 +246,9 @@ async function raw(path: string, as: Caller, keys: string[]): Promise<{ status: 
 }
 
 test('idempotency key: reads and other repeatable methods: ignored, no cost', async () => {
-  const room = await aRoom()
-  const { body } = await post(room.service, 'k', { n: 1 })
-  const as = room.service
+  const workspace = await aRoom()
+  const { body } = await post(workspace.service, 'k', { n: 1 })
+  const as = workspace.service
   const headers = { 'idempotency-key': 'k' }
   const path = `${DOCUMENTS}/${body.id}`
   expect((await call('GET', path, { as, headers })).status).toBe(200)
@@ -255,7 +258,7 @@ test('idempotency key: reads and other repeatable methods: ignored, no cost', as
   expect((await call('PUT', path, { as, headers, body: { n: 2 } })).body.n).toBe(2)
   expect((await call('PUT', path, { as, headers, body: { n: 3 } })).body.n).toBe(3)
   expect((await call('DELETE', path, { as, headers })).status).toBe(200)
-  expect(await rowsOf(room)).toHaveLength(1)
+  expect(await rowsOf(workspace)).toHaveLength(1)
 })
 
 test('OpenAPI: Idempotency-Key: documented exactly for the operations that accept it', async () => {

@@ -43,17 +43,17 @@ const suspend = ({ tenantId }: Room) =>
 
 describe('open stream', () => {
   test('stream: its key is revoked: ends; streams of other keys continue', async () => {
-    const room = await aRoom()
-    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'leaked' }
-    const leaked = (await call('POST', '/v1/api-keys', { as: room.operator, body })).body
+    const workspace = await aRoom()
+    const body = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: workspace.operator, body })).body
     const [stream, other] = await Promise.all([
       subscribe({ apikey: leaked.key }, 'secrets'),
-      subscribe(room.anon, 'secrets'),
+      subscribe(workspace.anon, 'secrets'),
     ])
-    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: room.operator })
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: workspace.operator })
     expect(await ended(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
     await call('POST', '/v1/events/publish', {
-      as: room.service,
+      as: workspace.service,
       body: { topic: 'secrets', data: 'for those who may' },
     })
     await eventually(async () => (/for those who may/.test(other.text) ? true : undefined))
@@ -62,16 +62,16 @@ describe('open stream', () => {
   })
 
   test('stream: its tenant is suspended, or its token expires: ends', async () => {
-    const room = await aRoom()
-    const claims = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+    const workspace = await aRoom()
+    const claims = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
     // Clock skew of 30 s is tolerated.
     const exp = Math.floor(Date.now() / 1_000) - 27
     const [byKey, byToken] = await Promise.all([
-      subscribe(room.service, 'a'),
+      subscribe(workspace.service, 'a'),
       subscribe(await tokenOf({ ...claims, exp }), 'a'),
     ])
     expect(await ended(byToken)).toContain('"code":"token_expired"')
-    await suspend(room)
+    await suspend(workspace)
     expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
   })
 })

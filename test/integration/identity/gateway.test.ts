@@ -89,10 +89,10 @@ describe('with the gateway secret', () => {
   })
 
   test('gateway: tenant suspended: refused within 5 s, its streams end', async () => {
-    const room = await aRoom()
-    const as = gatewayHeaders(room)
+    const workspace = await aRoom()
+    const as = gatewayHeaders(workspace)
     const heard = await hear(as, 'topic=x')
-    await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [room.tenantId])
+    await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [workspace.tenantId])
     await eventually(async () => ((await me(as)).body.code === 'tenant_suspended' ? true : undefined), 6_000)
     const ended = () => eventually(async () => heard.find(({ event }) => event === 'end'), 8_000)
     expect((await ended()).data).toEqual({ code: 'tenant_suspended' })

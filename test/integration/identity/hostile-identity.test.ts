@@ -29,10 +29,10 @@ import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/f
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 let node: ApiProcess
-let room: Room
+let workspace: Room
 let clientId: string
 beforeAll(async () => {
-  ;[room, node] = await Promise.all([
+  ;[workspace, node] = await Promise.all([
     aRoom(),
     startApi({
       REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
@@ -40,7 +40,7 @@ beforeAll(async () => {
       TENON_TRUSTED_PROXIES: 'loopback',
     }),
   ])
-  clientId = await aClient(room.operator)
+  clientId = await aClient(workspace.operator)
 }, 90_000)
 afterEach(stopHearing)
 afterAll(() => node?.stop())
@@ -51,12 +51,12 @@ const there = (page: Seen): Seen => ({ ...page, url: page.url.replace(inject('te
 
 describe('credentials that end', () => {
   test('user token: its client is deleted: refused', async () => {
-    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-    const own = await aClient(room.operator)
+    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+    const own = await aClient(workspace.operator)
     const { body } = await tokensOf(own, person)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
-    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: workspace.operator }))
     await eventually(async () => {
       const { status } = await call('GET', '/v1/workspaces', { as })
       return status === 401 ? true : undefined
@@ -65,13 +65,13 @@ describe('credentials that end', () => {
 
   test('stream: another client at its address guesses keys: continues', async () => {
     const headers = from('203.0.113.20')
-    const heard = await hear(room.service, 'topic=guessed', headers, node.at)
+    const heard = await hear(workspace.service, 'topic=guessed', headers, node.at)
     // Meanwhile its own key has to be looked up again. Events continue for longer than that.
     const untilMs = performance.now() + LIMITS.keyCacheMs + 2_500
     for (let n = 1; performance.now() < untilMs; n++) {
       await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
       const body = { topic: 'guessed', data: n }
-      await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
+      await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
       await heardAtLeast(heard, n)
     }
     expect(heard.filter(({ event }) => event === 'end')).toEqual([])
@@ -102,7 +102,7 @@ describe('one client has a whole /64', () => {
 
 describe('no lock-out', () => {
   test('sign-in: guesses from another address: the user can still sign in', async () => {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { tenant, email, password } = person
     const browser = new Browser(REDIRECT)
     const page = there(await browser.open(authorization(clientId).url))
@@ -133,7 +133,7 @@ describe('no lock-out', () => {
 })
 
 test('hosted MCP server: unauthenticated clients: limited before a database lookup', async () => {
-  const hosted = await aServer(room, 'strangers')
+  const hosted = await aServer(workspace, 'strangers')
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const statuses = []
   for (let n = 0; n < 8; n++) {
@@ -144,7 +144,7 @@ test('hosted MCP server: unauthenticated clients: limited before a database look
 })
 
 test('two users in one browser: consent of the first: does not apply to the second', async () => {
-  const admin = () => aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  const admin = () => aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
   const [first, second] = await Promise.all([admin(), admin()])
   const browser = new Browser(REDIRECT)
   await signIn(browser, authorization(clientId), first)
@@ -184,7 +184,7 @@ test('issuer: internal error: logged under the request id, without the token', a
   const { platform, parts } = openPlatform(config, log)
   const app = await buildApp(platform, openAuthServices(config, parts))
   try {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { body: tokens } = await tokensOf(clientId, person)
     const spoil = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
     await asSuperuser(spoil, [person.id])
@@ -202,9 +202,9 @@ test('issuer: internal error: logged under the request id, without the token', a
 }, 20_000)
 
 test('refresh token: revoked by another client: stays valid', async () => {
-  const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
   const { body: tokens } = await tokensOf(clientId, person)
-  const other = await aClient(room.operator)
+  const other = await aClient(workspace.operator)
   const body = new URLSearchParams({ client_id: other, token: tokens['refresh_token'] ?? '' })
   await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body })
   expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(200)

@@ -24,13 +24,13 @@ import { aServer, type Hosted, scopesOf } from '../../support/clients/mcp.ts'
 import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
 import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let hosted: Hosted
 let person: Person
 beforeAll(async () => {
-  room = await aRoom()
-  hosted = await aServer(room, 'agents')
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  workspace = await aRoom()
+  hosted = await aServer(workspace, 'agents')
+  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
 })
 
 const register = (body: unknown) => call('POST', '/auth/register', { body })
@@ -141,7 +141,7 @@ describe('registered client', () => {
 
   test('registered client: read: by operators only', async () => {
     const clientId = await aRegistered()
-    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: room.operator })).body
+    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: workspace.operator })).body
     expect(data.find((row: { client_id: string }) => row.client_id === clientId)).toMatchObject({
       registered: true,
       tenant_id: null,

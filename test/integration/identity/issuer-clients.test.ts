@@ -15,16 +15,16 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let other: Room
 let sibling: Room
 let callers: { operator: Caller; tenant: Caller; workspace: Caller }
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
-  sibling = await aWorkspace(room)
-  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
+  sibling = await aWorkspace(workspace)
+  const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   callers = {
-    operator: room.operator,
+    operator: workspace.operator,
     tenant: await tokenOf({ roles: ['tenant_admin'], tenant_id }),
     workspace: await tokenOf({ roles: ['workspace_admin'], tenant_id, workspace_id }),
   }
@@ -33,13 +33,13 @@ beforeAll(async () => {
 type Who = keyof typeof callers
 const places = (): Record<string, object> => ({
   nowhere: {},
-  tenant: { tenant_id: room.tenantId },
-  workspace: inRoom(room),
-  'workspace alone': { workspace_id: room.workspaceId },
+  tenant: { tenant_id: workspace.tenantId },
+  workspace: inRoom(workspace),
+  'workspace alone': { workspace_id: workspace.workspaceId },
   sibling: inRoom(sibling),
   'other tenant': { tenant_id: other.tenantId },
   'other workspace': inRoom(other),
-  crossed: { tenant_id: other.tenantId, workspace_id: room.workspaceId },
+  crossed: { tenant_id: other.tenantId, workspace_id: workspace.workspaceId },
 })
 
 /** Caller, role, assignment, and expected status. */
@@ -107,8 +107,8 @@ describe('machine', () => {
   })
 
   test('machine: requests a code, another role or an MCP server: refused', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
-    const hosted = await aServer(room, 'machines')
+    const client = await make({ role: 'service', ...inRoom(workspace) })
+    const hosted = await aServer(workspace, 'machines')
     expect((await askToken({ resource: hosted.url }, client)).body['error']).toBe('invalid_target')
     expect((await askToken({ grant_type: 'authorization_code', code: 'x' }, client)).status).toBe(400)
     const { body } = await askToken({ scope: 'operator', roles: 'operator' }, client)
@@ -118,7 +118,7 @@ describe('machine', () => {
   })
 
   test('machine: created: secret shown once; rotated: the new secret replaces it', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
+    const client = await make({ role: 'service', ...inRoom(workspace) })
     const seen = await ok(call('GET', `/v1/oauth-clients/${client.id}`, { as: callers.workspace }))
     const { data } = await ok(call('GET', '/v1/oauth-clients', { as: callers.workspace }))
     expect(JSON.stringify([seen, data])).not.toMatch(/secret/)
@@ -137,7 +137,7 @@ describe('machine', () => {
   })
 
   test('machine: deleted: no new tokens, existing tokens end', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
+    const client = await make({ role: 'service', ...inRoom(workspace) })
     const { body } = await askToken({}, client)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/collections', { as })).status).toBe(200)
@@ -152,13 +152,13 @@ describe('machine', () => {
 
 test('machine: created repeatedly under one idempotency key: created once, secret of the last attempt is valid', async () => {
   const asks = [
-    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(room) }],
-    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(room) }],
+    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(workspace) }],
+    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(workspace) }],
   ] as const
   for (const [path, body] of asks) {
     const key = unique('k')
     const first = await post(callers.operator, key, body, path)
-    await cutOff(room, body)
+    await cutOff(workspace, body)
     const again = await post(callers.operator, key, body, path)
     expect([again.status, again.body.id, again.body.client_id]).toEqual([
       201,
@@ -205,10 +205,10 @@ describe('public client', () => {
 
   test('public client: no assignment given: that of its creator, except for operators', async () => {
     expect((await make({})).body).toMatchObject({ tenant_id: null, workspace_id: null, role: null })
-    expect((await make({}, callers.tenant)).body).toMatchObject({ tenant_id: room.tenantId })
+    expect((await make({}, callers.tenant)).body).toMatchObject({ tenant_id: workspace.tenantId })
     expect((await make({}, callers.workspace)).status).toBe(400)
-    const own = await make({ workspace_id: room.workspaceId }, callers.workspace)
-    expect(own.body).toMatchObject(inRoom(room))
+    const own = await make({ workspace_id: workspace.workspaceId }, callers.workspace)
+    expect(own.body).toMatchObject(inRoom(workspace))
     expect(own.body).not.toHaveProperty('client_secret')
     expect((await make(inRoom(other), callers.tenant)).status).toBe(404)
     const as = callers.operator

@@ -18,21 +18,21 @@ import { ok } from '../../support/clients/mcp.ts'
 import { aRoom, asSuperuser, call, eventually, operator, type Room } from '../../support/fixtures/tenants.ts'
 import { type Joined, joinPlatform } from '../../support/stack/second-api-node.ts'
 
-let room: Room
+let workspace: Room
 let person: Person
 let clientId: string
 let second: Joined
 beforeAll(async () => {
   second = await joinPlatform()
-  room = await aRoom()
-  person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-  clientId = await aClient(room.operator)
+  workspace = await aRoom()
+  person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await aClient(workspace.operator)
 }, 90_000)
 afterAll(() => second.stop())
 
 const kidOf = (token = '') =>
   JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid as string
-const rotate = (body: object) => ok(call('POST', '/v1/issuer/rotate-keys', { as: room.operator, body }))
+const rotate = (body: object) => ok(call('POST', '/v1/issuer/rotate-keys', { as: workspace.operator, body }))
 const kidsAt = async (url: string): Promise<string[]> => {
   const { keys } = (await (await fetch(`${url}/auth/jwks`)).json()) as { keys: { kid: string; d?: string }[] }
   expect(keys.filter(({ d }) => d !== undefined)).toEqual([])

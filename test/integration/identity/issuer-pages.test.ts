@@ -16,13 +16,13 @@ import {
 import { ok } from '../../support/clients/mcp.ts'
 import { aRoom, asSuperuser, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let person: Person
 let clientId: string
 beforeAll(async () => {
-  room = await aRoom()
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-  clientId = await aClient(room.operator, { name: '<script>alert(1)</script>"' })
+  workspace = await aRoom()
+  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+  clientId = await aClient(workspace.operator, { name: '<script>alert(1)</script>"' })
 })
 
 const opened = async (more: Record<string, string> = {}) => {
@@ -121,7 +121,7 @@ describe('sign-in', () => {
   })
 
   test('sign-in: too many guesses: refused, even with the right password', async () => {
-    const victim = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const victim = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { browser, page } = await opened()
     const { tenant, email, password } = victim
     const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
@@ -137,10 +137,12 @@ describe('sign-in', () => {
 
   test('sign-in: one address in two tenants: two accounts with their own passwords', async () => {
     const other = await aRoom()
-    const as = room.operator
+    const as = workspace.operator
     const body = { role: 'service', ...inRoom(other), email: person.email }
     expect((await call('POST', '/v1/accounts', { as, body })).status).toBe(201)
-    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(room) } })).status).toBe(409)
+    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(workspace) } })).status).toBe(
+      409,
+    )
   })
 })
 
@@ -148,8 +150,8 @@ describe('invitation', () => {
   const invite = async () =>
     ok(
       call('POST', '/v1/accounts', {
-        as: room.operator,
-        body: { role: 'service', ...inRoom(room), email: `${unique('i')}@example.test` },
+        as: workspace.operator,
+        body: { role: 'service', ...inRoom(workspace), email: `${unique('i')}@example.test` },
       }),
     )
 
@@ -168,14 +170,14 @@ describe('invitation', () => {
     expect((await set('long enough for us')).status).toBe(200)
     expect((await set('another that is long')).status).toBe(404)
     expect((await browser.open(url)).status).toBe(404)
-    const account = await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))
+    const account = await ok(call('GET', `/v1/accounts/${id}`, { as: workspace.operator }))
     expect([account.status, account.invited_until]).toEqual(['active', null])
     expect(JSON.stringify(account)).not.toMatch(/scrypt|password|invitation_url/)
   })
 
   test('invitation: expired, superseded, or account disabled: refused', async () => {
     const first = await invite()
-    const as = room.operator
+    const as = workspace.operator
     const open = async (url: string) => (await new Browser('nowhere:').open(url)).status
     const second = await ok(call('POST', `/v1/accounts/${first.id}/invite`, { as, body: {} }))
     expect([await open(first.invitation_url), await open(second.invitation_url)]).toEqual([404, 200])

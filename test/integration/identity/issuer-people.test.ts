@@ -27,13 +27,13 @@ import {
   type Room,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let admin: Person
 let clientId: string
 beforeAll(async () => {
-  room = await aRoom()
-  admin = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-  clientId = await aClient(room.operator)
+  workspace = await aRoom()
+  admin = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await aClient(workspace.operator)
 })
 
 const api = () => `${inject('tenon').url}/v1`
@@ -63,20 +63,20 @@ describe('user', () => {
       sub: admin.id,
       client_id: clientId,
       roles: ['tenant_admin'],
-      tenant_id: room.tenantId,
+      tenant_id: workspace.tenantId,
       aud: api(),
     })
     const list = await call('GET', '/v1/workspaces', { as: bearer(body['access_token']) })
-    expect(list.body.data.map(({ id }: { id: string }) => id)).toEqual([room.workspaceId])
+    expect(list.body.data.map(({ id }: { id: string }) => id)).toEqual([workspace.workspaceId])
   })
 
   test.each([
     ['service', { roles: ['service'] }],
     ['workspace_admin', { roles: ['workspace_admin'] }],
   ])('user: role %s: limited to the workspace', async (role, claims) => {
-    const person = await aPerson(room.operator, { role, ...inRoom(room) })
+    const person = await aPerson(workspace.operator, { role, ...inRoom(workspace) })
     const { body } = await tokensOf(clientId, person)
-    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(room) })
+    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(workspace) })
     const path = role === 'service' ? '/v1/collections' : '/v1/workspaces'
     expect((await call('GET', path, { as: bearer(body['access_token']) })).status).toBe(200)
     const foreign = await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })
@@ -84,10 +84,10 @@ describe('user', () => {
   })
 
   test('operator: signs in: without a tenant, refused by clients of a tenant', async () => {
-    const person = await aPerson(room.operator, { role: 'operator' })
+    const person = await aPerson(workspace.operator, { role: 'operator' })
     const { body } = await tokensOf(clientId, person)
     expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
-    const theirs = await aClient(room.operator, { tenant_id: room.tenantId })
+    const theirs = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     const login = await browser.open(authorization(theirs).url)
     expect(login.html).not.toContain('name="tenant"')
@@ -111,7 +111,7 @@ describe('user', () => {
   })
 
   test('user: signs out: another user can sign in during the same authorization', async () => {
-    const other = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const other = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
     const flow = authorization(clientId)
@@ -140,7 +140,7 @@ describe('client', () => {
   test('client: of a tenant or workspace: refuses users of others, the tenant admin too', async () => {
     const other = await aRoom()
     const stranger = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
-    const ours = await aClient(room.operator, { tenant_id: room.tenantId })
+    const ours = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     // Signs in at a public client first, so that a session exists.
     await signIn(browser, authorization(clientId), stranger)
@@ -148,7 +148,7 @@ describe('client', () => {
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
     const forced = await browser.submit(refused, { action: 'allow' })
     expect(forced.status).toBe(403)
-    const narrow = await aClient(room.operator, inRoom(room))
+    const narrow = await aClient(workspace.operator, inRoom(workspace))
     const admins = new Browser(REDIRECT)
     await signIn(admins, authorization(clientId), admin)
     expect((await admins.open(authorization(narrow).url)).status).toBe(403)
@@ -197,7 +197,7 @@ describe('code', () => {
 
   test('code: other verifier, client or redirect URI: refused', async () => {
     const { flow, end } = await codeOf()
-    const other = await aClient(room.operator)
+    const other = await aClient(workspace.operator)
     const wrong = [
       await exchange(clientId, { ...flow, verifier: authorization(clientId).verifier }, end),
       await exchange(other, flow, end),
@@ -253,7 +253,7 @@ describe('refresh token', () => {
 
   test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
-    const other = await aClient(room.operator)
+    const other = await aClient(workspace.operator)
     expect((await refresh(other, body['refresh_token'])).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
   })
@@ -294,11 +294,12 @@ describe('ended accounts, clients and tenants', () => {
   test.each([
     [
       'disabled',
-      (id: string) => call('PATCH', `/v1/accounts/${id}`, { as: room.operator, body: { disabled: true } }),
+      (id: string) =>
+        call('PATCH', `/v1/accounts/${id}`, { as: workspace.operator, body: { disabled: true } }),
     ],
-    ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: room.operator })],
+    ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: workspace.operator })],
   ])('account: %s: its sessions and tokens end', async (_what, end) => {
-    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const { body } = await exchange(clientId, flow, await signIn(browser, flow, person))
@@ -310,8 +311,8 @@ describe('ended accounts, clients and tenants', () => {
   })
 
   test('account: enabled again: needs a new sign-in, old tokens stay invalid', async () => {
-    const as = room.operator
-    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const as = workspace.operator
+    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: workspace.tenantId })
     const { body } = await tokensOf(clientId, person)
     for (const disabled of [true, false])
       await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
@@ -323,9 +324,9 @@ describe('ended accounts, clients and tenants', () => {
   })
 
   test('client: deleted: its tokens end', async () => {
-    const own = await aClient(room.operator)
+    const own = await aClient(workspace.operator)
     const { body } = await tokensOf(own, admin)
-    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: workspace.operator }))
     await eventually(async () => {
       const { body: reply } = await refresh(own, body['refresh_token'])
       return reply['error'] === 'invalid_client' ? true : undefined
@@ -351,11 +352,11 @@ describe('ended accounts, clients and tenants', () => {
 describe('hosted MCP server', () => {
   let hosted: Hosted
   beforeAll(async () => {
-    hosted = await aServer(room, 'people')
+    hosted = await aServer(workspace, 'people')
   })
 
   test('hosted MCP server: token of a user of its workspace: accepted with the granted scopes', async () => {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { body } = await tokensOf(clientId, person, { resource: hosted.url })
     const reads = scopesOf(hosted, 'notes_get', 'notes_list')
     expect(claimsOf(body['access_token'])).toMatchObject({
@@ -374,7 +375,7 @@ describe('hosted MCP server', () => {
     const more = scopesOf(hosted, 'notes_create')
     const { body: up } = await tokensOf(clientId, person, { resource: hosted.url, scope: `${reads} ${more}` })
     expect(up['scope']?.split(' ').sort()).toEqual([more, ...reads.split(' ')].sort())
-    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: workspace.operator }))
     await eventually(async () => {
       const { status } = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
       return status === 401 ? true : undefined
@@ -382,12 +383,12 @@ describe('hosted MCP server', () => {
   })
 
   test('hosted MCP server: user of another workspace or tenant, or of none: refused', async () => {
-    const sibling = await aWorkspace(room)
+    const sibling = await aWorkspace(workspace)
     const other = await aRoom()
     const people = await Promise.all([
-      aPerson(room.operator, { role: 'service', ...inRoom(sibling) }),
-      aPerson(room.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
-      aPerson(room.operator, { role: 'operator' }),
+      aPerson(workspace.operator, { role: 'service', ...inRoom(sibling) }),
+      aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
+      aPerson(workspace.operator, { role: 'operator' }),
     ])
     for (const person of people) {
       const browser = new Browser(REDIRECT)

@@ -5,9 +5,9 @@ import { callTool } from '../../support/clients/mcp.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const me = async (as: Caller) => {
@@ -18,8 +18,13 @@ const me = async (as: Caller) => {
 
 test('me: API key: its properties, without its text', async () => {
   const made = await call('POST', '/v1/api-keys', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x', expires_at: '2099-01-01T00:00:00.000Z' },
+    as: workspace.operator,
+    body: {
+      workspace_id: workspace.workspaceId,
+      kind: 'anon',
+      name: 'x',
+      expires_at: '2099-01-01T00:00:00.000Z',
+    },
   })
   const { id, last4, key } = made.body
   const seen = await me({ apikey: key })
@@ -28,8 +33,8 @@ test('me: API key: its properties, without its text', async () => {
     kind: 'api_key',
     roles: ['anon'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: { id, kind: 'anon', last4, expires_at: '2099-01-01T00:00:00.000Z' },
     scopes: [],
   })
@@ -37,7 +42,7 @@ test('me: API key: its properties, without its text', async () => {
 })
 
 test('me: operator: one domain; token of a workspace: both; token without a role: none', async () => {
-  expect(await me(room.operator)).toEqual({
+  expect(await me(workspace.operator)).toEqual({
     subject: inject('tenon').clientId,
     kind: 'token',
     roles: ['operator'],
@@ -47,7 +52,7 @@ test('me: operator: one domain; token of a workspace: both; token without a role
     key: null,
     scopes: [],
   })
-  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   const both = await tokenOf({ sub: 'ann', roles: ['tenant_admin', 'service'], tenant_id, workspace_id })
   expect(await me(both)).toMatchObject({
     subject: 'ann',
@@ -60,21 +65,21 @@ test('me: operator: one domain; token of a workspace: both; token without a role
 })
 
 test('me: gateway caller: data domain only', async () => {
-  expect(await me(gatewayHeaders(room, 'anon'))).toEqual({
+  expect(await me(gatewayHeaders(workspace, 'anon'))).toEqual({
     subject: 'carol',
     kind: 'gateway',
     roles: ['anon'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: null,
     scopes: [],
   })
 })
 
 test('me: official MCP server: available as a tool', async () => {
-  const reply = await callTool('/v1/mcp/platform/mcp', room.operator, 'me_get')
-  expect(reply.body.result.structuredContent).toEqual(await me(room.operator))
+  const reply = await callTool('/v1/mcp/platform/mcp', workspace.operator, 'me_get')
+  expect(reply.body.result.structuredContent).toEqual(await me(workspace.operator))
 })
 
 test('me: no credential: 401', async () => {

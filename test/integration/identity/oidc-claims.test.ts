@@ -10,11 +10,11 @@ let company: Realm
 let tenants: Realm
 let cloud: Realm
 let odd: Realm
-let room: Room
+let workspace: Room
 let other: Room
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, room, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
+  ;[peer, workspace, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
   ;[company, tenants, cloud, odd] = await Promise.all([
     peer.realm('company'),
     peer.realm('of-a-tenant', 'ES256'),
@@ -29,7 +29,7 @@ beforeAll(async () => {
       claims: { roles: 'resource_access.tenon.roles' },
       roles: { root: 'operator', boss: 'tenant_admin', lead: 'workspace_admin', app: 'service' },
     },
-    { issuer: tenants.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    { issuer: tenants.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
       issuer: odd.issuer,
       audience: AUDIENCE,
@@ -57,7 +57,7 @@ afterAll(async () => {
   await peer?.close()
 })
 
-const here = () => ({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
+const here = () => ({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
 const has = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
 const me = async (as: Record<string, string>) => {
   const { status, body } = await node.ask(as, '/v1/me')
@@ -70,9 +70,9 @@ test('external token: each mapped role: opens its routes only', async () => {
     (await node.ask(await company.token({ ...here(), ...has(...roles) }), path)).status
   expect(await status(['app'], DOCUMENTS)).toBe(200)
   expect(await status(['app'], '/v1/tenants')).toBe(403)
-  expect(await status(['boss'], `/v1/tenants/${room.tenantId}`)).toBe(200)
+  expect(await status(['boss'], `/v1/tenants/${workspace.tenantId}`)).toBe(200)
   expect(await status(['boss'], `/v1/tenants/${other.tenantId}`)).toBe(404)
-  expect(await status(['lead'], `/v1/workspaces/${room.workspaceId}`)).toBe(200)
+  expect(await status(['lead'], `/v1/workspaces/${workspace.workspaceId}`)).toBe(200)
   expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
   // The names of our roles are not mapped, nor are names of object prototypes.
   for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
@@ -93,7 +93,7 @@ test('external token: no role map: our role names, except operator', async () =>
   const roles = ['operator', 'tenant_admin', 'service', 'offline_access']
   const as = await tenants.token({ ...here(), realm_access: { roles } })
   expect((await me(as)).roles).toEqual(['tenant_admin', 'service'])
-  expect((await node.ask(as, `/v1/tenants/${room.tenantId}`)).status).toBe(200)
+  expect((await node.ask(as, `/v1/tenants/${workspace.tenantId}`)).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(404)
   const bare = await tenants.token({ realm_access: { roles: ['operator'] } })
   expect((await me(bare)).roles).toEqual([])
@@ -105,13 +105,13 @@ test('external token: tenant of another issuer: refused in any role', async () =
     for (const claims of [
       { tenant_id: other.tenantId },
       { tenant_id: other.tenantId, workspace_id: other.workspaceId },
-      { tenant_id: other.tenantId, workspace_id: room.workspaceId },
-      { workspace_id: room.workspaceId },
+      { tenant_id: other.tenantId, workspace_id: workspace.workspaceId },
+      { workspace_id: workspace.workspaceId },
     ])
       await expectRefused(node, await tenants.token({ ...claims, realm_access: { roles: [role] } }))
   // A workspace of another tenant under the own tenant: the combination is checked, as with any token.
   const mixed = {
-    tenant_id: room.tenantId,
+    tenant_id: workspace.tenantId,
     workspace_id: other.workspaceId,
     realm_access: { roles: ['service'] },
   }
@@ -126,8 +126,8 @@ test('external token: tenant of another issuer: refused in any role', async () =
 
 test('external token: dotted claim names, scopes, space-separated text: mapped', async () => {
   const claims = {
-    'https://tenon.test/tenant': room.tenantId,
-    'https://tenon.test/place': { workspace: room.workspaceId },
+    'https://tenon.test/tenant': workspace.tenantId,
+    'https://tenon.test/place': { workspace: workspace.workspaceId },
     groups: 'staff service',
     scp: ['openid', 'collections:read'],
   }
@@ -137,8 +137,8 @@ test('external token: dotted claim names, scopes, space-separated text: mapped',
     kind: 'token',
     roles: ['service'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: null,
     scopes: ['collections:read'],
   })
@@ -170,7 +170,7 @@ test('subjects: same subject of two issuers, or of ours: distinct', async () => 
 
 test('internal token: external issuers configured: accepted as before, ends with its account', async () => {
   expect((await me(await tokenOf({ ...here(), roles: ['service'] }))).subject).toBe('user-1')
-  await node.ask(room.operator, '/v1/me')
+  await node.ask(workspace.operator, '/v1/me')
   const gone = await tokenOf({ ...here(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
   expect((await node.ask(gone)).body.code).toBe('token_invalid')
 })

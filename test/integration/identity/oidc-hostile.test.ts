@@ -13,27 +13,27 @@ let realm: Realm
 let classic: Realm
 let stranger: Realm
 let evil: Realm
-let room: Room
+let workspace: Room
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
   realm = await peer.realm('acme')
   classic = await peer.realm('classic', 'PS256')
   classic.published = classic.published.map(({ alg: _alg, ...key }) => key)
   stranger = await peer.realm('stranger')
   evil = await attacker.realm('acme')
   node = await trusting([
-    { issuer: realm.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    { issuer: realm.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
       issuer: classic.issuer,
       audience: AUDIENCE,
       typ: 'JWT',
       algorithms: ['PS256'],
-      tenants: [room.tenantId],
+      tenants: [workspace.tenantId],
     },
   ])
   // The internal issuer reads its keys once.
-  expect((await node.ask(room.operator, '/v1/me')).status).toBe(200)
+  expect((await node.ask(workspace.operator, '/v1/me')).status).toBe(200)
   expect((await node.ask(await realm.token(claims()))).status).toBe(200)
   expect((await node.ask(await classic.token(claims(), { head: { typ: 'JWT' } }))).status).toBe(200)
 }, 90_000)
@@ -46,8 +46,8 @@ afterAll(async () => {
 })
 
 const claims = (more: object = {}) => ({
-  tenant_id: room.tenantId,
-  workspace_id: room.workspaceId,
+  tenant_id: workspace.tenantId,
+  workspace_id: workspace.workspaceId,
   realm_access: { roles: ['service'] },
   ...more,
 })
@@ -204,12 +204,12 @@ test('external token: claims of unexpected types: refused', async () => {
     true,
     '',
     'ten_1',
-    ` ${room.tenantId}`,
-    [room.tenantId],
-    `${room.tenantId}0`,
+    ` ${workspace.tenantId}`,
+    [workspace.tenantId],
+    `${workspace.tenantId}0`,
   ])
     await refuse({ tenant_id }, { text })
-  for (const workspace_id of [7, null, deep, 'ws_1', [room.workspaceId], `${room.workspaceId},*`])
+  for (const workspace_id of [7, null, deep, 'ws_1', [workspace.workspaceId], `${workspace.workspaceId},*`])
     await refuse({ workspace_id }, { text })
   // Roles of unexpected types are ignored.
   for (const realm_access of [

@@ -10,11 +10,11 @@ import { repeated } from '../../support/stack/soak.ts'
 
 let peer: PeerIssuer
 let attacker: PeerIssuer
-let room: Room
+let workspace: Room
 let realm: Realm
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
 }, 60_000)
 beforeEach(async () => {
   peer.day = 'good'
@@ -29,7 +29,7 @@ afterAll(async () => Promise.all([peer?.close(), attacker?.close()]))
 
 const good = (head: object = {}) =>
   realm.token(
-    { tenant_id: room.tenantId, workspace_id: room.workspaceId, realm_access: { roles: ['app'] } },
+    { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, realm_access: { roles: ['app'] } },
     { head: { ...head } },
   )
 const statusOf = async (as: Caller) => (await node.ask(as)).status
@@ -128,7 +128,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     expect(JSON.stringify(body)).not.toContain('realms')
     expect(node.lines.join()).toContain('the keys of an issuer cannot be read')
     // Requests with other credentials are unaffected.
-    expect(await statusOf(room.service)).toBe(200)
+    expect(await statusOf(workspace.service)).toBe(200)
     peer.day = 'good'
     node.pass(LIMITS.jwksMs.retry)
     expect(await statusOf(as)).toBe(200)

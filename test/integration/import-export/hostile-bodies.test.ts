@@ -17,21 +17,21 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let other: Room
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
 })
 
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
-const ours = () => ({ as: room.service })
+const ours = () => ({ as: workspace.service })
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 
 describe('import bodies', () => {
   test('import: line of 10 MB: reported as an error, skipped', async () => {
     const name = unique('c')
     const text = `{"n":1}\n{"x":"${'x'.repeat(10_000_000)}"}\n{"n":3}\n`
-    const { status, body } = await importInto(name, text, { as: room.service })
+    const { status, body } = await importInto(name, text, { as: workspace.service })
     expect([status, body.lines, body.created]).toEqual([200, 3, 2])
     expect(body.errors).toMatchObject([{ line: 2, code: 'body_too_large' }])
     expect(numbers(await exported(name, ours()))).toEqual([1, 3])
@@ -39,7 +39,7 @@ describe('import bodies', () => {
 
   test('import: line without an end: aborted, the lines before it are stored', async () => {
     const name = unique('c')
-    const { sent, reply } = openImport(name, { as: room.service })
+    const { sent, reply } = openImport(name, { as: workspace.service })
     sent.write(lines(...count(LIMITS.importChunkLines)))
     const piece = Buffer.alloc(1_048_576, 'x')
     let ended = false
@@ -57,12 +57,12 @@ describe('import bodies', () => {
   }, 30_000)
 
   test('import: a million empty lines: counted, nothing is stored', async () => {
-    const { body } = await importInto(unique('c'), '\n'.repeat(1_000_000), { as: room.service })
+    const { body } = await importInto(unique('c'), '\n'.repeat(1_000_000), { as: workspace.service })
     expect(body).toEqual({ lines: 1_000_000, created: 0, existing: 0, failed: 0, errors: [] })
   })
 
   test('import: compressed or not NDJSON: refused by its headers, or line by line', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
     const bytes = gzipSync(lines(...count(100)))
     const post = async (headers: Record<string, string>) => {
@@ -83,7 +83,7 @@ describe('import bodies', () => {
   })
 
   test('import: truncated UTF-8 character: an error of its line only', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
     const bytes = Buffer.concat([
       Buffer.from('{"n":1}\n{"n":"'),
@@ -104,7 +104,7 @@ describe('import bodies', () => {
 
 describe('clients that disconnect', () => {
   test('import: connection lost during the upload: whole lines are stored, a retry stores the rest', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
     const headers = { 'idempotency-key': 'k' }
     const text = lines(...count(1_200))
@@ -121,7 +121,7 @@ describe('clients that disconnect', () => {
   // Each of the next two waits for half a minute.
   test.concurrent('import: client silent during the upload: the reply reports the progress', async () => {
     const name = unique('c')
-    const { sent, reply } = openImport(name, { as: room.service })
+    const { sent, reply } = openImport(name, { as: workspace.service })
     sent.write(`${lines(...count(LIMITS.importChunkLines))}{"n":`)
     const { status, body } = await reply
     expect([status, body.code]).toEqual([400, 'body_incomplete'])
@@ -130,7 +130,7 @@ describe('clients that disconnect', () => {
   }, 90_000)
 
   test.concurrent('export: client stops reading: cut off, recognisably incomplete', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aLargeCollection(as)
     const response = await opened(`/v1/collections/${name}/export`, as)
     const ended = new Promise<boolean>((done) => {
@@ -181,11 +181,11 @@ describe('rights during the transfer', () => {
     const made = await call('POST', '/v1/api-keys', { as: of.operator, body })
     return { id: made.body.id, as: { apikey: made.body.key } }
   }
-  const revoke = ({ id }: { id: string }) => call('DELETE', `/v1/api-keys/${id}`, { as: room.operator })
+  const revoke = ({ id }: { id: string }) => call('DELETE', `/v1/api-keys/${id}`, { as: workspace.operator })
 
   test('import: key revoked meanwhile: stores nothing more', async () => {
     const name = unique('c')
-    const key = await aKey(room)
+    const key = await aKey(workspace)
     const { sent, reply } = openImport(name, { as: key.as })
     sent.on('error', () => {})
     sent.write(lines(...count(LIMITS.importChunkLines)))
@@ -209,8 +209,8 @@ describe('rights during the transfer', () => {
   }, 30_000)
 
   test('export: key revoked meanwhile: returns nothing more', async () => {
-    const name = await aLargeCollection(room.service)
-    const key = await aKey(room)
+    const name = await aLargeCollection(workspace.service)
+    const key = await aKey(workspace)
     const response = await opened(`/v1/collections/${name}/export`, key.as)
     await revoke(key)
     let over = false
@@ -231,17 +231,17 @@ describe('rights during the transfer', () => {
 
 describe('concurrent changes', () => {
   test('import: collection declared between two chunks: later chunks follow the declaration', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
     const { sent, reply } = openImport(name, { as })
     // Of an empty collection, which is cached as undeclared.
     sent.write('\n')
     await importInto(name, '', { as })
     const body = {
-      ...{ workspace_id: room.workspaceId, collection: name, store: 'relational', mode: 'enforce' },
+      ...{ workspace_id: workspace.workspaceId, collection: name, store: 'relational', mode: 'enforce' },
       schema: { properties: { n: { type: 'integer' } } },
     }
-    const declared = await call('POST', '/v1/schemas', { as: room.operator, body })
+    const declared = await call('POST', '/v1/schemas', { as: workspace.operator, body })
     expect(declared.status).toBe(201)
     sent.end(`${lines(...count(600))}{"n":"x"}\n`)
     expect((await reply).body).toMatchObject({
@@ -253,21 +253,21 @@ describe('concurrent changes', () => {
   })
 
   test('import: declaration deleted before the first document: stored in an undeclared collection', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
-    const body = { workspace_id: room.workspaceId, collection: name, store: 'relational', schema: {} }
-    const { id } = (await call('POST', '/v1/schemas', { as: room.operator, body })).body
+    const body = { workspace_id: workspace.workspaceId, collection: name, store: 'relational', schema: {} }
+    const { id } = (await call('POST', '/v1/schemas', { as: workspace.operator, body })).body
     const { sent, reply } = openImport(name, { as })
     sent.write('\n')
     await importInto(name, '', { as })
-    expect((await call('DELETE', `/v1/schemas/${id}`, { as: room.operator })).status).toBe(200)
+    expect((await call('DELETE', `/v1/schemas/${id}`, { as: workspace.operator })).status).toBe(200)
     sent.end(lines(...count(600)))
     expect((await reply).body).toMatchObject({ created: 600, failed: 0 })
     expect(await exported(name, { as })).toHaveLength(600)
   })
 
   test('export: concurrent writes: each document once, none that existed throughout is missing', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = unique('c')
     await importInto(name, lines(...count(6_000)), { as })
     const there = await exported(name, { as })
@@ -296,9 +296,9 @@ describe('concurrent changes', () => {
 describe('other tenants', () => {
   test('import: id that exists in another tenant: both tenants have their own document', async () => {
     const name = unique('c')
-    const [sibling, id] = [await aWorkspace(room), '0190abcd-0000-7000-8000-00000000000a']
+    const [sibling, id] = [await aWorkspace(workspace), '0190abcd-0000-7000-8000-00000000000a']
     const all = [
-      { of: room, by: 'ours' },
+      { of: workspace, by: 'ours' },
       { of: other, by: 'theirs' },
       { of: sibling, by: 'its' },
     ]
@@ -324,7 +324,7 @@ describe('other tenants', () => {
       await importInto(name, lines(...count(10)), { as, headers })
       return (await exported(name, { as })).map(({ id }) => id)
     }
-    expect(new Set([...(await ids(room)), ...(await ids(other))]).size).toBe(20)
+    expect(new Set([...(await ids(workspace)), ...(await ids(other))]).size).toBe(20)
   })
 })
 
@@ -332,13 +332,13 @@ test('import: body shorter than its Content-Length: no reply, a retry stores eac
   const name = unique('c')
   const text = lines(...count(10))
   const length = { 'content-length': String(text.length + 10) }
-  const { sent, reply } = openImport(name, { as: room.service, headers: length })
+  const { sent, reply } = openImport(name, { as: workspace.service, headers: length })
   reply.catch(() => {})
   sent.write(text)
   sent.destroy()
   await expect(reply).rejects.toThrow()
   const digest = createHash('sha256').update(text).digest('hex')
   const headers = { 'idempotency-key': digest }
-  expect((await importInto(name, text, { as: room.service, headers })).body.created).toBe(10)
+  expect((await importInto(name, text, { as: workspace.service, headers })).body.created).toBe(10)
   expect(await exported(name, ours())).toHaveLength(10)
 })

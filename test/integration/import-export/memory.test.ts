@@ -12,7 +12,7 @@ import { aRoom, asSuperuser, eventually, type Room, unique } from '../../support
 import { repeated } from '../../support/stack/soak.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-let room: Room
+let workspace: Room
 let api: ChildProcess
 let at: Running
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
   const env = { ...process.env, ...running.env, TENON_PORT: String(port) }
   const build = await currentBuild()
   api = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX_MB}`, build.api], { env, stdio: 'ignore' })
-  room = await aRoom()
+  workspace = await aRoom()
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
     return ready?.status === 200 ? true : undefined
@@ -55,7 +55,7 @@ const STREAM_MB = repeated(240, 360)
 const GROWTH_MAX_MB = 120
 
 test('memory: import of 60,000 lines and hundreds of MB: bounded', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = unique('many')
   await importInto(name, lines(...count(20_000)), { as, at })
   // White space, which the API has to read but the database does not store.
@@ -82,11 +82,14 @@ test('memory: export of hundreds of MB to a fast and a slow reader: bounded', as
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
      select $1, $2, $3, gen_random_uuid(), jsonb_build_object('x', repeat('x', 100000))
      from generate_series(1, $4)`,
-    [room.tenantId, room.workspaceId, name, STREAM_MB * 10],
+    [workspace.tenantId, workspace.workspaceId, name, STREAM_MB * 10],
   )
   const open = () =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      get(`${at.url}/v1/collections/${name}/export`, { headers: room.service }, resolve).on('error', reject)
+      get(`${at.url}/v1/collections/${name}/export`, { headers: workspace.service }, resolve).on(
+        'error',
+        reject,
+      )
     })
   const fast = await growthMb(async () => {
     let bytes = 0

@@ -7,9 +7,9 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, aWorkspace, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(stopHearing)
 
@@ -23,8 +23,8 @@ const STORES: Readonly<Record<string, object | undefined>> = {
 async function aCollection(declaration?: object): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
@@ -34,7 +34,7 @@ const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 
 describe.each(Object.keys(STORES))('import and export, %s', (store) => {
   test('round trip: imported elsewhere, twice: identical documents, once', async () => {
-    const as = room.service
+    const as = workspace.service
     const [from, to] = [await aCollection(STORES[store]), await aCollection(STORES[store])]
     const made = [{ n: 1, title: 'a' }, { n: null, more: { deep: [1, null, 'ä😀'] } }, {}]
     const values =
@@ -55,7 +55,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
   })
 
   test('import: id exists: the existing document is unchanged', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection(STORES[store])
     const { body } = await call('POST', documents(name), { as, body: { n: 1 } })
     const again = lines({ id: body.id, n: 2 }, { id: body.id.toUpperCase(), n: 3 })
@@ -64,7 +64,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
   })
 
   test('import: more lines than a chunk and a page: all stored, one change event each', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection(STORES[store])
     const many = count(2_345)
     expect((await importInto(name, lines(...many), { as })).body).toMatchObject({
@@ -74,18 +74,18 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
     const all = await exported(name, { as })
     expect(numbers(all)).toEqual(numbers(many))
     expect(new Set(all.map(({ id }) => id)).size).toBe(2_345)
-    const events = await told(room, name)
+    const events = await told(workspace, name)
     expect(events.map(({ data }) => data.id).sort()).toEqual(all.map(({ id }) => id))
   })
 })
 
 test('export: filters, order and selection: same as in the list', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = await aCollection(STORES['relational'])
   const rows = count(1_500).map(({ n }) => ({ n, title: n % 2 === 0 ? 'even' : 'odd', more: n }))
   await importInto(name, lines(...rows), { as })
   const query = '?title=eq.odd&n=gte.10&order=n.desc&select=n'
-  const found = await exported(name, { as: room.anon, query })
+  const found = await exported(name, { as: workspace.anon, query })
   expect(numbers(found)).toEqual(
     count(1_500)
       .map(({ n }) => n)
@@ -103,7 +103,7 @@ test('export: filters, order and selection: same as in the list', async () => {
 })
 
 test('export: empty collection: empty file; HEAD: headers only', async () => {
-  const as = room.service
+  const as = workspace.service
   const reply = await call('GET', '/v1/collections/nothing/export', { as })
   expect([reply.status, reply.body]).toEqual([200, ''])
   const head = await call('HEAD', '/v1/collections/nothing/export', { as })
@@ -112,7 +112,7 @@ test('export: empty collection: empty file; HEAD: headers only', async () => {
 })
 
 test('export: documents of the maximum size after small ones: complete, with smaller pages', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = await aCollection()
   const large = { x: 'x'.repeat(LIMITS.documentBytesMax - 100) }
   const many = count(110 + Math.ceil(LIMITS.rowsBytesMax / LIMITS.documentBytesMax) + 1)
@@ -122,7 +122,7 @@ test('export: documents of the maximum size after small ones: complete, with sma
 }, 60_000)
 
 test('import: byte order mark, CRLF and blank lines: accepted', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = await aCollection()
   const text = '\uFEFF{"n":1}\r\n\r\n   \n\t{"n":2} \r\n\uFEFF{"n":3}\n\n{"n":4}'
   expect((await importInto(name, text, { as })).body).toEqual({
@@ -132,7 +132,7 @@ test('import: byte order mark, CRLF and blank lines: accepted', async () => {
 })
 
 test('import: some lines are invalid: reported by number, the others are stored', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = await aCollection({ ...STORES['relational'], mode: 'enforce' })
   const bad = [
     ['{"n":', 'body_invalid', undefined],
@@ -162,7 +162,7 @@ test('import: some lines are invalid: reported by number, the others are stored'
 })
 
 test('import: documents that create refuses: refused, and the other way round', async () => {
-  const as = room.service
+  const as = workspace.service
   const bodies = [
     '{"a":1}',
     '{}',
@@ -186,13 +186,13 @@ test('import: many errors: the first 20 are listed, all are counted', async () =
   const text = count(1_200)
     .map(({ n }) => (n % 2 === 0 ? '{"n":1}' : 'x'))
     .join('\n')
-  const { body } = await importInto(unique('c'), text, { as: room.service })
+  const { body } = await importInto(unique('c'), text, { as: workspace.service })
   expect([body.created, body.failed, body.errors.length]).toEqual([600, 600, LIMITS.faultsShownMax])
   expect(body.errors.at(-1).line).toBe(2 * LIMITS.faultsShownMax)
 })
 
 test('import: on_error=stop: ends at the first error; earlier lines are stored, later ones are not', async () => {
-  const as = room.service
+  const as = workspace.service
   const name = await aCollection()
   const text = `${lines(...count(700))}nonsense\n${lines({ n: 'after' })}`
   const { status, body } = await importInto(name, text, { as, query: '?on_error=stop' })
@@ -206,7 +206,7 @@ describe('import with unique values', () => {
   const aUniqueCollection = () => aCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
 
   test('import: values taken: reported by line, the rest of the chunk is stored', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 || n === 399 ? 7 : n }))
     const { body } = await importInto(name, lines(...rows), { as })
@@ -221,7 +221,7 @@ describe('import with unique values', () => {
   })
 
   test('import: values taken and on_error=stop: ends at that line', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 ? 7 : n }))
     const { status, body } = await importInto(name, lines(...rows), { as, query: '?on_error=stop' })
@@ -232,11 +232,11 @@ describe('import with unique values', () => {
 })
 
 test('import: quota reached: used up to the last document, the reply reports the progress', async () => {
-  const as = room.service
-  const mine = await aWorkspace(room)
+  const as = workspace.service
+  const mine = await aWorkspace(workspace)
   const name = unique('c')
   const body = { workspace_id: mine.workspaceId, limits: { documents: 777 } }
-  expect((await call('PUT', '/v1/quotas', { as: room.operator, body })).status).toBe(200)
+  expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body })).status).toBe(200)
   const text = `\n${lines(...count(1_500))}`
   const refused = await importInto(name, text, { as: mine.service })
   expect([refused.status, refused.body.code, refused.body.limit]).toEqual([429, 'quota_exceeded', 777])
@@ -247,7 +247,7 @@ test('import: quota reached: used up to the last document, the reply reports the
 
 describe('Idempotency-Key', () => {
   test('import: same key and file: same documents; another key: other documents', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'file "1"' }
     const text = lines(...count(1_100))
@@ -268,7 +268,7 @@ describe('Idempotency-Key', () => {
   })
 
   test('import: same key, one line changed: another document, with the time of the first import', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'changed' }
     await call('POST', documents(name), { as, body: { n: 'before' } })
@@ -280,7 +280,7 @@ describe('Idempotency-Key', () => {
   })
 
   test('import: interrupted file sent again: continues where it ended', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'k' }
     await importInto(name, lines(...count(600)), { as, headers })
@@ -290,7 +290,7 @@ describe('Idempotency-Key', () => {
   })
 
   test('import: same file and key twice at once: each document once', async () => {
-    const as = room.service
+    const as = workspace.service
     const name = await aCollection()
     const headers = { 'idempotency-key': 'k' }
     const text = lines(...count(3_000))
@@ -306,7 +306,7 @@ describe('anon keys', () => {
   const declare = (anon: object) => aCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
 
   test('import by anon key: access allows create: stored, and read as access allows', async () => {
-    const as = room.anon
+    const as = workspace.anon
     const let_ = await declare({ read: true, create: true })
     expect((await importInto(let_, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
     for (const access of [
@@ -321,7 +321,7 @@ describe('anon keys', () => {
 
   test('export by anon key: access allows read: exported; otherwise refused', async () => {
     const hidden = await declare({ read: false })
-    const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: room.anon })
+    const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: workspace.anon })
     expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
   })
 })

@@ -15,10 +15,10 @@ interface Shelf extends Room {
   readonly bucket: string
 }
 
-let room: Shelf
+let workspace: Shelf
 let other: Shelf
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aShelf(), aShelf()])
+  ;[workspace, other] = await Promise.all([aShelf(), aShelf()])
 })
 
 async function aShelf(): Promise<Shelf> {
@@ -28,7 +28,7 @@ async function aShelf(): Promise<Shelf> {
   return { ...made, bucket: body.bucket }
 }
 
-const pathOf = (key: string, bucket = room.bucket) =>
+const pathOf = (key: string, bucket = workspace.bucket) =>
   `/v1/objects/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
@@ -51,7 +51,7 @@ async function send(
 ): Promise<Answer> {
   const response = await fetch(`${inject('tenon').url}${path}`, {
     method,
-    headers: { ...(options.as ?? room.service), ...options.headers },
+    headers: { ...(options.as ?? workspace.service), ...options.headers },
     ...(options.body !== undefined && { body: options.body }),
   })
   const { status, headers } = response
@@ -68,9 +68,9 @@ describe('round trips', () => {
     const put = await send('PUT', path, { body: 'Grüße', headers })
     const etag = put.headers.get('etag') ?? ''
     expect(etag).toMatch(/^"[0-9a-f]{32}"$/)
-    const named = { bucket: room.bucket, key: 'notes/hello.txt' }
+    const named = { bucket: workspace.bucket, key: 'notes/hello.txt' }
     expect([put.status, put.json]).toEqual([201, { ...named, size: 7, etag, created: true }])
-    const got = await send('GET', path, { as: room.anon })
+    const got = await send('GET', path, { as: workspace.anon })
     expect([got.status, got.text]).toEqual([200, 'Grüße'])
     expect(Object.fromEntries(got.headers)).toMatchObject({
       'content-type': 'text/plain; charset=utf-8',
@@ -205,7 +205,10 @@ describe('conditions and ranges', () => {
     expect([head.status, head.bytes.length, head.headers.get('content-length')]).toEqual([200, 0, '3'])
     expect(head.headers.get('content-type')).toBe('text/css')
     const gone = await send('DELETE', path())
-    expect([gone.status, gone.json]).toEqual([200, { bucket: room.bucket, key: 'digits', deleted: true }])
+    expect([gone.status, gone.json]).toEqual([
+      200,
+      { bucket: workspace.bucket, key: 'digits', deleted: true },
+    ])
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       expect([method, (await send(method, path())).code]).toEqual([method, 'NoSuchKey'])
     }
@@ -225,7 +228,7 @@ describe('refused requests', () => {
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const reply = await send(
         method,
-        `/v1/objects/${room.bucket}/${key}`,
+        `/v1/objects/${workspace.bucket}/${key}`,
         method === 'PUT' ? { body: 'x' } : {},
       )
       expect([method, reply.status, reply.code]).toEqual([method, 400, 'InvalidKey'])
@@ -249,17 +252,20 @@ describe('refused requests', () => {
       })
       expect([method, reply.status, reply.code]).toEqual([method, 403, 'AccessDenied'])
     }
-    const list = await send('GET', `/v1/objects/${room.bucket}`, { as: other.service })
+    const list = await send('GET', `/v1/objects/${workspace.bucket}`, { as: other.service })
     expect([list.status, list.json.code]).toEqual([403, 'AccessDenied'])
     expect((await send('GET', path)).text).toBe('ours')
   })
 
   test('anon key: writes: refused before the body is read', async () => {
     for (const method of ['PUT', 'DELETE']) {
-      const reply = await send(method, pathOf('x'), { as: room.anon, ...(method === 'PUT' && { body: 'x' }) })
+      const reply = await send(method, pathOf('x'), {
+        as: workspace.anon,
+        ...(method === 'PUT' && { body: 'x' }),
+      })
       expect([reply.status, reply.code]).toEqual([403, 'forbidden'])
     }
-    const answer = await half(`content-length: 1000000`, '', room.anon['apikey'])
+    const answer = await half(`content-length: 1000000`, '', workspace.anon['apikey'])
     expect(answer).toMatch(/^HTTP\/1\.1 403/)
   })
 })
@@ -268,7 +274,7 @@ describe('refused requests', () => {
 async function half(
   header: string,
   part: string,
-  key = room.service['apikey'],
+  key = workspace.service['apikey'],
   path = pathOf('half'),
 ): Promise<string> {
   const { hostname, port } = new URL(inject('tenon').url)
@@ -295,7 +301,7 @@ describe('interrupted uploads', () => {
   test('upload: interrupted over an existing object: the object is unchanged', async () => {
     const path = pathOf('kept')
     await send('PUT', path, { body: 'old' })
-    await half('content-length: 1000', 'new', room.service['apikey'], path)
+    await half('content-length: 1000', 'new', workspace.service['apikey'], path)
     expect((await send('GET', path)).text).toBe('old')
   })
 
@@ -310,18 +316,18 @@ describe('other entry points', () => {
     `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
 
   async function ran(name: string, tasks: string) {
-    const as = room.operator
+    const as = workspace.operator
     const body = { source: flow(name, tasks) }
-    const made = await call('POST', `${room.flows}/definitions`, { as, body })
+    const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
     expect(made.body.faults).toEqual([])
-    await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+    await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
     const start = { as, body: {}, headers: { prefer: 'wait=20' } }
-    return (await call('POST', `${room.flows}/definitions/${name}/executions`, start)).body
+    return (await call('POST', `${workspace.flows}/definitions/${name}/executions`, start)).body
   }
 
   test('flow: puts JSON and text, gets JSON, text and base64: values are identical', async () => {
     await send('PUT', pathOf('flow/raw'), { body: Buffer.from([0, 255]) })
-    const at = (key: string) => `bucket: ${room.bucket}, key: ${key}`
+    const at = (key: string) => `bucket: ${workspace.bucket}, key: ${key}`
     const { status, output } = await ran(
       'objects',
       `- put: { call: object.put, with: { ${at('flow/doc.json')}, content: { n: 1 } } }
@@ -348,13 +354,20 @@ describe('other entry points', () => {
     expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
     expect(foreign.error.detail).toContain('AccessDenied')
     await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
-    const wide = await ran('wide', `- a: { call: object.get, with: { bucket: ${room.bucket}, key: wide } }`)
+    const wide = await ran(
+      'wide',
+      `- a: { call: object.get, with: { bucket: ${workspace.bucket}, key: wide } }`,
+    )
     expect(wide.error.detail).toContain('output_too_large')
   })
 
   test('official MCP server: object tools: one that reads, none that writes', async () => {
     await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
-    const as = await tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId })
+    const as = await tokenOf({
+      roles: ['service'],
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
+    })
     const headers = { accept: 'application/json, text/event-stream' }
     const tool = async (name: string, bucket: string) => {
       const params = { name, arguments: { bucket, key: 'tool', content: 'x' } }
@@ -362,13 +375,13 @@ describe('other entry points', () => {
       const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
       return (await call('POST', '/v1/mcp/platform/mcp', { as, headers, body })).body.result
     }
-    expect((await tool('object_get', room.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
+    expect((await tool('object_get', workspace.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
     const foreign = await tool('object_get', other.bucket)
     expect(foreign).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('AccessDenied') }],
     })
-    expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no such tool')
+    expect((await tool('object_put', workspace.bucket)).content[0].text).toContain('There is no such tool')
   })
 })
 
@@ -377,7 +390,7 @@ test('command line: `tenon object put` and `get`: a file round trip', async () =
   const env = {
     ...process.env,
     TENON_URL: inject('tenon').url,
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
     TENON_CALLER_CWD: dir,
   }
   const tenon = (...args: string[]) =>
@@ -385,7 +398,7 @@ test('command line: `tenon object put` and `get`: a file round trip', async () =
   try {
     const body = randomBytes(300_000)
     await writeFile(join(dir, 'in'), body)
-    const place = `${room.bucket}/from cli/ü`
+    const place = `${workspace.bucket}/from cli/ü`
     const put = await tenon('put', place, 'in', '--type', 'image/png')
     expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
     await tenon('get', place, 'out')

@@ -49,15 +49,19 @@ const root = () => {
 const keysOf = async (of: Room) =>
   (await root().send(new ListAccessKeysCommand(userOf(of)))).AccessKeyMetadata?.map((key) => key.AccessKeyId)
 
-let room: Room
+let testWorkspace: Room
 let other: Room
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  ;[testWorkspace, other] = await Promise.all([aRoom(), aRoom()])
 })
 
 describe('permissions of the identity', () => {
   test('storage identity: own bucket: allowed; other buckets and bucket administration: refused', async () => {
-    const [s3, own, foreign] = await Promise.all([clientOf(room), identityOf(room), identityOf(other)])
+    const [s3, own, foreign] = await Promise.all([
+      clientOf(testWorkspace),
+      identityOf(testWorkspace),
+      identityOf(other),
+    ])
     const ours = { Bucket: own.bucket, Key: 'k' }
     const theirs = { Bucket: foreign.bucket, Key: 'k' }
     await s3.send(new PutObjectCommand({ ...ours, Body: 'x' }))
@@ -81,25 +85,29 @@ describe('permissions of the identity', () => {
   })
 
   test('storage identity: bucket whose name begins with the own name: refused', async () => {
-    const { bucket } = await identityOf(room)
+    const { bucket } = await identityOf(testWorkspace)
     const body = {
-      tenant_id: room.tenantId,
+      tenant_id: testWorkspace.tenantId,
       name: 'W',
       slug: unique('w'),
       bucket: `${bucket.slice(0, 60)}-x`,
     }
     const headers = { prefer: 'wait=30' }
-    expect((await call('POST', '/v1/workspaces', { as: room.operator, headers, body })).status).toBe(201)
-    const reply = await call('GET', `/v1/objects/${body.bucket}/k`, { as: room.service })
+    expect((await call('POST', '/v1/workspaces', { as: testWorkspace.operator, headers, body })).status).toBe(
+      201,
+    )
+    const reply = await call('GET', `/v1/objects/${body.bucket}/k`, { as: testWorkspace.service })
     expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
   })
 
   test('storage secret: encrypted: decrypts for its own workspace only, stored nowhere else', async () => {
-    const { sealed } = await identityOf(room)
+    const { sealed } = await identityOf(testWorkspace)
     const secrets = new Secrets(inject('tenon').masterKey)
     expect(() => secrets.open(purposeOf(other), sealed)).toThrow()
-    const { bucket } = await identityOf(room)
-    const workspace = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+    const { bucket } = await identityOf(testWorkspace)
+    const workspace = await call('GET', `/v1/workspaces/${testWorkspace.workspaceId}`, {
+      as: testWorkspace.operator,
+    })
     expect(workspace.body.bucket).toBe(bucket)
     expect(JSON.stringify(workspace.body)).not.toMatch(/secret|access_key/i)
   })
@@ -120,13 +128,15 @@ describe('permissions of the identity', () => {
 
 describe('without a bucket', () => {
   test('workspace without a bucket: any object operation: bucket_required, nothing is written', async () => {
-    const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket: null }
+    const body = { tenant_id: testWorkspace.tenantId, name: 'W', slug: unique('w'), bucket: null }
     const headers = { prefer: 'wait=30' }
-    const made = await call('POST', '/v1/workspaces', { as: room.operator, headers, body })
+    const made = await call('POST', '/v1/workspaces', { as: testWorkspace.operator, headers, body })
     expect([made.status, made.body.bucket, made.body.state]).toEqual([201, null, 'active'])
     const key = { workspace_id: made.body.id, kind: 'service', name: 'x' }
-    const as = { apikey: (await call('POST', '/v1/api-keys', { as: room.operator, body: key })).body.key }
-    const { bucket } = await identityOf(room)
+    const as = {
+      apikey: (await call('POST', '/v1/api-keys', { as: testWorkspace.operator, body: key })).body.key,
+    }
+    const { bucket } = await identityOf(testWorkspace)
     for (const path of [`/v1/objects/${bucket}/k`, `/v1/objects/${unique('b')}/k`]) {
       for (const method of ['PUT', 'GET', 'DELETE']) {
         const reply = await call(method, path, { as, ...(method === 'PUT' && { body: {} }) })

@@ -25,7 +25,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   let browser: Browser
   let page: Page
   let folder: string
-  let room: Room
+  let workspace: Room
   let runs: Runs
   let done: Shown
   let waits: Shown
@@ -38,8 +38,8 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     // Set this to keep the screenshots.
     folder = process.env['SCREENSHOTS'] ?? (await mkdtemp(join(tmpdir(), 'tenon-ui-')))
     await mkdir(folder, { recursive: true })
-    room = await aRoom()
-    runs = new Runs(room)
+    workspace = await aRoom()
+    runs = new Runs(workspace)
     const heard = 'listen: { to: { one: { with: { type: paid } } } }'
     const get = `call: http, with: { method: get, endpoint: 'http://127.0.0.1:${closedPort}/rates' }`
     const note =
@@ -91,7 +91,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   const search = (query: string) => `?query=${encodeURIComponent(query)}`
 
   test('workflow list: executions of a tenant: found, failed ones by the kind of error', async () => {
-    const mine = `TenantId="${room.tenantId}" AND WorkspaceId="${room.workspaceId}"`
+    const mine = `TenantId="${workspace.tenantId}" AND WorkspaceId="${workspace.workspaceId}"`
     const all = await see('list', search(mine), fails.workflow_id)
     for (const { workflow_id } of [done, waits, fails]) expect(all).toContain(workflow_id)
     const failed = await see(
@@ -130,7 +130,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     const { url } = inject('tenon')
     await page.goto(`${url}/auth/payloads`)
     await page.screenshot({ path: join(folder, 'payloads-asked.png') })
-    await page.fill('input[name=token]', room.operator['authorization']?.slice('Bearer '.length) ?? '')
+    await page.fill('input[name=token]', workspace.operator['authorization']?.slice('Bearer '.length) ?? '')
     await page.click('button')
     await expect.poll(() => page.innerText('body')).toContain(`${url}/v1/codec`)
     await page.screenshot({ path: join(folder, 'payloads-may-be-read.png') })

@@ -90,8 +90,8 @@ test('unknown keys: repeated: 401, then 429 without a database lookup; known key
 })
 
 test('stream: re-checks of its credential: charged once', async () => {
-  const room = await aRoom()
-  const as = { ...room.anon, ...from('203.0.113.14') }
+  const workspace = await aRoom()
+  const as = { ...workspace.anon, ...from('203.0.113.14') }
   const heard = await hear(as, 'topic=slow', {}, node.at)
   const standing = async () => {
     const { status, headers } = await ask('/v1/collections', as)
@@ -102,7 +102,7 @@ test('stream: re-checks of its credential: charged once', async () => {
   const untilMs = performance.now() + 3_500
   for (let n = 1; performance.now() < untilMs; n++) {
     const body = { topic: 'slow', data: n }
-    await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
+    await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
     await heardAtLeast(heard, n)
   }
   expect(heard.some(({ event }) => event === 'end')).toBe(false)
@@ -110,8 +110,8 @@ test('stream: re-checks of its credential: charged once', async () => {
 })
 
 test('stream: opened: reports its limits', async () => {
-  const room = await aRoom()
-  const reply = await ask('/v1/events/subscribe?topic=a', room.service)
+  const workspace = await aRoom()
+  const reply = await ask('/v1/events/subscribe?topic=a', workspace.service)
   expect([reply.status, reply.headers.get('ratelimit-policy')]).toEqual([
     200,
     expect.stringContaining('"key";q='),

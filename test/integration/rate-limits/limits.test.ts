@@ -120,30 +120,30 @@ test('rate limit: flood of one tenant: bucket of another tenant is unaffected', 
 })
 
 test('rate limit: keys and workspaces of a tenant: one bucket of the tenant; refusal: names the full bucket', async () => {
-  const room = await aRoom()
-  const sibling = await aWorkspace(room)
+  const workspace = await aRoom()
+  const sibling = await aWorkspace(workspace)
   const burst = { burst: 150, perMinute: 60 }
-  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? room : sibling).service)
+  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? workspace : sibling).service)
   expectExactly(passed, burst, seconds)
   expect(refused.some(({ body }) => body['violated-policies'].join() === 'tenant')).toBe(true)
 })
 
 test('rate limit: anon key from one address: other addresses are unaffected', async () => {
-  const room = await aRoom()
-  const as = (address: string) => ({ ...room.anon, ...from(address) })
+  const workspace = await aRoom()
+  const as = (address: string) => ({ ...workspace.anon, ...from(address) })
   const { passed, refused, seconds } = await flood(200, () => as('203.0.113.7'))
   expectExactly(passed, ADDRESS, seconds)
   expect(refused[0]?.body['violated-policies']).toEqual(['address'])
   expect((await ask(as('203.0.113.8'))).status).toBe(200)
   const other = await aRoom()
   expect((await ask({ ...other.anon, ...from('203.0.113.7') })).status).toBe(200)
-  expect((await ask(room.service)).status).toBe(200)
+  expect((await ask(workspace.service)).status).toBe(200)
 })
 
 test('client address: IPv6: counted by network; several forwarders: the last untrusted one counts', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const left = async (address: string) =>
-    (await ask({ ...room.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
+    (await ask({ ...workspace.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
   expect(await left('2001:db8:0:7::1')).toBe('r=9')
   expect(await left('2001:db8::7:ffff:0:0:1')).toBe('r=8')
   expect(await left('2001:db8:0:8::1')).toBe('r=9')
@@ -154,11 +154,12 @@ test('client address: IPv6: counted by network; several forwarders: the last unt
 test('client address: forwarded header from an untrusted peer: the peer counts', async () => {
   const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
   try {
-    const room = await aRoom()
+    const workspace = await aRoom()
     const statuses = []
     for (const last of [1, 2, 3, 4])
       statuses.push(
-        (await call('GET', LIST, { as: { ...room.anon, ...from(`203.0.113.${last}`) }, at: node.at })).status,
+        (await call('GET', LIST, { as: { ...workspace.anon, ...from(`203.0.113.${last}`) }, at: node.at }))
+          .status,
       )
     expect(statuses).toEqual([200, 200, 200, 429])
   } finally {
@@ -167,39 +168,41 @@ test('client address: forwarded header from an untrusted peer: the peer counts',
 })
 
 test('rate limit: subjects of tokens: one bucket per tenant and role', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
   const token = (of: Room, sub: string, role: string) =>
     tokenOf({ sub, roles: [role], tenant_id: of.tenantId, workspace_id: of.workspaceId })
-  const ada = await token(room, 'ada', 'tenant_admin')
+  const ada = await token(workspace, 'ada', 'tenant_admin')
   const { passed, refused, seconds } = await flood(20, () => ada, '/v1/tenants')
   expectExactly(passed, { burst: 5, perMinute: 6 }, seconds)
   expect(refused[0]?.body['violated-policies']).toEqual(['subject'])
-  const others = [await token(room, 'bob', 'tenant_admin'), await token(other, 'ada', 'tenant_admin')]
+  const others = [await token(workspace, 'bob', 'tenant_admin'), await token(other, 'ada', 'tenant_admin')]
   for (const as of others) expect((await ask(as, 0, '/v1/tenants')).status).toBe(200)
-  expect((await ask(await token(room, 'ada', 'service'))).status).toBe(200)
+  expect((await ask(await token(workspace, 'ada', 'service'))).status).toBe(200)
 })
 
 test('rate limit: token with the subject of a key: bucket of its own', async () => {
-  const room = await aRoom()
-  const { body } = await call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`, { as: room.operator })
-  const claims = { roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  const workspace = await aRoom()
+  const { body } = await call('GET', `/v1/api-keys?workspace_id=${workspace.workspaceId}`, {
+    as: workspace.operator,
+  })
+  const claims = { roles: ['service'], tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   for (const { id } of body.data) await ask(await tokenOf({ ...claims, sub: id }))
-  expect((await ask(room.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
+  expect((await ask(workspace.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
 })
 
 test('GET /v1/limits: any caller: its limits, counted like any request', async () => {
-  const room = await aRoom()
+  const workspace = await aRoom()
   const limits = async (as: Caller) => (await ask(as, 0, '/v1/limits')).body
-  await ask(room.service)
-  const service = await limits(room.service)
+  await ask(workspace.service)
+  const service = await limits(workspace.service)
   expect(service.rates).toEqual([
     { policy: 'key', per_minute: 60, limit: 100, window_seconds: 100, remaining: 98 },
     { policy: 'tenant', per_minute: 60, limit: 150, window_seconds: 150, remaining: 148 },
   ])
   expect(service.sizes).toMatchObject({ body_bytes: 1_048_576, document_bytes: 262_144, page_size: 200 })
   const policies = ({ rates }: { rates: { policy: string }[] }) => rates.map(({ policy }) => policy)
-  expect(policies(await limits(room.anon))).toEqual(['key', 'address', 'tenant'])
-  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: room.tenantId }
+  expect(policies(await limits(workspace.anon))).toEqual(['key', 'address', 'tenant'])
+  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: workspace.tenantId }
   expect(policies(await limits(await tokenOf(claims)))).toEqual(['subject', 'tenant'])
   const nobody = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
   expect(policies(nobody)).toEqual(['subject'])

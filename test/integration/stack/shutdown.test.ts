@@ -11,8 +11,8 @@ afterEach(stopHearing)
 
 test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})
-  const room = await aRoom()
-  await hear(room.service, 'topic=quiet', {}, node.at)
+  const workspace = await aRoom()
+  await hear(workspace.service, 'topic=quiet', {}, node.at)
   const { hostname, port } = new URL(node.at.url)
   const idle = connect(Number(port), hostname).on('error', () => {})
   await once(idle, 'connect')

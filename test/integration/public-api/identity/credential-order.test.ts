@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 
 type Headers = Record<string, string>
-const room = ({ tenant, workspace }: Party) => ({ tenantId: tenant, workspaceId: workspace })
+const idsOf = ({ tenant, workspace }: Party) => ({ tenantId: tenant, workspaceId: workspace })
 const broken = (key: string) => `${key.slice(0, -3)}${key.endsWith('aaa') ? 'bbb' : 'aaa'}`
 
 /** The key belongs to A, the token to B, the gateway acts for B: the tenant shows which one counts. */
@@ -32,7 +32,7 @@ const keys: [string, (key: string) => Headers][] = [
   ['Bearer', (key) => ({ authorization: `Bearer ${key}` })],
 ]
 const bearer = (text: string): Headers => ({ authorization: `Bearer ${text}` })
-const gateway = (): Headers => ({ ...gatewayHeaders(room(world.b)) })
+const gateway = (): Headers => ({ ...gatewayHeaders(idsOf(world.b)) })
 
 const who = (headers: Headers) => new Caller(headers).get('/v1/me')
 
@@ -120,7 +120,7 @@ describe('three credentials', () => {
 })
 
 describe('identity headers from clients (interface §5: "A client-supplied x-tenant-id is never trusted")', () => {
-  const claimed = () => ({ ...identityHeaders(room(world.a)) })
+  const claimed = () => ({ ...identityHeaders(idsOf(world.a)) })
 
   test('identity headers: alone: no credential', () => expectNobody(claimed(), 'credentials_missing'))
 
@@ -141,14 +141,14 @@ describe('identity headers from clients (interface §5: "A client-supplied x-ten
   test('identity headers: on a hosted MCP server: no credential', async () => {
     const path = `/v1/mcp/workspaces/${world.a.workspace}/servers/any/mcp`
     const sent = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
-    for (const headers of [claimed(), { ...gatewayHeaders(room(world.a)) }]) {
+    for (const headers of [claimed(), { ...gatewayHeaders(idsOf(world.a)) }]) {
       expectStatus(await new Caller(headers).post(path, sent), 401, 404)
     }
   })
 })
 
 describe('identity headers from the gateway', () => {
-  const as = (more: Headers) => new Caller({ ...gatewayHeaders(room(world.a)), ...more }, world.a.ears)
+  const as = (more: Headers) => new Caller({ ...gatewayHeaders(idsOf(world.a)), ...more }, world.a.ears)
 
   test('gateway: tenant and workspace named: reads and writes that workspace', async () => {
     expectStatus(await as({}).post(DOCUMENTS, { title: 'gate', mark: world.a.mark }), 201)
@@ -171,7 +171,7 @@ describe('identity headers from the gateway', () => {
   test.each(['x-tenant-id', 'x-workspace-id', 'x-auth-subject', 'x-pg-role'])(
     'gateway: %s missing: no caller',
     async (name) => {
-      const { [name]: _, ...rest } = gatewayHeaders(room(world.a))
+      const { [name]: _, ...rest } = gatewayHeaders(idsOf(world.a))
       expectProblem(await new Caller(rest).get(DOCUMENTS), 401, 'gateway_identity_invalid')
     },
   )
