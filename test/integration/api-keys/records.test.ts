@@ -55,7 +55,7 @@ test('list: API keys: filtered by workspace and status', async () => {
 })
 
 describe('last_used_at', () => {
-  const usedAgo = (id: string, seconds: number) =>
+  const setLastUsed = (id: string, seconds: number) =>
     asSuperuser(`update tenon.api_keys set last_used_at = now() - $2 * interval '1 second' where id = $1`, [
       id,
       seconds,
@@ -68,7 +68,7 @@ describe('last_used_at', () => {
     const { id, key } = await keys.make()
     await told(key)
     await eventually(async () => ((await keys.get(id)).last_used_at === null ? undefined : true))
-    await usedAgo(id, 61)
+    await setLastUsed(id, 61)
     const before = Date.now()
     // Half of the calls hit the cache; one of the others does the lookup.
     await eventually(async () => {
@@ -79,13 +79,13 @@ describe('last_used_at', () => {
 
   test('last_used_at: second use within the minute, or refused key: not written', async () => {
     const { id, key } = await keys.make()
-    await usedAgo(id, 30)
+    await setLastUsed(id, 30)
     const fresh = await version(id)
     for (const at of [undefined, node.at, undefined]) expect(await told(key, at)).toBe(200)
     expect(await version(id)).toBe(fresh)
     // A change makes this node look the key up again.
     await keys.change(id, { status: 'disabled' })
-    await usedAgo(id, 300)
+    await setLastUsed(id, 300)
     const { last_used_at: last } = await keys.get(id)
     expect(await told(key)).toBe('api_key_disabled')
     expect((await keys.get(id)).last_used_at).toBe(last)

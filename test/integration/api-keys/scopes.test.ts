@@ -183,8 +183,8 @@ describe('scopes of a new key', () => {
 })
 
 describe('streams', () => {
-  const ends = (heard: readonly Heard[]) =>
-    eventually(async () => heard.find(({ event }) => event === 'end')?.data.code, 8_000)
+  const ends = (received: readonly Heard[]) =>
+    eventually(async () => received.find(({ event }) => event === 'end')?.data.code, 8_000)
   const change = (id: string, body: object) =>
     call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body })
 
@@ -219,20 +219,20 @@ describe('streams', () => {
     await change(three ?? '', { scopes: ['objects:read'] })
     await change(four ?? '', { scopes: ['events:read'] })
     expect(
-      await Promise.all([disabled, replaced, narrowed, halved].map((heard) => ends(heard ?? []))),
+      await Promise.all([disabled, replaced, narrowed, halved].map((received) => ends(received ?? []))),
     ).toEqual(['api_key_disabled', 'api_key_expired', 'insufficient_scope', 'insufficient_scope'])
   })
 
   test('stream: its key keeps the scope it needs: continues', async () => {
     const { id, ...as } = await narrowKey('events:read', 'collections:read')
-    const heard = await hear(as, 'topic=collections.kept.*')
+    const received = await hear(as, 'topic=collections.kept.*')
     await change(id, { name: 'renamed', scopes: ['collections:read', 'events:read', 'objects:read'] })
     const made = await call('POST', '/v1/collections/kept/documents', {
       as: workspace.service,
       body: { n: 1 },
     })
     expect(made.status).toBe(201)
-    await heardAtLeast(heard, 1)
+    await heardAtLeast(received, 1)
   })
 })
 

@@ -30,14 +30,14 @@ beforeAll(async () => {
 })
 afterAll(() => own?.close())
 
-const aKey = (more: object = {}, headers: Record<string, string> = {}) => {
+const createKey = (more: object = {}, headers: Record<string, string> = {}) => {
   const body = { workspace_id: testWorkspace.workspaceId, kind: 'anon', name: 'x', ...more }
   return call('POST', '/v1/api-keys', { as: testWorkspace.operator, body, headers })
 }
 
 describe('entry', () => {
   test('audit entry: structural change: written before the reply', async () => {
-    const made = await aKey({}, { 'x-request-id': 'the-request' })
+    const made = await createKey({}, { 'x-request-id': 'the-request' })
     const [entry] = await ofRoom(testWorkspace)
     expect(entry).toMatchObject({
       ...{ operation: 'api_key.create', outcome: 'done', status: 201, request_id: 'the-request' },
@@ -62,7 +62,7 @@ describe('entry', () => {
   })
 
   test('audit entry: change: digests of the resource before and after, as GET shows it', async () => {
-    const { body: key } = await aKey()
+    const { body: key } = await createKey()
     const path = `/v1/api-keys/${key.id}`
     const before = await call('GET', path, { as: admin })
     const [made] = await ofRoom(testWorkspace)
@@ -83,7 +83,7 @@ describe('entry', () => {
 
   test('audit entry: request repeated under its key: one entry', async () => {
     const headers = { 'idempotency-key': 'once', 'x-request-id': 'once' }
-    const replies = [await aKey({}, headers), await aKey({}, headers)]
+    const replies = [await createKey({}, headers), await createKey({}, headers)]
     expect(replies.map((reply) => reply.headers.get('idempotent-replayed'))).toEqual([null, 'true'])
     expect(await recorded('once')).toHaveLength(1)
   })

@@ -6,7 +6,7 @@ import { masked } from '../../support/clients/sql-as-role.ts'
 import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
 
 /** A tenant with eight entries: itself, its workspace, two keys, and four more. */
-async function aChain(): Promise<Room> {
+async function createChain(): Promise<Room> {
   const workspace = await aRoom()
   for (const name of ['a', 'b', 'c', 'd']) {
     const body = { workspace_id: workspace.workspaceId, kind: 'anon', name }
@@ -53,7 +53,7 @@ test.each([
   ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
   ['one put at the end', ADDED(), 9, 'head'],
 ] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
-  const workspace = await aChain()
+  const workspace = await createChain()
   await tamper(workspace, text)
   expect(await verified(workspace)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
 })
@@ -64,7 +64,7 @@ function ADDED(): string {
 }
 
 test('hash chain: end and head forged: detected with an anchor kept elsewhere', async () => {
-  const workspace = await aChain()
+  const workspace = await createChain()
   const { head } = await verified(workspace)
   const anchor = `&anchor=${head.seq}:${head.hash}`
   expect((await verified(workspace, anchor)).ok).toBe(true)
@@ -82,14 +82,14 @@ test('hash chain: end and head forged: detected with an anchor kept elsewhere', 
 })
 
 test('hash chain: verified from the middle: includes the link to the entry before', async () => {
-  const workspace = await aChain()
+  const workspace = await createChain()
   expect(await verified(workspace, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
   await tamper(workspace, 'delete from tenon.audit where $T and seq = 6')
   expect(await verified(workspace, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
 })
 
 test('audit table: login roles: cannot change or add rows; superuser: only by disabling triggers', async () => {
-  const workspace = await aChain()
+  const workspace = await createChain()
   const ref = [workspace.tenantId, '']
   const statements = [
     `update tenon.audit set entry = entry where seq = 1`,

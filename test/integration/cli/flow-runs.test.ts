@@ -63,7 +63,7 @@ const tenon = (...args: string[]): Promise<Ended> =>
 const detached = async (flow: string, ...more: string[]) =>
   (await tenon('flow', 'run', flow, '--detach', ...more)).stdout.trim()
 
-const until = (id: string, status: string) =>
+const waitForStatus = (id: string, status: string) =>
   eventually(async () => {
     const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
     return body.status === status ? body : undefined
@@ -100,7 +100,7 @@ completed
 
 test('list: with filters: matching executions; show: draws the tree', async () => {
   const id = await detached('greet', '--key', 'order-8')
-  await until(id, 'completed')
+  await waitForStatus(id, 'completed')
   const { stdout } = await tenon('flow', 'list', '--limit', '100')
   expect(stdout.split('\n')[0]).toMatch(/^EXECUTION +FLOW +STATUS +TRIGGER +STARTED +LASTED +KEY$/)
   expect(stdout).toMatch(new RegExp(`^${id}  greet v1 +✓ completed +manual +\\S+ \\S+ +\\S+ +order-8$`, 'm'))
@@ -128,7 +128,7 @@ test('run: execution faults: exit code 1 and the location in the source; show: t
 
 test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
   const [yes, no] = [await detached('ask'), await detached('ask')]
-  await Promise.all([until(yes, 'waiting'), until(no, 'waiting')])
+  await Promise.all([waitForStatus(yes, 'waiting'), waitForStatus(no, 'waiting')])
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', yes], { cwd: folder, env })
   let seen = ''
   watching.stderr.on('data', (chunk) => {
@@ -155,7 +155,7 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
     await detached('narrow'),
     await detached('narrow'),
   ]
-  await until(first, 'waiting')
+  await waitForStatus(first, 'waiting')
   const shown = await tenon('flow', 'show', third)
   expect(plain(shown.stdout)).toBe(
     '○ narrow v1  run_X  pending  T\n  number 2 in the queue, 1 of 1 running\n',
@@ -188,7 +188,7 @@ test('run: interrupted: reports that the execution continues', async () => {
   watching.kill('SIGINT')
   expect(await closed).toBe(130)
   expect(seen).toContain(`${id} goes on; \`tenon flow cancel ${id}\` ends it.`)
-  expect(await until(id, 'waiting')).toMatchObject({ id })
+  expect(await waitForStatus(id, 'waiting')).toMatchObject({ id })
 }, 180_000)
 
 test('alias: set, listed, run, removed: effective', async () => {
@@ -206,22 +206,22 @@ test('alias: set, listed, run, removed: effective', async () => {
 
 test('retry: suspended step: continues in the same execution', async () => {
   const id = await detached('held')
-  await until(id, 'suspended')
+  await waitForStatus(id, 'suspended')
   const shown = await tenon('flow', 'show', id)
   expect(plain(shown.stdout)).toMatch(
     /^‖ held v1 {2}run_X {2}suspended .*\n└─ ‖ find .* held .*\n {5}.*not_found/m,
   )
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })
-  expect(await until(id, 'suspended')).toMatchObject({ id })
+  expect(await waitForStatus(id, 'suspended')).toMatchObject({ id })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
 }, 180_000)
 
 test('retry: faulted execution: new execution from the failed step', async () => {
   const id = await detached('halfway')
-  await until(id, 'faulted')
+  await waitForStatus(id, 'faulted')
   const again = await tenon('flow', 'retry', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
-  const run = await until(again.stdout.trim(), 'faulted')
+  const run = await waitForStatus(again.stdout.trim(), 'faulted')
   expect(run).toMatchObject({ rerun_of: id, trigger: { kind: 'rerun', id } })
   expect(run.steps.map(({ name, reused }: Step) => [name, reused])).toEqual([
     ['note', true],
@@ -243,14 +243,14 @@ test('any command: unknown id: one line', async () => {
 
 test('pause and resume: running execution: effective; rerun: shows the results it would reuse', async () => {
   const id = await detached('ask')
-  await until(id, 'waiting')
+  await waitForStatus(id, 'waiting')
   expect(await tenon('flow', 'pause', id, '--reason', 'Wait.')).toMatchObject({ stdout: `${id} suspended\n` })
   expect(await tenon('flow', 'resume', id)).toMatchObject({ stdout: `${id} waiting\n` })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
-  await until(id, 'cancelled')
+  await waitForStatus(id, 'cancelled')
   const planned = await tenon('flow', 'rerun', id, '--dry-run')
   expect(JSON.parse(planned.stdout)).toMatchObject({ reused: [], refusals: [] })
   const again = await tenon('flow', 'rerun', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
-  expect(await until(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
+  expect(await waitForStatus(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
 }, 180_000)

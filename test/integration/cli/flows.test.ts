@@ -23,7 +23,7 @@ beforeAll(async () => {
   env = { ...process.env, ...secrets, TENON_URL: url }
   await writeFile(join(folder, 'bad.yaml'), BAD)
   await writeFile(join(folder, 'good.yaml'), GOOD)
-  await writeFile(join(folder, 'warned.yaml'), WARNED)
+  await writeFile(join(folder, 'warned.yaml'), WARNINGS)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -35,7 +35,7 @@ do:
   - a: { swich: 1 }
   - b: { wait: soon }
 `
-const SAID = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
+const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
 3 |   - a: { swich: 1 }
   |          ^
 bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
@@ -58,7 +58,7 @@ const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise
 /** An address without a server, and no credentials. */
 const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
 
-const WARNED = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
+const WARNINGS = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
 do:
   - a: { wait: PT1S, then: end }
   - b: { wait: PT1S }
@@ -87,7 +87,7 @@ test('publish: flow with warnings: published with warnings; invalid flow: diagno
   const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
   expect(warned).toMatchObject({ code: 0, stderr: WARNING })
   expect(warned.stdout).toMatch(/^warned v1 /)
-  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: SAID })
+  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: DIAGNOSTICS })
 }, 60_000)
 
 test('validate: several files: all diagnostics of all files, with and without a server', async () => {
@@ -96,7 +96,7 @@ test('validate: several files: all diagnostics of all files, with and without a 
     tenon('flow validate --offline bad.yaml good.yaml', alone()),
   ])
   for (const { code, stdout, stderr } of [asked, offline])
-    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: SAID })
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: DIAGNOSTICS })
   const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', alone())
   expect([code, JSON.parse(stdout)]).toEqual([
     1,
@@ -149,7 +149,7 @@ test('graph: with and without a server: same Mermaid or JSON', async () => {
   const json = JSON.parse((await tenon('flow graph good.yaml --format json')).stdout)
   expect(json.edges.map(({ kind }: { kind: string }) => kind)).toEqual(['next', 'end', 'next'])
   const refused = await tenon('flow graph bad.yaml')
-  expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', SAID])
+  expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', DIAGNOSTICS])
   expect(await tenon('flow graph good.yaml --format png')).toMatchObject({ code: 1, stdout: '' })
 }, 60_000)
 
@@ -202,7 +202,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   await writeFile(cases, '- [')
   const broken = await tenon('flow test tested/greet.yaml', alone())
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
-  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
+  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: DIAGNOSTICS })
 }, 90_000)
 
 test('simulate: flow: events on stderr, the output alone on stdout', async () => {

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Returns exit code and output. */
-function ended(program: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+function runToEnd(program: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const { url, clientId, clientSecret } = inject('tenon')
   const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret, TENON_URL: url }
   const env = { ...process.env, ...secrets, TENON_CALLER_CWD: folder }
@@ -38,8 +38,8 @@ test.each([
   const packed = packedCommand(args[0])
   if (packed === undefined) throw new Error('The platform has started, so its build is there.')
   const [one, other] = await Promise.all([
-    ended([packed, ...args]),
-    ended([resolve('src/cli/main.ts'), ...args]),
+    runToEnd([packed, ...args]),
+    runToEnd([resolve('src/cli/main.ts'), ...args]),
   ])
   expect(one).toEqual(other)
   expect(one.code).toBe(code)

@@ -10,7 +10,7 @@ let workspace: Room
 let declared: string
 beforeAll(async () => {
   workspace = await aRoom()
-  declared = await aCollection({
+  declared = await createCollection({
     store: 'relational',
     schema: {
       properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
@@ -20,7 +20,7 @@ beforeAll(async () => {
   })
 })
 
-async function aCollection(declaration: object): Promise<string> {
+async function createCollection(declaration: object): Promise<string> {
   const collection = unique('c')
   const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
   expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
@@ -44,7 +44,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     const schema = { properties: { title: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 9 }
-    collection = kind === 'undeclared' ? unique('c') : await aCollection({ store: 'relational', schema })
+    collection = kind === 'undeclared' ? unique('c') : await createCollection({ store: 'relational', schema })
   })
 
   test('batch: every op, in one transaction: each op sees the result of the ones before it', async () => {

@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-async function declared(store: string, mode = 'enforce'): Promise<string> {
+async function declareCollection(store: string, mode = 'enforce'): Promise<string> {
   const body = { workspace_id: workspace.workspaceId, collection: unique('s'), store, schema: SCHEMA, mode }
   const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(reply.status).toBe(201)
@@ -52,7 +52,7 @@ const PEOPLE = [
 
 describe.each(STORES)('store %s', (store) => {
   test('document: written, then read: the values are identical', async () => {
-    const collection = await declared(store)
+    const collection = await declareCollection(store)
     for (const person of PEOPLE) {
       const made = await create(collection, person)
       expect(made.status).toBe(201)
@@ -64,7 +64,7 @@ describe.each(STORES)('store %s', (store) => {
   })
 
   test('update: null and named fields: sets the fields, increments the version', async () => {
-    const collection = await declared(store)
+    const collection = await declareCollection(store)
     const { body } = await create(collection, { n: 1, name: 'a', active: true, more: 1 })
     const put = (fields: unknown, headers = {}) =>
       call('PUT', at(collection, body.id), { as: workspace.service, body: fields, headers })
@@ -85,7 +85,7 @@ describe.each(STORES)('store %s', (store) => {
   })
 
   test('update: eight concurrent writers: no write is lost', async () => {
-    const collection = await declared(store)
+    const collection = await declareCollection(store)
     const { body } = await create(collection, { n: 0 })
     const writes = await Promise.all(
       Array.from({ length: 8 }, (_, n) =>
@@ -134,7 +134,7 @@ describe.each(STORES)('store %s', (store) => {
     ['active=gt.true', 'active', 'boolean'],
     ['name=json_path_eq.($.a,1)', 'name', 'string'],
   ])('filter %s: the field %s is declared as %s: 400 filter_type_mismatch', async (text, field, type) => {
-    const { status, body } = await list(await declared(store), text)
+    const { status, body } = await list(await declareCollection(store), text)
     expect([status, body.code]).toEqual([400, 'filter_type_mismatch'])
     expect(body.detail).toContain(`The field ${field} is declared as ${type}`)
     expect(body.errors[0]).toMatchObject({ in: 'query', name: field })
@@ -214,7 +214,7 @@ const QUERIES = [
 ]
 
 test.each(['enforce', 'warn', 'off'])('queries: mode %s: both stores give the same results', async (mode) => {
-  const collections = await Promise.all(STORES.map((store) => declared(store, mode)))
+  const collections = await Promise.all(STORES.map((store) => declareCollection(store, mode)))
   const misfits = mode === 'enforce' ? [] : [{ n: 'two', name: 5, active: 'yes', score: {} }, { n: 1.5 }]
   const replies = []
   for (const collection of collections) {
@@ -239,7 +239,7 @@ test('queries: random documents, filters, orders and pages: both stores give the
     active: fc.option(fc.boolean(), { nil: undefined }),
   }
   const documents = fc.sample(fc.record(value), { numRuns: 40, seed: 7 })
-  const collections = await Promise.all(STORES.map((store) => declared(store)))
+  const collections = await Promise.all(STORES.map((store) => declareCollection(store)))
   for (const collection of collections) {
     for (const [k, document] of documents.entries()) await create(collection, { ...document, k })
   }

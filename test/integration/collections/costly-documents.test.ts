@@ -26,7 +26,7 @@ async function declare(more: object = {}): Promise<{ id: string; at: string }> {
 }
 
 /** Expects that a neighbour never waits for the whole work: a blocked one would. */
-async function whileWorking(status: number, work: () => Promise<Reply>): Promise<void> {
+async function expectServedDuring(status: number, work: () => Promise<Reply>): Promise<void> {
   const since = performance.now()
   let reply: Reply | undefined
   const done = work().then((it) => {
@@ -45,7 +45,7 @@ async function whileWorking(status: number, work: () => Promise<Reply>): Promise
 }
 
 /** One success is enough: on a busy machine other processes delay the neighbour too. */
-const OFTEN = { retry: 3, timeout: 60_000 }
+const RETRIED = { retry: 3, timeout: 60_000 }
 
 const body = () => ({ ops: Array.from({ length: MANY }, () => ({ op: 'create', data: { a: costly } })) })
 const LINES = { 'content-type': 'application/x-ndjson' }
@@ -55,33 +55,37 @@ const properties = () => {
   return Object.fromEntries(Array.from({ length: MANY }, (_, n) => [`p${n}`, property]))
 }
 
-test('batch: costly documents: other requests are served in between', OFTEN, async () => {
+test('batch: costly documents: other requests are served in between', RETRIED, async () => {
   const { at } = await declare()
-  await whileWorking(200, () => call('POST', `${at}/batch`, { as: workspace.service, body: body() }))
+  await expectServedDuring(200, () => call('POST', `${at}/batch`, { as: workspace.service, body: body() }))
 })
 
-test('import: costly lines: other requests are served in between', OFTEN, async () => {
+test('import: costly lines: other requests are served in between', RETRIED, async () => {
   const { at } = await declare()
   const work = () => call('POST', `${at}/import`, { as: workspace.service, body: lines(), headers: LINES })
-  await whileWorking(200, work)
+  await expectServedDuring(200, work)
 })
 
 test(
   'schema change: existing costly documents are validated: other requests are served in between',
-  OFTEN,
+  RETRIED,
   async () => {
     const { at, id } = await declare({ schema: {}, mode: 'off' })
     expect((await call('POST', `${at}/batch`, { as: workspace.service, body: body() })).status).toBe(200)
     // All documents fit: validation stops after the number of misfits that is reported.
     const change = { mode: 'enforce', schema: { properties: { a: { not: { pattern: SLOW } } } } }
-    await whileWorking(200, () => call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: change }))
+    await expectServedDuring(200, () =>
+      call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: change }),
+    )
   },
 )
 
-test('schema: costly defaults: other requests are served in between', OFTEN, async () => {
+test('schema: costly defaults: other requests are served in between', RETRIED, async () => {
   const declaration = {
     ...{ workspace_id: workspace.workspaceId, collection: unique('c'), store: 'document' },
     schema: { properties: properties() },
   }
-  await whileWorking(422, () => call('POST', '/v1/schemas', { as: workspace.operator, body: declaration }))
+  await expectServedDuring(422, () =>
+    call('POST', '/v1/schemas', { as: workspace.operator, body: declaration }),
+  )
 })

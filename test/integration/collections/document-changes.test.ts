@@ -31,7 +31,7 @@ const STORES: Readonly<Record<string, object | undefined>> = {
   },
 }
 
-async function aCollection(declaration: object | undefined): Promise<string> {
+async function createCollection(declaration: object | undefined): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
   const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
@@ -60,7 +60,7 @@ const fieldsOf = (body: Record<string, unknown>) =>
 describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   let collection: string
   beforeAll(async () => {
-    collection = await aCollection(STORES[store])
+    collection = await createCollection(STORES[store])
   })
 
   const make = async (body: object) =>

@@ -21,7 +21,7 @@ const properties = {
 }
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-async function declared(body: object = {}): Promise<{ id: string; collection: string }> {
+async function declareCollection(body: object = {}): Promise<{ id: string; collection: string }> {
   const asked = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
   const reply = await call('POST', '/v1/schemas', {
     as: workspace.operator,
@@ -41,7 +41,7 @@ const names = ({ status, body }: Reply): string =>
 
 const REF = '01890a5d-ac96-774b-bcce-b302099a8057'
 /** `a`, `b` and `c` are one point in time; `d` is earlier but sorts later as text. */
-const WRITTEN = [
+const DOCUMENTS = [
   { n: 'a', at: '2026-01-01T00:00:00Z', day: '2026-01-01', ref: REF },
   { n: 'b', at: '2026-01-01T02:00:00.000+02:00', ref: REF.toUpperCase() },
   { n: 'c', at: '2025-12-31t19:00:00-05:00', day: '2025-12-31' },
@@ -59,8 +59,8 @@ describe.each([
 ])('formats, %s', (_name, body) => {
   let collection: string
   beforeAll(async () => {
-    collection = (await declared(body)).collection
-    await fill(collection, WRITTEN)
+    collection = (await declareCollection(body)).collection
+    await fill(collection, DOCUMENTS)
   })
 
   test.each([
@@ -125,7 +125,7 @@ describe.each([
     const fields = page.data.map(
       ({ id, _created_at, _updated_at, _version, ...rest }: Record<string, unknown>) => rest,
     )
-    expect(fields).toEqual(WRITTEN)
+    expect(fields).toEqual(DOCUMENTS)
   })
 })
 
@@ -133,14 +133,14 @@ describe('values that violate their format in mode off', () => {
   test.each(['relational', 'document'])(
     '%s: stored, returned, and found by untyped filters only',
     async (store) => {
-      const { collection } = await declared({ store, mode: 'off' })
+      const { collection } = await declareCollection({ store, mode: 'off' })
       const odd = [
         { n: 'x', at: 'yesterday' },
         { n: 'y', at: 42 },
         { n: 'z', at: '' },
         { n: 'o', at: { a: 1 } },
       ]
-      await fill(collection, [...odd, ...WRITTEN])
+      await fill(collection, [...odd, ...DOCUMENTS])
       const found: [string, string][] = [
         ['at=gte.0000-01-01', 'a b c d e'],
         ['at=neq.2026-01-01', 'x y z o d e'],
@@ -167,8 +167,8 @@ describe('change of a declaration', () => {
     '%s: format added and removed with existing documents: results follow the declaration',
     async (store) => {
       const indexes = [{ fields: ['at'] }]
-      const { id, collection } = await declared({ store, schema: plain, indexes })
-      await fill(collection, WRITTEN)
+      const { id, collection } = await declareCollection({ store, schema: plain, indexes })
+      await fill(collection, DOCUMENTS)
       const byText = 'c e a d b f g'
       expect(names(await ask(collection, 'order=at'))).toBe(byText)
       expect((await put(id, { schema: { properties } })).status).toBe(200)
@@ -178,12 +178,12 @@ describe('change of a declaration', () => {
       expect(names(await ask(collection, 'order=at'))).toBe(byText)
       expect(names(await ask(collection, 'at=eq.2026-01-01'))).toBe('')
       const { body } = await ask(collection, '')
-      expect(body.data).toMatchObject(WRITTEN)
+      expect(body.data).toMatchObject(DOCUMENTS)
     },
   )
 
   test('format added: existing documents violate it: refused', async () => {
-    const { id, collection } = await declared({ schema: plain })
+    const { id, collection } = await declareCollection({ schema: plain })
     await fill(collection, [{ n: 'x', at: 'yesterday' }])
     const refused = await put(id, { schema: { properties } })
     expect([refused.status, refused.body.code]).toEqual([409, 'schema_incompatible'])
@@ -192,20 +192,20 @@ describe('change of a declaration', () => {
   })
 
   test('unique constraint added: two spellings of one point in time: refused', async () => {
-    const { id, collection } = await declared({ schema: plain, unique: [['at']] })
-    await fill(collection, WRITTEN.slice(0, 2))
+    const { id, collection } = await declareCollection({ schema: plain, unique: [['at']] })
+    await fill(collection, DOCUMENTS.slice(0, 2))
     const { body } = await put(id, { schema: { properties } })
     expect(body).toMatchObject({ type: 'index.build', state: 'failed', error: { code: 'unique_violation' } })
   })
 
   test('columns: as many as a table allows: the other fields are compared as well', async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`at${n}`, properties.at]))
-    const { collection } = await declared({
+    const { collection } = await declareCollection({
       schema: { properties: { n: {}, ...many } },
       indexes: [{ fields: ['at149'] }],
     })
     const of = (field: string) =>
-      WRITTEN.map(({ n, at: value }) => ({
+      DOCUMENTS.map(({ n, at: value }) => ({
         n: `${field}${n}`,
         ...(value !== undefined && { [field]: value }),
       }))
@@ -222,7 +222,7 @@ describe('unique constraint by value', () => {
   test.each(['relational', 'document'])(
     'unique constraint, %s: other spelling of the same value: 409',
     async (store) => {
-      const { collection } = await declared({ store, unique: [['at', 'ref']] })
+      const { collection } = await declareCollection({ store, unique: [['at', 'ref']] })
       const create = (body: object) => call('POST', at(collection), { as: workspace.service, body })
       const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
       expect(made.status).toBe(201)
@@ -257,8 +257,8 @@ describe('unique constraint by value', () => {
 })
 
 test('change events, exports, selections: formatted values: as written, without internal columns', async () => {
-  const { collection } = await declared({ indexes: [{ fields: ['at'] }] })
-  const [first] = WRITTEN.slice(1)
+  const { collection } = await declareCollection({ indexes: [{ fields: ['at'] }] })
+  const [first] = DOCUMENTS.slice(1)
   const text = lines(first ?? {})
   expect((await importInto(collection, text, { as: workspace.service })).body).toMatchObject({ created: 1 })
   const [kept] = await exported(collection, { as: workspace.service })

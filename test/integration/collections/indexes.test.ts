@@ -41,7 +41,7 @@ const indexesOf = (id: string) =>
     [id],
   )
 
-const filled = async (count: number, body: object = {}) => {
+const createFilled = async (count: number, body: object = {}) => {
   const { body: schema } = await declare({ schema: { properties }, ...body })
   await asSuperuser(
     `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, c1, c2)
@@ -50,14 +50,14 @@ const filled = async (count: number, body: object = {}) => {
   )
   return schema
 }
-const ended = (operation: string) =>
+const waitForOperation = (operation: string) =>
   eventually(async () => {
     const { body } = await call('GET', operation, { as: workspace.operator })
     return ['succeeded', 'failed'].includes(body.state) ? body : undefined
   }, 60_000)
 
 test('index build: concurrent reads and writes: they continue, then the constraint holds', async () => {
-  const schema = await filled(200_000)
+  const schema = await createFilled(200_000)
   const asked = await change(schema.id, { indexes: [{ fields: ['age'] }], unique: [['title']] })
   expect(asked.status).toBe(202)
   const location = asked.headers.get('location') ?? ''
@@ -72,7 +72,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
     }
   }
   const workers = [0, 1, 2].map(work)
-  const operation = await ended(location)
+  const operation = await waitForOperation(location)
   order.push('built')
   built = true
   await Promise.all(workers)
@@ -100,11 +100,11 @@ test('index build: concurrent reads and writes: they continue, then the constrai
 })
 
 test('unique index: existing documents violate it: fails with their ids, blocks nothing, can be retried', async () => {
-  const schema = await filled(10)
+  const schema = await createFilled(10)
   const twins = await Promise.all([1, 2].map(() => create(schema.collection, { title: 'same' })))
   const ids = twins.map(({ body }) => body.id).sort()
   const { body } = await change(schema.id, { unique: [['title']] })
-  const operation = await ended(`/v1/operations/${body.id}`)
+  const operation = await waitForOperation(`/v1/operations/${body.id}`)
   expect(operation).toMatchObject({
     state: 'failed',
     error: { code: 'unique_violation', duplicates: [ids] },
@@ -129,7 +129,7 @@ test('unique index: existing documents violate it: fails with their ids, blocks 
 })
 
 test('index build: left behind by a crash: cleaned up; the declaration is locked during a build', async () => {
-  const schema = await filled(10)
+  const schema = await createFilled(10)
   await change(schema.id, { indexes: [{ fields: ['age'] }] }, { prefer: 'wait=30' })
   // As a lost worker leaves it: recorded, not started, with half an index.
   await asSuperuser(
@@ -157,7 +157,7 @@ test('index build: left behind by a crash: cleaned up; the declaration is locked
   const [operation] = await asSuperuser<{ id: string }>('select id from tenon.operations where target = $1', [
     schema.id,
   ])
-  expect(await ended(`/v1/operations/${operation?.id}`)).toMatchObject({ state: 'succeeded' })
+  expect(await waitForOperation(`/v1/operations/${operation?.id}`)).toMatchObject({ state: 'succeeded' })
   expect((await change(schema.id, { mode: 'enforce' })).status).toBe(200)
 })
 
@@ -169,7 +169,9 @@ test('indexed text: too long for an index: the write is refused', async () => {
 })
 
 test('index builds: many at once: few connections, workspaces can still be created', async () => {
-  const schemas = await Promise.all(Array.from({ length: LIMITS.indexBuildsAtOnce + 3 }, () => filled(1)))
+  const schemas = await Promise.all(
+    Array.from({ length: LIMITS.indexBuildsAtOnce + 3 }, () => createFilled(1)),
+  )
   const builders = async () =>
     (await asSuperuser("select from pg_stat_activity where application_name = 'tenon-builder'")).length
   // Builds of one schema wait for each other: here, for one that never ends.
@@ -187,7 +189,7 @@ test('index builds: many at once: few connections, workspaces can still be creat
     await holder.end()
   }
   for (const { body } of asked)
-    expect(await ended(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
+    expect(await waitForOperation(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
 }, 60_000)
 
 test('pages: typed fields with ties and missing values: the whole list in every order', async () => {

@@ -20,7 +20,7 @@ const query = (collection: string, body: unknown, headers = {}): Promise<Reply> 
   call('POST', `/v1/collections/${collection}/query`, { as: testWorkspace.anon, body, headers })
 const total = ({ status, body }: Reply) => (status === 200 ? body.page.total : body.code)
 
-async function declared(schema: object, mode = 'enforce'): Promise<string> {
+async function declareCollection(schema: object, mode = 'enforce'): Promise<string> {
   const collection = unique('d')
   const body = { workspace_id: testWorkspace.workspaceId, collection, store: 'relational', schema, mode }
   expect((await call('POST', '/v1/schemas', { as: testWorkspace.operator, body })).status).toBe(201)
@@ -36,7 +36,9 @@ describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     collection =
-      kind === 'declared' ? await declared({ properties: { n: { type: 'integer' } } }) : unique('counted')
+      kind === 'declared'
+        ? await declareCollection({ properties: { n: { type: 'integer' } } })
+        : unique('counted')
     await fill(collection, 7)
   })
 
@@ -80,7 +82,7 @@ describe('count of many documents', () => {
     )
 
   test('count: table of its own: estimated by the planner; selective filter: exact', async () => {
-    const collection = await declared({ properties: { n: { type: 'integer' } } })
+    const collection = await declareCollection({ properties: { n: { type: 'integer' } } })
     const table = await tableOf(collection)
     await many(table, 'c1', 'n')
     await asSuperuser(`analyze ${table}`)
@@ -156,7 +158,7 @@ describe('closed schema', () => {
   const properties = { color: { type: 'string' }, size: { type: 'object' } }
   let closed: string
   beforeAll(async () => {
-    closed = await declared({ properties, additionalProperties: false })
+    closed = await declareCollection({ properties, additionalProperties: false })
   })
 
   test.each([
@@ -183,9 +185,9 @@ describe('closed schema', () => {
 
   test('query: schema that allows other fields: unknown names are accepted', async () => {
     const open = [
-      await declared({ properties }),
-      await declared({ properties, additionalProperties: false }, 'warn'),
-      await declared({ properties, additionalProperties: false, patternProperties: { '^x': {} } }),
+      await declareCollection({ properties }),
+      await declareCollection({ properties, additionalProperties: false }, 'warn'),
+      await declareCollection({ properties, additionalProperties: false, patternProperties: { '^x': {} } }),
       unique('undeclared'),
     ]
     for (const collection of open)
@@ -194,7 +196,7 @@ describe('closed schema', () => {
 })
 
 test('like with a prefix: under row-level security: uses the index, same results', async () => {
-  const collection = await declared({ properties: { t: { type: 'string' } } })
+  const collection = await declareCollection({ properties: { t: { type: 'string' } } })
   const table = await tableOf(collection)
   for (const t of ['abc', 'abd', 'ab', 'abcé', 'abc\u{10FFFF}', 'ABC', 'a%c'])
     await call('POST', at(collection), { as: testWorkspace.service, body: { t } })

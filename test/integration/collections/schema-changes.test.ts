@@ -143,11 +143,11 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
       while (isChanging) expect(await create(body.collection, { title: 'a' })).toMatchObject({ status: 201 })
     }
     const writers = Promise.all(Array.from({ length: 6 }, writer))
-    const changer = async (name: string) => {
+    const changeRepeatedly = async (name: string) => {
       for (let n = 0; n < 8; n++)
         expect((await change(body.id, { schema: { properties: { [`${name}${n}`]: {} } } })).status).toBe(200)
     }
-    const changers = Promise.all(['a', 'b', 'c'].map(changer)).finally(() => {
+    const changers = Promise.all(['a', 'b', 'c'].map(changeRepeatedly)).finally(() => {
       isChanging = false
     })
     await Promise.all([writers, changers])
@@ -298,10 +298,10 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
       }
       return reply.status
     }
-    const turns = [await narrow(), await narrow(), await narrow()]
+    const attempts = [await narrow(), await narrow(), await narrow()]
     stop = true
     await Promise.all(writers)
-    expect(turns[0]).toBe(409)
+    expect(attempts[0]).toBe(409)
     await eventually(async () => ((await narrow()) === 200 ? true : undefined))
     const over = await call('POST', `/v1/collections/${body.collection}/query`, {
       as: workspace.service,

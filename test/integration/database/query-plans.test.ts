@@ -20,7 +20,7 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 const DOCUMENTS = 20_000
 const COLLECTION = 'people'
 /** Undeclared: its documents share a table with those of other collections. */
-const LOOSE = 'loose'
+const UNDECLARED = 'loose'
 
 interface Node {
   readonly 'Node Type': string
@@ -87,7 +87,7 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
      select $1, $2, $3, gen_random_uuid(), '{}' from generate_series(1, $4::int)`,
-    [tenantId, workspaceId, LOOSE, DOCUMENTS],
+    [tenantId, workspaceId, UNDECLARED, DOCUMENTS],
   )
 }
 
@@ -210,8 +210,8 @@ for (const role of ['service', 'anon'] as const) {
 test.each([
   [COLLECTION, 'id'],
   [COLLECTION, 'id.desc'],
-  [LOOSE, 'id'],
-  [LOOSE, 'id.desc'],
+  [UNDECLARED, 'id'],
+  [UNDECLARED, 'id.desc'],
 ])(
   'pages: collection %s, order %s: each starts in the index where the last one ended',
   async (collection, order) => {

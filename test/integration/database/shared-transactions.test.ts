@@ -99,7 +99,7 @@ const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/_at$/.test(name)))
 
 /** The outbox entries for documents of a workspace, by the field that identifies them. */
-async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
+async function outboxEntriesOf({ workspaceId }: Room): Promise<unknown[]> {
   const lines = await asSuperuser<{ told: unknown }>(
     `select json_build_array(verb, version, document, bytes, anon_reads) as told from groups_test.told
       where workspace_id = $1 order by document ->> 'key', version, verb`,
@@ -147,30 +147,31 @@ test.each(['undeclared', 'declared'])(
     const before = node.seen.trips
     const made = await many((n) => make(together, n), contents.length)
     expect(node.seen.trips - before).toBeLessThan(contents.length)
-    const madeAlone: Answer[] = []
-    for (let n = 0; n < contents.length; n++) madeAlone.push(await make(alone, n))
+    const individualReplies: Answer[] = []
+    for (let n = 0; n < contents.length; n++) individualReplies.push(await make(alone, n))
     expect(made.filter(({ status }) => status !== 201)).toEqual([])
-    expect(made.map(({ body }) => fieldsOf(body))).toEqual(madeAlone.map(({ body }) => fieldsOf(body)))
-    const [ids, idsAlone] = [made, madeAlone].map((all) => all.map(({ body }) => String(body.id))) as [
-      string[],
-      string[],
-    ]
+    expect(made.map(({ body }) => fieldsOf(body))).toEqual(
+      individualReplies.map(({ body }) => fieldsOf(body)),
+    )
+    const [ids, idsAlone] = [made, individualReplies].map((all) =>
+      all.map(({ body }) => String(body.id)),
+    ) as [string[], string[]]
     const put = await many((n) => change(together, ids, n), contents.length)
     for (let n = 0; n < contents.length; n++) {
       const { status, body } = await change(alone, idsAlone, n)
       expect([n, put[n]?.status, fieldsOf(put[n]?.body)]).toEqual([
         n,
         status,
-        { ...fieldsOf(body), ...ofProblem(put[n]) },
+        { ...fieldsOf(body), ...problemMembers(put[n]) },
       ])
     }
     expect(new Set(put.map(({ status }) => status))).toEqual(new Set([200, 404, 412]))
-    expect(await toldOf(together)).toEqual(await toldOf(alone))
+    expect(await outboxEntriesOf(together)).toEqual(await outboxEntriesOf(alone))
   },
 )
 
 /** The members of a problem that identify this one request. */
-const ofProblem = (answer: Answer | undefined) => {
+const problemMembers = (answer: Answer | undefined) => {
   const { instance, request_id } = answer?.body ?? {}
   return { ...(instance && { instance }), ...(request_id && { request_id }) }
 }
@@ -246,9 +247,9 @@ test('group commit: one request waits for a lock: the others continue, it finish
     await holder.query('begin')
     await holder.query('select from tenon.documents where id = $1 for update', [held.id])
     const waiting = many((n) => ask('PUT', workspace.service, `held/documents/${held.id}`, { n }), 3)
-    const begun = performance.now()
+    const startedMs = performance.now()
     const others = await many((n) => ask('POST', workspace.service, 'held/documents', { n }))
-    expect(performance.now() - begun).toBeLessThan(3_000)
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
     expect(new Set(others.map(({ status }) => status))).toEqual(new Set([201]))
     await holder.query('commit')
     const answers = await waiting

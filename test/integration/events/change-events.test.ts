@@ -17,7 +17,7 @@ afterEach(stopHearing)
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
 /** Waits until the outbox of the workspace is empty. */
-const isPassedOn = (workspace: Room) =>
+const waitForEmptyOutbox = (workspace: Room) =>
   eventually(async () => {
     const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [
       workspace.workspaceId,
@@ -40,8 +40,8 @@ test('change event: document changed: a CloudEvent under its topic and the topic
     { collection: 'todos2', id, document: {} },
     { collection: 'todos', verb: 'deleted', id, version: 2 },
   ])
-  const heard = await heardAtLeast(all ?? [], 4)
-  const [first] = heard
+  const received = await heardAtLeast(all ?? [], 4)
+  const [first] = received
   expect(first?.data).toEqual({
     specversion: '1.0',
     id: expect.stringMatching(/^evt_[0-9a-hjkmnp-tv-z]{26}$/),
@@ -52,7 +52,7 @@ test('change event: document changed: a CloudEvent under its topic and the topic
     datacontenttype: 'application/json',
     data: { id, version: 1, document },
   })
-  expect(heard.map(({ data }) => [data.topic, data.data])).toEqual([
+  expect(received.map(({ data }) => [data.topic, data.data])).toEqual([
     ['collections.todos.created', { id, version: 1, document }],
     ['collections.todos.updated', { id, version: 2, document: { title: 'bought' } }],
     ['collections.todos2.created', { id, version: 1, document: {} }],
@@ -60,7 +60,7 @@ test('change event: document changed: a CloudEvent under its topic and the topic
   ])
   const verbs = async (of: typeof all, count: number) =>
     (await heardAtLeast(of ?? [], count)).map(({ data }) => data.topic)
-  const ofTodos = heard
+  const ofTodos = received
     .map(({ data }) => data.topic)
     .filter((topic) => topic !== 'collections.todos2.created')
   expect(await verbs(todos, 3)).toEqual(ofTodos)
@@ -70,12 +70,12 @@ test('change event: document changed: a CloudEvent under its topic and the topic
 
 test('change events: 2,000 changes: each once, in order, and again after the last one seen', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.count.*')
+  const received = await hear(workspace.service, 'topic=collections.count.*')
   for (const part of numbers(20)) {
     const of = numbers(100).map((n) => ({ collection: 'count', document: { n: part * 100 + n } }))
     await change(workspace, of)
   }
-  const all = await heardAtLeast(heard, 2_000)
+  const all = await heardAtLeast(received, 2_000)
   expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(2_000))
   expect(new Set(all.map(({ data }) => data.id)).size).toBe(2_000)
   const again = await hear(workspace.service, 'topic=collections.count.*', {
@@ -88,33 +88,33 @@ test('change events: 2,000 changes: each once, in order, and again after the las
 
 test('change events: long transaction meanwhile: versions keep their order, other changes are not delayed', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.*')
+  const received = await hear(workspace.service, 'topic=collections.*')
   const id = randomUUID()
   // The first transaction to get an id writes the document last: ordered by transaction id, its version would come too early.
   const [late, lasting] = [await transaction(workspace), await transaction(workspace)]
   await note(late, [{ collection: 'a', document: { of: 'late' } }])
   await note(lasting, [{ collection: 'a', document: { of: 'lasting' } }])
   await change(workspace, [{ collection: 'b', id, version: 1, document: {} }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
+  expect((await heardAtLeast(received, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
   const other = await transaction(workspace)
   await note(other, [{ collection: 'b', verb: 'updated', id, version: 2, document: {} }])
   await other.query('commit')
   await note(late, [{ collection: 'b', verb: 'updated', id, version: 3, document: {} }])
   await late.query('commit')
   const versions = async (count: number) =>
-    (await heardAtLeast(heard, count)).flatMap(({ data }) =>
+    (await heardAtLeast(received, count)).flatMap(({ data }) =>
       data.topic.includes('.b.') ? [data.data.version] : [],
     )
   expect(await versions(4)).toEqual([1, 2, 3])
   await lasting.query('commit')
-  const [last] = (await heardAtLeast(heard, 5)).slice(-1)
+  const [last] = (await heardAtLeast(received, 5)).slice(-1)
   expect(last?.data.data.document).toEqual({ of: 'lasting' })
   await Promise.all([late, lasting, other].map((client) => client.end()))
 })
 
 test('change event: effective change through the API: published; change without effect: none', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.tasks.*')
+  const received = await hear(workspace.service, 'topic=collections.tasks.*')
   const path = '/v1/collections/tasks/documents'
   const made = await call('POST', path, { as: workspace.service, body: { title: 'a', done: false } })
   const one = `${path}/${made.body.id}`
@@ -122,11 +122,14 @@ test('change event: effective change through the API: published; change without 
   expect((await call('PUT', one, { as: workspace.service, body: { done: true }, headers })).status).toBe(412)
   expect((await call('PUT', one, { as: workspace.service, body: { done: true } })).status).toBe(200)
   expect((await call('DELETE', one, { as: workspace.service })).status).toBe(200)
-  const { body: updated } = { body: (await heardAtLeast(heard, 3))[1]?.data.data }
-  expect(messages(heard).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
+  const { body: updated } = { body: (await heardAtLeast(received, 3))[1]?.data.data }
+  expect(messages(received).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
     ['created', 'updated', 'deleted'].map((verb) => [verb, made.body.id]),
   )
-  expect(messages(heard)[0]?.data.data).toMatchObject({ version: 1, document: { title: 'a', done: false } })
+  expect(messages(received)[0]?.data.data).toMatchObject({
+    version: 1,
+    document: { title: 'a', done: false },
+  })
   expect(updated).toMatchObject({ version: 2, document: { done: true } })
 })
 
@@ -147,7 +150,7 @@ test('change event: collection with 100 columns: every member, nested nulls too'
     },
   }
   expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
-  const heard = await hear(workspace.service, 'topic=collections.wide.*')
+  const received = await hear(workspace.service, 'topic=collections.wide.*')
   const document = {
     ...Object.fromEntries(numbers(119).map((n) => [`n${n}`, n])),
     ...{ list: [null, { a: null }], note: null, other: { b: null } },
@@ -157,25 +160,25 @@ test('change event: collection with 100 columns: every member, nested nulls too'
   expect(
     (await call('PUT', `${path}/${made.body.id}`, { as: workspace.service, body: { n7: -1 } })).status,
   ).toBe(200)
-  const [created, updated] = await heardAtLeast(heard, 2)
+  const [created, updated] = await heardAtLeast(received, 2)
   expect(created?.data.data.document).toEqual(document)
   expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
 })
 
 test('change event: transaction rolled back: none', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.*')
+  const received = await hear(workspace.service, 'topic=collections.*')
   const client = await transaction(workspace)
   await note(client, [{ collection: 'a', document: { n: 1 } }])
   await client.query('rollback')
   await client.end()
   await change(workspace, [{ collection: 'a', document: { n: 2 } }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
+  expect((await heardAtLeast(received, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
 })
 
 test('change events: largest documents in a row: delivered as the client reads', async () => {
   const workspace = await aRoom()
-  const [heard, anon] = await Promise.all(
+  const [received, anon] = await Promise.all(
     [workspace.service, workspace.anon].map((as) => hear(as, 'topic=collections.large.*')),
   )
   const text = 'x'.repeat(262_000)
@@ -183,7 +186,7 @@ test('change events: largest documents in a row: delivered as the client reads',
     workspace,
     numbers(60).map((n) => ({ collection: 'large', document: { n, text } })),
   )
-  for (const each of [heard, anon]) {
+  for (const each of [received, anon]) {
     const all = await heardAtLeast(each ?? [], 60)
     expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(60))
     expect(all.every(({ data }) => data.data.document.text === text)).toBe(true)
@@ -193,20 +196,20 @@ test('change events: largest documents in a row: delivered as the client reads',
 
 test('change event: numbers stored with more digits: no larger than the document sent', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.numbers.*')
+  const received = await hear(workspace.service, 'topic=collections.numbers.*')
   const document = { n: Array.from({ length: 30_000 }, () => 1e300) }
   await change(
     workspace,
     numbers(4).map(() => ({ collection: 'numbers', document })),
   )
-  const all = await heardAtLeast(heard, 4)
+  const all = await heardAtLeast(received, 4)
   for (const { data } of all) expect(JSON.stringify(data).length).toBeLessThan(300_000)
   expect(all[0]?.data.data.document).toEqual(document)
 }, 60_000)
 
 test('relay: several processes: one is active, nothing comes twice', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.once.*')
+  const received = await hear(workspace.service, 'topic=collections.once.*')
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = inject('tenon').env
   const log = pino({ level: 'silent' })
   const databases = numbers(2).map(() => Database.open(DATABASE_APP_URL, () => {}, 2))
@@ -216,31 +219,31 @@ test('relay: several processes: one is active, nothing comes twice', async () =>
     const of = numbers(10).map((n) => ({ collection: 'once', document: { n: part * 10 + n } }))
     await change(workspace, of)
   }
-  await heardAtLeast(heard, 300)
-  await isPassedOn(workspace)
+  await heardAtLeast(received, 300)
+  await waitForEmptyOutbox(workspace)
   await Promise.all(relays.map((relay) => relay.close()))
   await Promise.all(databases.map((database) => database.close()))
-  expect(messages(heard).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
+  expect(messages(received).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
 })
 
 test('relay: flood of one tenant: other tenants are not delayed', async () => {
-  const [loud, quiet] = await Promise.all([aRoom(), aRoom()])
-  const heard = await hear(quiet.service, 'topic=collections.*')
-  const client = await transaction(loud)
+  const [busy, quiet] = await Promise.all([aRoom(), aRoom()])
+  const received = await hear(quiet.service, 'topic=collections.*')
+  const client = await transaction(busy)
   await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
     select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, 30000)`)
   await client.query('commit')
   await client.end()
   await change(quiet, [{ collection: 'a', document: {} }])
-  await heardAtLeast(heard, 1)
-  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [loud.tenantId])
+  await heardAtLeast(received, 1)
+  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [busy.tenantId])
   expect(left.length).toBeGreaterThan(10_000)
-  await isPassedOn(loud)
+  await waitForEmptyOutbox(busy)
 }, 60_000)
 
 test('relay: more tenants than fit in one round: all are served, in order', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=collections.*')
+  const received = await hear(workspace.service, 'topic=collections.*')
   // Tenants that do not exist: before and after the one that subscribes.
   const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
   await asSuperuser(
@@ -250,7 +253,7 @@ test('relay: more tenants than fit in one round: all are served, in order', asyn
   )
   const mine = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
   await change(workspace, mine)
-  expect((await heardAtLeast(heard, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
+  expect((await heardAtLeast(received, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
   await eventually(async () => {
     const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])
     return left.length === 0 ? true : undefined

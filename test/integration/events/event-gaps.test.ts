@@ -20,8 +20,8 @@ const refOf = ({ tenantId, workspaceId }: Room) => ({
 })
 
 /** While its quota is used up, events wait in their streams. */
-const hold = (workspace: Room) => limit(workspace, { concurrent_executions: 0 })
-const release = (workspace: Room) => limit(workspace, { concurrent_executions: 10 })
+const blockStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 0 })
+const allowStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 10 })
 
 /** Drops all but the newest entries of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
@@ -29,16 +29,16 @@ async function dropAllButLast(key: string, length: number): Promise<void> {
   await redis.xtrim(key, 'MAXLEN', 1)
 }
 
-async function shown(workspace: Room, flow: Published) {
+async function readTrigger(workspace: Room, flow: Published) {
   const { body } = await call('GET', `${workspace.flows}/triggers`, { as: workspace.operator })
   return body.data.find(({ id }: { id: string }) => id === flow.triggerId)
 }
 
 const gapOf = (workspace: Room, flow: Published) =>
-  eventually(async () => (await shown(workspace, flow)).gap as { from: string; to: string } | undefined)
+  eventually(async () => (await readTrigger(workspace, flow)).gap as { from: string; to: string } | undefined)
 
 /** Waits until the trigger has consumed its whole stream. */
-const hasHeard = (flow: Published, key: string) =>
+const waitUntilConsumed = (flow: Published, key: string) =>
   eventually(async () => {
     const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
     const [row] = await asSuperuser<{ events_after: string }>(
@@ -54,12 +54,12 @@ test('event trigger: first start after entries were dropped: reports a gap', asy
   const workspace = await aRoom()
   const topic = unique('first')
   const flow = await publishOn(workspace, `{ one: { with: { type: ${topic} } } }`)
-  await hold(workspace)
+  await blockStarts(workspace)
   for (const n of [1, 2, 3]) await emitAt(workspace, topic, { n })
   await dropAllButLast(eventsOf(refOf(workspace).tenantId), 3)
-  const waiting = await shown(workspace, flow)
+  const waiting = await readTrigger(workspace, flow)
   expect(waiting).not.toHaveProperty('gap')
-  await release(workspace)
+  await allowStarts(workspace)
   await ended(flow, 1)
   expect(await inputsOf(flow)).toEqual([[{ n: 3 }]])
   const { from, to } = await gapOf(workspace, flow)
@@ -76,12 +76,12 @@ test('event trigger on changes: far behind, entries dropped: reports a gap', asy
     call('POST', '/v1/collections/far/documents', { as: workspace.service, body: { n } })
   await make(1)
   await ended(flow, 1)
-  await hold(workspace)
+  await blockStarts(workspace)
   for (const n of [2, 3, 4]) await make(n)
   await eventually(async () => ((await redis.xlen(key)) === 4 ? true : undefined))
   const [first, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
   await dropAllButLast(key, 4)
-  await release(workspace)
+  await allowStarts(workspace)
   await ended(flow, 2)
   expect((await inputsOf(flow)).at(-1)).toMatchObject([{ document: { n: 4 } }])
   const { from, to } = await gapOf(workspace, flow)
@@ -96,17 +96,17 @@ test('event trigger: dropped entries already consumed, or trigger paused: no gap
   const flow = await publishOn(workspace, on)
   for (const n of [1, 2]) await emitAt(workspace, topic, { n })
   await ended(flow, 2)
-  await hasHeard(flow, key)
+  await waitUntilConsumed(flow, key)
   await dropAllButLast(key, 2)
   await emitAt(workspace, topic, { n: 3 })
   await ended(flow, 3)
-  await hasHeard(flow, key)
-  expect(await shown(workspace, flow)).not.toHaveProperty('gap')
-  await hold(workspace)
+  await waitUntilConsumed(flow, key)
+  expect(await readTrigger(workspace, flow)).not.toHaveProperty('gap')
+  await blockStarts(workspace)
   for (const n of [4, 5, 6]) await emitAt(workspace, topic, { n })
   await dropAllButLast(key, 5)
   const path = `${workspace.flows}/triggers/${flow.triggerId}/pause`
   expect((await call('POST', path, { as: workspace.operator, body: {} })).body).not.toHaveProperty('gap')
-  await hasHeard(flow, key)
-  expect(await shown(workspace, flow)).not.toHaveProperty('gap')
+  await waitUntilConsumed(flow, key)
+  expect(await readTrigger(workspace, flow)).not.toHaveProperty('gap')
 }, 60_000)

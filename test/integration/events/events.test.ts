@@ -17,8 +17,8 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
   ])
   const sent = await publish(workspace, 'orders.created', { n: 1 })
   expect(sent.status).toBe(202)
-  for (const heard of [byHeader, byQuery]) {
-    const [event] = await heardAtLeast(heard, 1)
+  for (const received of [byHeader, byQuery]) {
+    const [event] = await heardAtLeast(received, 1)
     expect(event?.data).toEqual({
       specversion: '1.0',
       id: sent.body.id,
@@ -36,7 +36,7 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
 test('events: another tenant: never delivered; another workspace of the tenant: delivered unless excluded', async () => {
   const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(workspace)
-  const [own, brother, narrow, foreign] = await Promise.all([
+  const [own, secondWorkspace, narrow, foreign] = await Promise.all([
     hear(workspace.service, 'topic=news'),
     hear(sibling.service, 'topic=news'),
     hear(sibling.service, 'topic=news&workspace=self'),
@@ -45,7 +45,7 @@ test('events: another tenant: never delivered; another workspace of the tenant: 
   await publish(workspace, 'news', 'ours')
   await publish(stranger, 'news', 'theirs')
   await heardAtLeast(own, 1)
-  await heardAtLeast(brother, 1)
+  await heardAtLeast(secondWorkspace, 1)
   expect((await heardAtLeast(foreign, 1)).map(({ data }) => data.data)).toEqual(['theirs'])
   expect(messages(own).map(({ data }) => data.data)).toEqual(['ours'])
   expect(messages(narrow)).toEqual([])
@@ -53,9 +53,9 @@ test('events: another tenant: never delivered; another workspace of the tenant: 
 
 test('events: 300 in a row: all in order, and again after the last one seen', async () => {
   const workspace = await aRoom()
-  const heard = await hear(workspace.service, 'topic=count')
+  const received = await hear(workspace.service, 'topic=count')
   for (let n = 0; n < 300; n++) await publish(workspace, 'count', n)
-  const all = await heardAtLeast(heard, 300)
+  const all = await heardAtLeast(received, 300)
   expect(all.map(({ data }) => data.data)).toEqual(Array.from({ length: 300 }, (_, n) => n))
   const again = await hear(workspace.service, 'topic=count', { 'last-event-id': all[199]?.id ?? '' })
   await publish(workspace, 'count', 300)

@@ -68,11 +68,11 @@ test('streams: refused or invalid request: no lease is left', async () => {
 test('streams: still open: leases are renewed; process died: leases expire', async () => {
   const workspace = await aRoom()
   const [stays] = nodes
-  const dies = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
-  for (let n = 0; n < 4; n++) await hear(workspace.service, TOPIC, {}, dies.at)
+  const shortLived = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
+  for (let n = 0; n < 4; n++) await hear(workspace.service, TOPIC, {}, shortLived.at)
   for (let n = 0; n < 3; n++) await hear(workspace.service, TOPIC, {}, stays.at)
   const openedMs = performance.now()
-  dies.process.kill('SIGKILL')
+  shortLived.process.kill('SIGKILL')
   expect((await ask(workspace.service)).status).toBe(429)
   await eventually(async () => ((await ask(workspace.service)).status === 200 ? true : undefined), 30_000)
   // By now every lease that was not renewed has expired.

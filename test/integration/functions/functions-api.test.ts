@@ -23,7 +23,7 @@ const deploy = (at: Room, name: string, source: string, config?: object): Promis
     body: { workspace_id: at.workspaceId, name, source, ...(config && { config }) },
   })
 
-async function deployed(at: Room, name: string, source: string, config?: object): Promise<string> {
+async function deployFunction(at: Room, name: string, source: string, config?: object): Promise<string> {
   const made = await deploy(at, name, source, config)
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   return made.body.id
@@ -54,7 +54,7 @@ test('function: invoked by id and by name: bare result, run id in a header', asy
 })
 
 test('function: any JSON as input: returned; no body: empty object; undefined: null', async () => {
-  await deployed(workspace, 'echo', 'export default (input: unknown) => input')
+  await deployFunction(workspace, 'echo', 'export default (input: unknown) => input')
   for (const value of [
     null,
     0,
@@ -71,7 +71,7 @@ test('function: any JSON as input: returned; no body: empty object; undefined: n
     expect([reply.status, reply.body]).toEqual([200, value])
   }
   expect((await invoke(workspace.service, 'echo')).body).toEqual({})
-  await deployed(workspace, 'nothing', 'export default async () => {}')
+  await deployFunction(workspace, 'nothing', 'export default async () => {}')
   const nothing = await invoke(workspace.service, 'nothing')
   expect([nothing.status, nothing.body]).toEqual([200, null])
 })
@@ -85,14 +85,14 @@ test('function: TypeScript with types, enums, generics, async, top-level await: 
     export default async function handler(input: { text: string }): Promise<{ level: Level; hash: string }> {
       return { level: new Box(Level.high).get(), hash: createHash('sha1').update(salt + input.text).digest('hex') }
     }`
-  await deployed(workspace, 'typed', source)
+  await deployFunction(workspace, 'typed', source)
   const { body } = await invoke(workspace.service, 'typed', { text: 'x' })
   expect(body).toEqual({ level: 5, hash: createHash('sha1').update('sx').digest('hex') })
 })
 
 describe('deployment', () => {
   test('deployment: existing name: next version, effective at once', async () => {
-    const id = await deployed(workspace, 'twice', 'export default () => 1', { timeout: '2s' })
+    const id = await deployFunction(workspace, 'twice', 'export default () => 1', { timeout: '2s' })
     expect((await invoke(workspace.service, 'twice')).body).toBe(1)
     const second = await deploy(workspace, 'twice', 'export default () => 2', { anon: true })
     expect(second.body).toMatchObject({ id, version: 2, config: { timeout: '2s', anon: true } })
@@ -154,7 +154,7 @@ describe('deployment', () => {
 
 test('deployment: concurrent with deletion: one of the two takes effect, never half', async () => {
   for (let round = 0; round < 5; round++) {
-    const id = await deployed(workspace, 'raced', 'export default () => 1')
+    const id = await deployFunction(workspace, 'raced', 'export default () => 1')
     const [made, gone] = await Promise.all([
       deploy(workspace, 'raced', 'export default () => 2'),
       call('DELETE', `/v1/functions/${id}`, { as: workspace.operator }),
@@ -168,7 +168,7 @@ test('deployment: concurrent with deletion: one of the two takes effect, never h
 })
 
 test('function: configured, listed, deleted: names resolve within the workspace of the credential', async () => {
-  const id = await deployed(workspace, 'conf', 'export default () => 1')
+  const id = await deployFunction(workspace, 'conf', 'export default () => 1')
   const own = await tokenOf({
     roles: ['workspace_admin'],
     tenant_id: workspace.tenantId,
@@ -186,7 +186,7 @@ test('function: configured, listed, deleted: names resolve within the workspace 
 })
 
 test('anon key: invokes a function opened to it: result, or a failure without details', async () => {
-  const id = await deployed(
+  const id = await deployFunction(
     workspace,
     'open',
     'export default () => { console.log("secret"); throw new Error("no") }',
@@ -204,7 +204,7 @@ test('function: same name in other tenants and workspaces: own code each; foreig
   const [other, sibling] = await Promise.all([aRoom(), aWorkspace(workspace)])
   const workspaces = [workspace, other, sibling]
   const ids = await Promise.all(
-    workspaces.map((at, n) => deployed(at, 'same', `export default () => 'workspace ${n}'`)),
+    workspaces.map((at, n) => deployFunction(at, 'same', `export default () => 'workspace ${n}'`)),
   )
   const replies = await Promise.all(
     Array.from({ length: 12 }, (_, n) => invoke(workspaces[n % 3]?.service ?? {}, 'same')),
@@ -219,7 +219,7 @@ test('function: same name in other tenants and workspaces: own code each; foreig
 })
 
 test('input: too large or too deep: refused before anything runs', async () => {
-  await deployed(workspace, 'taker', 'export default () => 1')
+  await deployFunction(workspace, 'taker', 'export default () => 1')
   const deep = await invoke(workspace.service, 'taker', '['.repeat(100) + ']'.repeat(100))
   expect([deep.status, deep.body.code]).toEqual([400, 'validation_failed'])
   const grown = await invoke(workspace.service, 'taker', `[${'1e20,'.repeat(150_000)}1]`)
@@ -227,8 +227,8 @@ test('input: too large or too deep: refused before anything runs', async () => {
 })
 
 test('flow: calls a function that throws: caught, and the code runs once', async () => {
-  await deployed(workspace, 'double', 'export default ({ n }: { n: number }) => ({ n: n * 2 })')
-  await deployed(workspace, 'throws', 'export default () => { throw new Error("no such luck") }')
+  await deployFunction(workspace, 'double', 'export default ({ n }: { n: number }) => ({ n: n * 2 })')
+  await deployFunction(workspace, 'throws', 'export default () => { throw new Error("no such luck") }')
   const source = `document: { dsl: '1.0.3', namespace: test, name: calls, version: '1.0.0' }
 do:
   - twice: { call: function.invoke, with: { id: double, input: { n: 21 } }, export: { as: .n } }
@@ -259,12 +259,12 @@ do:
 })
 
 test('invocations: twenty at once while others crash: each gets its own result', async () => {
-  await deployed(
+  await deployFunction(
     workspace,
     'own',
     'export default async (n: number) => { await new Promise((d) => setTimeout(d, n)); return n }',
   )
-  await deployed(
+  await deployFunction(
     workspace,
     'bomb',
     'export default () => { const a: unknown[] = []; for (;;) a.push({ a: a.length }) }',

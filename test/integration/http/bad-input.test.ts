@@ -235,12 +235,12 @@ test('refused request: client keeps sending: gets its reply, is disconnected', a
   socket.write(
     'POST /v1/collections/notes/documents HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n',
   )
-  const drip = setInterval(() => socket.write(' '), 50)
+  const keepSending = setInterval(() => socket.write(' '), 50)
   const begunMs = performance.now()
   try {
     await ended
   } finally {
-    clearInterval(drip)
+    clearInterval(keepSending)
     socket.destroy()
   }
   expect(answer).toMatch(/^HTTP\/1.1 401 /)

@@ -50,8 +50,8 @@ test("stream: megabytes of old events: all sent at the client's pace, then new o
   await eventually(async () => (text.includes('"data":"new"') ? true : undefined))
   controller.abort()
   await read
-  const heard = [...text.matchAll(/"data":"(\d+):x/g)].map(([, n]) => Number(n))
-  expect(heard).toEqual(Array.from({ length: count }, (_, n) => n))
+  const received = [...text.matchAll(/"data":"(\d+):x/g)].map(([, n]) => Number(n))
+  expect(received).toEqual(Array.from({ length: count }, (_, n) => n))
   expect(text).not.toContain('event: end')
 })
 
@@ -76,7 +76,7 @@ test('JSON: any depth: client error', async () => {
   expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(400)
 })
 
-async function ranToItsEnd(workspace: Room, tasks: string, input: unknown): Promise<Reply> {
+async function runToEnd(workspace: Room, tasks: string, input: unknown): Promise<Reply> {
   const name = unique('flow')
   const source = `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${tasks}`
   const as = workspace.operator
@@ -94,11 +94,11 @@ test('call: payload too large, alone or in twelve branches: the execution faults
   const workspace = await aRoom()
   const grown = `- grow: {set: '\${ {t: (.s + .s + .s + .s + .s + .s)} }'}\n`
   const save = '- save: {call: collection.create, with: {name: large, document: {t: "${ .t }"}}}\n'
-  const large = await ranToItsEnd(workspace, grown + save, { s: '\u0001'.repeat(80_000) })
+  const large = await runToEnd(workspace, grown + save, { s: '\u0001'.repeat(80_000) })
   expect([large.body.status, large.body.error?.instance]).toEqual(['faulted', '/do/1/save'])
   const branch = (n: number) => `{b${n}: {call: event.publish, with: {topic: a, data: "\${ .t }"}}}`
   const fork = `- all: {fork: {branches: [${Array.from({ length: 12 }, (_, n) => branch(n)).join(', ')}]}}\n`
-  const many = await ranToItsEnd(workspace, grown + fork, { s: 'x'.repeat(150_000) })
+  const many = await runToEnd(workspace, grown + fork, { s: 'x'.repeat(150_000) })
   expect(many.body.status).toBe('faulted')
 }, 60_000)
 
@@ -114,7 +114,7 @@ test('execution: more data than a Temporal history may hold: completes, large pa
   ).toBe(201)
   const get = `get: {call: object.get, with: {bucket: ${bucket}, key: large}, output: {as: '\${ {} }'}}`
   const loop = `- all: {for: {each: n, in: '\${ .l }'}, do: [{${get}}]}\n`
-  const { body } = await ranToItsEnd(workspace, loop, { l: Array.from({ length: 60 }, (_, n) => n) })
+  const { body } = await runToEnd(workspace, loop, { l: Array.from({ length: 60 }, (_, n) => n) })
   expect(body.status, JSON.stringify(body.error)).toBe('completed')
   const { historySize = 0 } = await withRawClient((client) =>
     client.workflow.getHandle(body.workflow_id).describe(),
@@ -125,7 +125,7 @@ test('execution: more data than a Temporal history may hold: completes, large pa
 test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
   const workspace = await aRoom()
   const raise = `- no: {raise: {error: {type: 'https://a.b/c', status: 400, detail: '\${ .s + .s }'}}}\n`
-  const { body } = await ranToItsEnd(workspace, raise, { s: '€'.repeat(160_000) })
+  const { body } = await runToEnd(workspace, raise, { s: '€'.repeat(160_000) })
   expect([body.status, body.error.status]).toEqual(['faulted', 400])
   expect(Buffer.byteLength(body.error.detail)).toBeLessThanOrEqual(4_096)
   expect(await endedOnTemporal(workspace, body.flow_id)).toBe(true)

@@ -15,7 +15,7 @@ import {
 
 const DOCUMENTS = '/v1/collections/c/documents'
 
-async function ran(workspace: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
+async function runFlow(workspace: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
   const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
   const as = workspace.operator
   const made = await call('POST', `${workspace.flows}/definitions`, {
@@ -32,9 +32,9 @@ test('flow: multiplies a large value in a loop: faults, other tenants are unaffe
   const [greedy, victim] = await Promise.all([aRoom(), aRoom()])
   const input = Array(250_000).fill(0)
   const runs = [1, 2, 3, 4].map((n) =>
-    ran(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
+    runFlow(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
   )
-  const others = await ran(victim, 'small', '- a: { set: { ok: true } }')
+  const others = await runFlow(victim, 'small', '- a: { set: { ok: true } }')
   expect(others.body.status).toBe('completed')
   for (const { body } of await Promise.all(runs)) {
     expect(body).toMatchObject({ status: 'faulted', error: { type: expect.stringContaining('expression') } })
@@ -112,7 +112,7 @@ test.each([
     'completed',
   ],
 ])('execution: %s: always ends', async (_name, tasks, status) => {
-  const { body } = await ran(await aRoom(), unique('f'), tasks)
+  const { body } = await runFlow(await aRoom(), unique('f'), tasks)
   expect([body.status, body.ended_at === null]).toEqual([status, false])
 })
 
@@ -123,7 +123,7 @@ test('execution: result too large for Temporal: faults; input too large: refused
       (await call('POST', DOCUMENTS, { as: workspace.service, body: { x: 'x'.repeat(200_000) } })).status,
     ).toBe(201)
   }
-  const large = await ran(workspace, 'large', '- a: { call: collection.list, with: { name: c } }')
+  const large = await runFlow(workspace, 'large', '- a: { call: collection.list, with: { name: c } }')
   expect(large.body).toMatchObject({
     status: 'faulted',
     error: { detail: expect.stringContaining('output_too_large') },
@@ -164,7 +164,11 @@ test('flow: request that HTTP cannot express, truncated response: errors that a 
   }).listen(port, '127.0.0.1')
   try {
     const get = (name: string, rest: string) =>
-      ran(workspace, name, `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`)
+      runFlow(
+        workspace,
+        name,
+        `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`,
+      )
     const header = await get('header', `method: get, headers: { x: "a\\r\\nb: c" }`)
     expect(header.body).toMatchObject({ status: 'faulted', error: { status: 400 } })
     const cut = await get('cut', 'method: post')

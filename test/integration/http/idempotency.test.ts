@@ -270,8 +270,8 @@ test('OpenAPI: Idempotency-Key: documented exactly for the operations that accep
   const described = Object.values(body.paths as Record<string, Record<string, Described>>).flatMap((path) =>
     Object.values(path),
   )
-  const saying = described.filter(({ parameters }) =>
+  const documented = described.filter(({ parameters }) =>
     parameters.some(({ name }) => name === 'idempotency-key'),
   )
-  expect(saying.map(({ operationId }) => operationId).sort()).toEqual(taking.sort())
+  expect(documented.map(({ operationId }) => operationId).sort()).toEqual(taking.sort())
 })

@@ -36,7 +36,7 @@ async function subscribe(as: Caller, topic: string): Promise<Stream> {
   return stream
 }
 
-const ended = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
+const waitForEnd = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
 
 const suspend = ({ tenantId }: Room) =>
   asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
@@ -51,7 +51,7 @@ describe('open stream', () => {
       subscribe(workspace.anon, 'secrets'),
     ])
     await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: workspace.operator })
-    expect(await ended(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
+    expect(await waitForEnd(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
     await call('POST', '/v1/events/publish', {
       as: workspace.service,
       body: { topic: 'secrets', data: 'for those who may' },
@@ -70,8 +70,8 @@ describe('open stream', () => {
       subscribe(workspace.service, 'a'),
       subscribe(await tokenOf({ ...claims, exp }), 'a'),
     ])
-    expect(await ended(byToken)).toContain('"code":"token_expired"')
+    expect(await waitForEnd(byToken)).toContain('"code":"token_expired"')
     await suspend(workspace)
-    expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
+    expect(await waitForEnd(byKey)).toContain('"code":"tenant_suspended"')
   })
 })

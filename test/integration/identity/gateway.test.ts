@@ -35,11 +35,11 @@ describe('with the gateway secret', () => {
     expect(made.status).toBe(201)
     const listed = await call('GET', '/v1/collections/orders/documents', { as: shop.service })
     expect(listed.body.data).toHaveLength(1)
-    const heard = await hear(as, 'topic=orders.new')
+    const received = await hear(as, 'topic=orders.new')
     expect(
       (await call('POST', '/v1/events/publish', { as, body: { topic: 'orders.new', data: 1 } })).status,
     ).toBe(202)
-    expect(await heardAtLeast(heard, 1)).toHaveLength(1)
+    expect(await heardAtLeast(received, 1)).toHaveLength(1)
     expect(
       (await call('GET', '/v1/collections/orders/documents', { as: gatewayHeaders(other) })).body.data,
     ).toEqual([])
@@ -91,10 +91,10 @@ describe('with the gateway secret', () => {
   test('gateway: tenant suspended: refused within 5 s, its streams end', async () => {
     const workspace = await aRoom()
     const as = gatewayHeaders(workspace)
-    const heard = await hear(as, 'topic=x')
+    const received = await hear(as, 'topic=x')
     await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [workspace.tenantId])
     await eventually(async () => ((await me(as)).body.code === 'tenant_suspended' ? true : undefined), 6_000)
-    const ended = () => eventually(async () => heard.find(({ event }) => event === 'end'), 8_000)
+    const ended = () => eventually(async () => received.find(({ event }) => event === 'end'), 8_000)
     expect((await ended()).data).toEqual({ code: 'tenant_suspended' })
   })
 
@@ -139,14 +139,14 @@ describe('through Caddy', () => {
   afterAll(() => gateway?.stop())
 
   const at = (url: string) => ({ at: { ...inject('tenon'), url } })
-  const through = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
+  const viaCaddy = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
   const raw = async (url: string, headers: RawHeaders) => (await sendRaw(`${url}/v1/me`, headers)).body
 
   test('Caddy, public route: gateway secret and identity headers from the client: no identity', async () => {
     const { publicUrl } = gateway
     for (const as of [{}, identityHeaders(shop), gatewayHeaders(shop)])
-      expect((await through(publicUrl, '/v1/me', as)).body.code).toBe('credentials_missing')
-    const { body } = await through(publicUrl, '/v1/me', { ...gatewayHeaders(other), ...shop.service })
+      expect((await viaCaddy(publicUrl, '/v1/me', as)).body.code).toBe('credentials_missing')
+    const { body } = await viaCaddy(publicUrl, '/v1/me', { ...gatewayHeaders(other), ...shop.service })
     expect(body).toMatchObject({ kind: 'api_key', tenant_id: shop.tenantId })
   })
 
@@ -154,10 +154,10 @@ describe('through Caddy', () => {
     const { shopUrl } = gateway
     const seen = { kind: 'gateway', subject: 'shop-backend', tenant_id: shop.tenantId, roles: ['service'] }
     for (const as of [{}, identityHeaders(other), gatewayHeaders(other, 'anon')])
-      expect((await through(shopUrl, '/v1/me', as)).body).toMatchObject(seen)
+      expect((await viaCaddy(shopUrl, '/v1/me', as)).body).toMatchObject(seen)
     const twice = { 'X-Tenant-Id': [other.tenantId, other.tenantId], x_tenant_id: other.tenantId }
     expect(await raw(shopUrl, twice)).toMatchObject(seen)
-    expect((await through(shopUrl, '/v1/tenants')).body.code).toBe('privilege_domain_mismatch')
+    expect((await viaCaddy(shopUrl, '/v1/tenants')).body.code).toBe('privilege_domain_mismatch')
   })
 
   test('Caddy: identity headers declared hop-by-hop by the client: still added', async () => {
@@ -190,24 +190,24 @@ describe('through Caddy', () => {
 
   test('Caddy: client has a credential of its own: that one counts', async () => {
     const { shopUrl } = gateway
-    expect((await through(shopUrl, '/v1/me', other.service)).body).toMatchObject({
+    expect((await viaCaddy(shopUrl, '/v1/me', other.service)).body).toMatchObject({
       kind: 'api_key',
       tenant_id: other.tenantId,
     })
-    expect((await through(shopUrl, '/v1/me', { apikey: 'svc_service_x' })).body.code).toBe('api_key_invalid')
-    expect((await through(shopUrl, '/v1/me', { authorization: 'Bearer x' })).body.code).toBe('token_invalid')
+    expect((await viaCaddy(shopUrl, '/v1/me', { apikey: 'svc_service_x' })).body.code).toBe('api_key_invalid')
+    expect((await viaCaddy(shopUrl, '/v1/me', { authorization: 'Bearer x' })).body.code).toBe('token_invalid')
   })
 
   test('Caddy: event stream: delivered as events occur', async () => {
-    const heard = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
+    const received = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
     await call('POST', '/v1/events/publish', { as: shop.service, body: { topic: 'through', data: 'now' } })
-    expect((await heardAtLeast(heard, 1))[0]?.data.data).toBe('now')
+    expect((await heardAtLeast(received, 1))[0]?.data.data).toBe('now')
   })
 
   test('Caddy: sibling workspace: refused', async () => {
     const sibling = await aWorkspace(shop)
     const as = sibling.service
     await call('POST', '/v1/collections/private/documents', { as, body: { n: 1 } })
-    expect((await through(gateway.shopUrl, '/v1/collections/private/documents')).body.data).toEqual([])
+    expect((await viaCaddy(gateway.shopUrl, '/v1/collections/private/documents')).body.data).toEqual([])
   })
 })

@@ -47,7 +47,10 @@ afterAll(() => node?.stop())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
 /** The same authorization page, requested from the process with rate limits. */
-const there = (page: Seen): Seen => ({ ...page, url: page.url.replace(inject('tenon').url, node.at.url) })
+const atLimitedNode = (page: Seen): Seen => ({
+  ...page,
+  url: page.url.replace(inject('tenon').url, node.at.url),
+})
 
 describe('credentials that end', () => {
   test('user token: its client is deleted: refused', async () => {
@@ -65,16 +68,16 @@ describe('credentials that end', () => {
 
   test('stream: another client at its address guesses keys: continues', async () => {
     const headers = from('203.0.113.20')
-    const heard = await hear(workspace.service, 'topic=guessed', headers, node.at)
+    const received = await hear(workspace.service, 'topic=guessed', headers, node.at)
     // Meanwhile its own key has to be looked up again. Events continue for longer than that.
     const untilMs = performance.now() + LIMITS.keyCacheMs + 2_500
     for (let n = 1; performance.now() < untilMs; n++) {
       await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
       const body = { topic: 'guessed', data: n }
       await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
-      await heardAtLeast(heard, n)
+      await heardAtLeast(received, n)
     }
-    expect(heard.filter(({ event }) => event === 'end')).toEqual([])
+    expect(received.filter(({ event }) => event === 'end')).toEqual([])
   }, 20_000)
 })
 
@@ -90,7 +93,7 @@ describe('one client has a whole /64', () => {
 
   test('sign-in: password guesses from one /64: limited like one address', async () => {
     const browser = new Browser(REDIRECT)
-    const page = there(await browser.open(authorization(clientId).url))
+    const page = atLimitedNode(await browser.open(authorization(clientId).url))
     let last = 0
     for (let n = 1; n <= LIMITS.attemptsMax.address + 1; n++) {
       const fields = { action: 'login', tenant: 'none', email: `${n}@x.test`, password: 'short' }
@@ -105,7 +108,7 @@ describe('no lock-out', () => {
     const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { tenant, email, password } = person
     const browser = new Browser(REDIRECT)
-    const page = there(await browser.open(authorization(clientId).url))
+    const page = atLimitedNode(await browser.open(authorization(clientId).url))
     const login = (text: string, address: string) =>
       browser.submit(page, { action: 'login', tenant, email, password: text }, from(address))
     const statuses = []
@@ -186,8 +189,8 @@ test('issuer: internal error: logged under the request id, without the token', a
   try {
     const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { body: tokens } = await tokensOf(clientId, person)
-    const spoil = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
-    await asSuperuser(spoil, [person.id])
+    const corrupt = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
+    await asSuperuser(corrupt, [person.id])
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const { status, body } = await refresh(clientId, tokens['refresh_token'], { ...inject('tenon'), url })
     expect([status, body['error']]).toEqual([500, 'server_error'])

@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 
 const register = (body: unknown) => call('POST', '/auth/register', { body })
-const aRegistered = async () =>
+const registerClient = async () =>
   (await register({ redirect_uris: [REDIRECT], client_name: 'Agent' })).body.client_id
 
 test('MCP client of 2025: no configuration: registers, user signs in, calls a tool', async () => {
@@ -77,7 +77,7 @@ test('MCP client of 2026: no configuration: registers, user signs in, calls a to
 
 describe('registered client', () => {
   test('registered client: tokens: for hosted servers only, not for the REST API', async () => {
-    const clientId = await aRegistered()
+    const clientId = await registerClient()
     const scope = scopesOf(hosted, 'notes_list')
     const { body } = await tokensOf(clientId, person, { resource: hosted.url, scope })
     expect(claimsOf(body['access_token'])).toMatchObject({ aud: hosted.url, scope, client_id: clientId })
@@ -94,7 +94,7 @@ describe('registered client', () => {
 
   test('registered client: consent page: says that the client registered itself', async () => {
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(await aRegistered(), { resource: hosted.url }).url)
+    const login = await browser.open(authorization(await registerClient(), { resource: hosted.url }).url)
     // The requested MCP server already identifies the tenant.
     expect(login.html).not.toContain('name="tenant"')
     const { email, password } = person
@@ -140,7 +140,7 @@ describe('registered client', () => {
   })
 
   test('registered client: read: by operators only', async () => {
-    const clientId = await aRegistered()
+    const clientId = await registerClient()
     const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: workspace.operator })).body
     expect(data.find((row: { client_id: string }) => row.client_id === clientId)).toMatchObject({
       registered: true,

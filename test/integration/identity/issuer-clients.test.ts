@@ -30,7 +30,7 @@ beforeAll(async () => {
   }
 })
 
-type Who = keyof typeof callers
+type CallerName = keyof typeof callers
 const places = (): Record<string, object> => ({
   nowhere: {},
   tenant: { tenant_id: workspace.tenantId },
@@ -43,7 +43,7 @@ const places = (): Record<string, object> => ({
 })
 
 /** Caller, role, assignment, and expected status. */
-const TABLE: readonly (readonly [Who, string, string, number])[] = [
+const TABLE: readonly (readonly [CallerName, string, string, number])[] = [
   ['operator', 'operator', 'nowhere', 201],
   ['operator', 'operator', 'tenant', 400],
   ['operator', 'tenant_admin', 'tenant', 201],

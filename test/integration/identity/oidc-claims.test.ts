@@ -57,7 +57,7 @@ afterAll(async () => {
   await peer?.close()
 })
 
-const here = () => ({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
+const ownClaims = () => ({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
 const has = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
 const me = async (as: Record<string, string>) => {
   const { status, body } = await node.ask(as, '/v1/me')
@@ -67,7 +67,7 @@ const me = async (as: Record<string, string>) => {
 
 test('external token: each mapped role: opens its routes only', async () => {
   const status = async (roles: string[], path: string) =>
-    (await node.ask(await company.token({ ...here(), ...has(...roles) }), path)).status
+    (await node.ask(await company.token({ ...ownClaims(), ...has(...roles) }), path)).status
   expect(await status(['app'], DOCUMENTS)).toBe(200)
   expect(await status(['app'], '/v1/tenants')).toBe(403)
   expect(await status(['boss'], `/v1/tenants/${workspace.tenantId}`)).toBe(200)
@@ -76,7 +76,7 @@ test('external token: each mapped role: opens its routes only', async () => {
   expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
   // The names of our roles are not mapped, nor are names of object prototypes.
   for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
-    expect([role, (await me(await company.token({ ...here(), ...has(role) }))).roles]).toEqual([
+    expect([role, (await me(await company.token({ ...ownClaims(), ...has(role) }))).roles]).toEqual([
       role,
       ['anon'],
     ])
@@ -91,7 +91,7 @@ test('external token: operator role: only from an issuer configured to have one'
 
 test('external token: no role map: our role names, except operator', async () => {
   const roles = ['operator', 'tenant_admin', 'service', 'offline_access']
-  const as = await tenants.token({ ...here(), realm_access: { roles } })
+  const as = await tenants.token({ ...ownClaims(), realm_access: { roles } })
   expect((await me(as)).roles).toEqual(['tenant_admin', 'service'])
   expect((await node.ask(as, `/v1/tenants/${workspace.tenantId}`)).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(404)
@@ -153,7 +153,7 @@ test('external token: claim name of the object prototype: no claim', async () =>
 })
 
 test('subjects: same subject of two issuers, or of ours: distinct', async () => {
-  const claims = { ...here(), sub: 'tenon-operator' }
+  const claims = { ...ownClaims(), sub: 'tenon-operator' }
   const [one, two] = await Promise.all([company.token(claims), tenants.token(claims)])
   expect((await me(one)).subject).toBe(`${company.issuer}#tenon-operator`)
   expect((await me(two)).subject).toBe(`${tenants.issuer}#tenon-operator`)
@@ -169,8 +169,8 @@ test('subjects: same subject of two issuers, or of ours: distinct', async () => 
 })
 
 test('internal token: external issuers configured: accepted as before, ends with its account', async () => {
-  expect((await me(await tokenOf({ ...here(), roles: ['service'] }))).subject).toBe('user-1')
+  expect((await me(await tokenOf({ ...ownClaims(), roles: ['service'] }))).subject).toBe('user-1')
   await node.ask(workspace.operator, '/v1/me')
-  const gone = await tokenOf({ ...here(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
+  const gone = await tokenOf({ ...ownClaims(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
   expect((await node.ask(gone)).body.code).toBe('token_invalid')
 })

@@ -131,7 +131,7 @@ describe('clients that disconnect', () => {
 
   test.concurrent('export: client stops reading: cut off, recognisably incomplete', async () => {
     const as = workspace.service
-    const name = await aLargeCollection(as)
+    const name = await createLargeCollection(as)
     const response = await opened(`/v1/collections/${name}/export`, as)
     const ended = new Promise<boolean>((done) => {
       response.once('error', () => done(response.complete))
@@ -148,7 +148,7 @@ describe('clients that disconnect', () => {
 })
 
 /** About 40 MB, more than all buffers in between can hold. */
-async function aLargeCollection(as: Caller): Promise<string> {
+async function createLargeCollection(as: Caller): Promise<string> {
   const name = unique('large')
   const rows = count(400).map(({ n }) => ({ n, x: 'x'.repeat(100_000) }))
   expect((await importInto(name, lines(...rows), { as })).body.created).toBe(400)
@@ -176,7 +176,7 @@ const opened = (path: string, headers: Caller) =>
   })
 
 describe('rights during the transfer', () => {
-  async function aKey(of: Room): Promise<{ id: string; as: Caller }> {
+  async function createKey(of: Room): Promise<{ id: string; as: Caller }> {
     const body = { workspace_id: of.workspaceId, kind: 'service', name: 'x' }
     const made = await call('POST', '/v1/api-keys', { as: of.operator, body })
     return { id: made.body.id, as: { apikey: made.body.key } }
@@ -185,7 +185,7 @@ describe('rights during the transfer', () => {
 
   test('import: key revoked meanwhile: stores nothing more', async () => {
     const name = unique('c')
-    const key = await aKey(workspace)
+    const key = await createKey(workspace)
     const { sent, reply } = openImport(name, { as: key.as })
     sent.on('error', () => {})
     sent.write(lines(...count(LIMITS.importChunkLines)))
@@ -209,8 +209,8 @@ describe('rights during the transfer', () => {
   }, 30_000)
 
   test('export: key revoked meanwhile: returns nothing more', async () => {
-    const name = await aLargeCollection(workspace.service)
-    const key = await aKey(workspace)
+    const name = await createLargeCollection(workspace.service)
+    const key = await createKey(workspace)
     const response = await opened(`/v1/collections/${name}/export`, key.as)
     await revoke(key)
     let over = false

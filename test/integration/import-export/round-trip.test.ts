@@ -20,7 +20,7 @@ const STORES: Readonly<Record<string, object | undefined>> = {
   document: { store: 'document', schema: SCHEMA },
 }
 
-async function aCollection(declaration?: object): Promise<string> {
+async function createCollection(declaration?: object): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
   const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
@@ -35,7 +35,7 @@ const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 describe.each(Object.keys(STORES))('import and export, %s', (store) => {
   test('round trip: imported elsewhere, twice: identical documents, once', async () => {
     const as = workspace.service
-    const [from, to] = [await aCollection(STORES[store]), await aCollection(STORES[store])]
+    const [from, to] = [await createCollection(STORES[store]), await createCollection(STORES[store])]
     const made = [{ n: 1, title: 'a' }, { n: null, more: { deep: [1, null, 'ä😀'] } }, {}]
     const values =
       store === 'undeclared' ? made : made.map(({ n, ...rest }) => (n === null ? rest : { n, ...rest }))
@@ -56,7 +56,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
 
   test('import: id exists: the existing document is unchanged', async () => {
     const as = workspace.service
-    const name = await aCollection(STORES[store])
+    const name = await createCollection(STORES[store])
     const { body } = await call('POST', documents(name), { as, body: { n: 1 } })
     const again = lines({ id: body.id, n: 2 }, { id: body.id.toUpperCase(), n: 3 })
     expect((await importInto(name, again, { as })).body).toMatchObject({ created: 0, existing: 2 })
@@ -65,7 +65,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
 
   test('import: more lines than a chunk and a page: all stored, one change event each', async () => {
     const as = workspace.service
-    const name = await aCollection(STORES[store])
+    const name = await createCollection(STORES[store])
     const many = count(2_345)
     expect((await importInto(name, lines(...many), { as })).body).toMatchObject({
       lines: 2_345,
@@ -81,7 +81,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
 
 test('export: filters, order and selection: same as in the list', async () => {
   const as = workspace.service
-  const name = await aCollection(STORES['relational'])
+  const name = await createCollection(STORES['relational'])
   const rows = count(1_500).map(({ n }) => ({ n, title: n % 2 === 0 ? 'even' : 'odd', more: n }))
   await importInto(name, lines(...rows), { as })
   const query = '?title=eq.odd&n=gte.10&order=n.desc&select=n'
@@ -113,7 +113,7 @@ test('export: empty collection: empty file; HEAD: headers only', async () => {
 
 test('export: documents of the maximum size after small ones: complete, with smaller pages', async () => {
   const as = workspace.service
-  const name = await aCollection()
+  const name = await createCollection()
   const large = { x: 'x'.repeat(LIMITS.documentBytesMax - 100) }
   const many = count(110 + Math.ceil(LIMITS.rowsBytesMax / LIMITS.documentBytesMax) + 1)
   const rows = many.map(({ n }) => (n < 110 ? { n } : { n, ...large }))
@@ -123,7 +123,7 @@ test('export: documents of the maximum size after small ones: complete, with sma
 
 test('import: byte order mark, CRLF and blank lines: accepted', async () => {
   const as = workspace.service
-  const name = await aCollection()
+  const name = await createCollection()
   const text = '\uFEFF{"n":1}\r\n\r\n   \n\t{"n":2} \r\n\uFEFF{"n":3}\n\n{"n":4}'
   expect((await importInto(name, text, { as })).body).toEqual({
     ...{ lines: 7, created: 4, existing: 0, failed: 0, errors: [] },
@@ -133,7 +133,7 @@ test('import: byte order mark, CRLF and blank lines: accepted', async () => {
 
 test('import: some lines are invalid: reported by number, the others are stored', async () => {
   const as = workspace.service
-  const name = await aCollection({ ...STORES['relational'], mode: 'enforce' })
+  const name = await createCollection({ ...STORES['relational'], mode: 'enforce' })
   const bad = [
     ['{"n":', 'body_invalid', undefined],
     ['[1]', 'validation_failed', undefined],
@@ -193,7 +193,7 @@ test('import: many errors: the first 20 are listed, all are counted', async () =
 
 test('import: on_error=stop: ends at the first error; earlier lines are stored, later ones are not', async () => {
   const as = workspace.service
-  const name = await aCollection()
+  const name = await createCollection()
   const text = `${lines(...count(700))}nonsense\n${lines({ n: 'after' })}`
   const { status, body } = await importInto(name, text, { as, query: '?on_error=stop' })
   expect([status, body.code, body.line]).toEqual([400, 'body_invalid', 701])
@@ -203,11 +203,12 @@ test('import: on_error=stop: ends at the first error; earlier lines are stored, 
 })
 
 describe('import with unique values', () => {
-  const aUniqueCollection = () => aCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
+  const createUniqueCollection = () =>
+    createCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
 
   test('import: values taken: reported by line, the rest of the chunk is stored', async () => {
     const as = workspace.service
-    const name = await aUniqueCollection()
+    const name = await createUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 || n === 399 ? 7 : n }))
     const { body } = await importInto(name, lines(...rows), { as })
     expect(body).toMatchObject({ lines: 400, created: 398, existing: 0, failed: 2 })
@@ -222,7 +223,7 @@ describe('import with unique values', () => {
 
   test('import: values taken and on_error=stop: ends at that line', async () => {
     const as = workspace.service
-    const name = await aUniqueCollection()
+    const name = await createUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 ? 7 : n }))
     const { status, body } = await importInto(name, lines(...rows), { as, query: '?on_error=stop' })
     expect([status, body.code, body.line]).toEqual([409, 'unique_violation', 124])
@@ -248,7 +249,7 @@ test('import: quota reached: used up to the last document, the reply reports the
 describe('Idempotency-Key', () => {
   test('import: same key and file: same documents; another key: other documents', async () => {
     const as = workspace.service
-    const name = await aCollection()
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'file "1"' }
     const text = lines(...count(1_100))
     expect((await importInto(name, text, { as, headers })).body).toMatchObject({
@@ -262,14 +263,14 @@ describe('Idempotency-Key', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(1_100)))
     const other = { 'idempotency-key': 'file "2"' }
     expect((await importInto(name, text, { as, headers: other })).body).toMatchObject({ created: 1_100 })
-    expect((await importInto(await aCollection(), text, { as, headers })).body).toMatchObject({
+    expect((await importInto(await createCollection(), text, { as, headers })).body).toMatchObject({
       created: 1_100,
     })
   })
 
   test('import: same key, one line changed: another document, with the time of the first import', async () => {
     const as = workspace.service
-    const name = await aCollection()
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'changed' }
     await call('POST', documents(name), { as, body: { n: 'before' } })
     await importInto(name, lines({ n: 0 }, { n: 1 }), { as, headers })
@@ -281,7 +282,7 @@ describe('Idempotency-Key', () => {
 
   test('import: interrupted file sent again: continues where it ended', async () => {
     const as = workspace.service
-    const name = await aCollection()
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'k' }
     await importInto(name, lines(...count(600)), { as, headers })
     const whole = await importInto(name, lines(...count(900)), { as, headers })
@@ -291,7 +292,7 @@ describe('Idempotency-Key', () => {
 
   test('import: same file and key twice at once: each document once', async () => {
     const as = workspace.service
-    const name = await aCollection()
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'k' }
     const text = lines(...count(3_000))
     const both = await Promise.all([1, 2, 3].map(() => importInto(name, text, { as, headers })))
@@ -303,7 +304,8 @@ describe('Idempotency-Key', () => {
 })
 
 describe('anon keys', () => {
-  const declare = (anon: object) => aCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
+  const declare = (anon: object) =>
+    createCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
 
   test('import by anon key: access allows create: stored, and read as access allows', async () => {
     const as = workspace.anon

@@ -11,17 +11,17 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aStoringRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
 import { opened } from '../../support/stack/workspace-settings.ts'
 
-interface Shelf extends Room {
+interface StoringWorkspace extends Room {
   readonly bucket: string
 }
 
-let workspace: Shelf
-let other: Shelf
+let workspace: StoringWorkspace
+let other: StoringWorkspace
 beforeAll(async () => {
-  ;[workspace, other] = await Promise.all([aShelf(), aShelf()])
+  ;[workspace, other] = await Promise.all([createStoringWorkspace(), createStoringWorkspace()])
 })
 
-async function aShelf(): Promise<Shelf> {
+async function createStoringWorkspace(): Promise<StoringWorkspace> {
   const made = await aStoringRoom()
   const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as: made.operator })
   await opened(made, 'notes/')
@@ -95,7 +95,7 @@ describe('round trips', () => {
   })
 
   test('object keys: equal after path normalisation: separate objects, listed as written', async () => {
-    const shelf = await aShelf()
+    const shelf = await createStoringWorkspace()
     const as = shelf.service
     const keys = [
       'a/b',
@@ -118,8 +118,8 @@ describe('round trips', () => {
     const list = (query: string) => call('GET', `/v1/objects/${shelf.bucket}${query}`, { as: shelf.service })
     const listed = (await list('?page[size]=200')).body.data.map(({ key }: { key: string }) => key)
     expect(listed.sort()).toEqual(keys.sort())
-    const below = (await list('?prefix=a%2F')).body.data.map(({ key }: { key: string }) => key)
-    expect(below.sort()).toEqual(keys.filter((key) => key.startsWith('a/')).sort())
+    const underPrefix = (await list('?prefix=a%2F')).body.data.map(({ key }: { key: string }) => key)
+    expect(underPrefix.sort()).toEqual(keys.filter((key) => key.startsWith('a/')).sort())
     const paged: string[] = []
     for (let after = ''; ; ) {
       const { data, page } = (await list(`?page[size]=4${after && `&page[after]=${after}`}`)).body
@@ -136,13 +136,13 @@ describe('round trips', () => {
     const path = pathOf('large')
     const before = await residentBytes()
     let peak = before
-    const look = async () => {
+    const measure = async () => {
       peak = Math.max(peak, await residentBytes())
     }
-    const watch = setInterval(() => void look(), 20)
+    const watch = setInterval(() => void measure(), 20)
     // Buffered, the two would be 200 MiB; what shows up is chunks that wait for the garbage collector.
-    const puts = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
-    expect(puts.map(({ status }) => status)).toEqual([201, 201])
+    const uploads = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
+    expect(uploads.map(({ status }) => status)).toEqual([201, 201])
     expect(sha256((await send('GET', path)).bytes)).toBe(sha256(body))
     clearInterval(watch)
     expect((peak - before) / 1_048_576).toBeLessThan(150)
@@ -315,7 +315,7 @@ describe('other entry points', () => {
   const flow = (name: string, tasks: string) =>
     `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
 
-  async function ran(name: string, tasks: string) {
+  async function runFlow(name: string, tasks: string) {
     const as = workspace.operator
     const body = { source: flow(name, tasks) }
     const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
@@ -328,7 +328,7 @@ describe('other entry points', () => {
   test('flow: puts JSON and text, gets JSON, text and base64: values are identical', async () => {
     await send('PUT', pathOf('flow/raw'), { body: Buffer.from([0, 255]) })
     const at = (key: string) => `bucket: ${workspace.bucket}, key: ${key}`
-    const { status, output } = await ran(
+    const { status, output } = await runFlow(
       'objects',
       `- put: { call: object.put, with: { ${at('flow/doc.json')}, content: { n: 1 } } }
 - text: { call: object.put, with: { ${at('flow/page')}, content: "<p>ü", content_type: text/html } }
@@ -347,14 +347,14 @@ describe('other entry points', () => {
   })
 
   test('flow: bucket of another tenant: 403; object too large for a step: output_too_large', async () => {
-    const foreign = await ran(
+    const foreign = await runFlow(
       'foreign',
       `- a: { call: object.get, with: { bucket: ${other.bucket}, key: x } }`,
     )
     expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
     expect(foreign.error.detail).toContain('AccessDenied')
     await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
-    const wide = await ran(
+    const wide = await runFlow(
       'wide',
       `- a: { call: object.get, with: { bucket: ${workspace.bucket}, key: wide } }`,
     )

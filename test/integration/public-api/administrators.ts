@@ -40,10 +40,10 @@ export function askToken({ id, secret }: Machine, extra: Record<string, string> 
 /** A caller with one role in one tenant or workspace. */
 export async function machine(
   world: Pick<World, 'admin'>,
-  party: Pick<Party, 'tenant' | 'workspace'> & Partial<Pick<Party, 'ears'>>,
+  party: Pick<Party, 'tenant' | 'workspace'> & Partial<Pick<Party, 'transcript'>>,
   role: Role,
 ): Promise<Caller> {
   const reply = await askToken(await makeMachine(world, party, role))
   expectStatus(reply, 200)
-  return new Caller({ authorization: `Bearer ${str(reply, 'access_token')}` }, party.ears)
+  return new Caller({ authorization: `Bearer ${str(reply, 'access_token')}` }, party.transcript)
 }

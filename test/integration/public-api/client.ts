@@ -13,7 +13,7 @@ export interface Reply {
   readonly body: unknown
 }
 
-export interface Sent {
+export interface RequestOptions {
   /** Sent as JSON. */
   json?: unknown
   /** Sent unchanged. */
@@ -24,11 +24,11 @@ export interface Sent {
 export const base = inject('tenon').url
 
 /** Everything sent to one party, so that it can be searched for data of others. */
-export class Ears {
-  readonly heard: string[] = []
+export class Transcript {
+  readonly received: string[] = []
 
-  hear(reply: Pick<Reply, 'headers' | 'text'>): void {
-    this.heard.push(`${JSON.stringify([...reply.headers])}\n${reply.text}`)
+  record(reply: Pick<Reply, 'headers' | 'text'>): void {
+    this.received.push(`${JSON.stringify([...reply.headers])}\n${reply.text}`)
   }
 
   /** A fetch for libraries that bring their own client. */
@@ -36,7 +36,7 @@ export class Ears {
     const response = await fetch(input, init)
     const copy = response.clone()
     void copy.text().then(
-      (text) => this.hear({ headers: copy.headers, text }),
+      (text) => this.record({ headers: copy.headers, text }),
       () => undefined,
     )
     return response
@@ -46,21 +46,21 @@ export class Ears {
 /** Sends requests with fixed headers; retries only if the rate limit was exceeded. */
 export class Caller {
   readonly headers: Readonly<Record<string, string>>
-  readonly ears: Ears
+  readonly transcript: Transcript
 
-  constructor(headers: Record<string, string>, ears = new Ears()) {
+  constructor(headers: Record<string, string>, transcript = new Transcript()) {
     this.headers = headers
-    this.ears = ears
+    this.transcript = transcript
   }
 
   with(headers: Record<string, string>): Caller {
-    return new Caller({ ...this.headers, ...headers }, this.ears)
+    return new Caller({ ...this.headers, ...headers }, this.transcript)
   }
 
-  async send(method: string, path: string, sent: Sent = {}): Promise<Reply> {
+  async send(method: string, path: string, sent: RequestOptions = {}): Promise<Reply> {
     for (let attempt = 0; ; attempt++) {
       const reply = await send(method, path, { ...sent, headers: { ...this.headers, ...sent.headers } })
-      this.ears.hear(reply)
+      this.transcript.record(reply)
       if (attempt >= 8 || get(reply, 'code') !== 'rate_limited') return reply
       await pause(1000 * Math.min(5, Number(reply.headers.get('retry-after') ?? 1)))
     }
@@ -84,7 +84,7 @@ export class Caller {
 }
 
 /** One request, sent once. */
-export async function send(method: string, path: string, sent: Sent = {}): Promise<Reply> {
+export async function send(method: string, path: string, sent: RequestOptions = {}): Promise<Reply> {
   const headers = new Headers(sent.headers)
   if (sent.json !== undefined) headers.set('content-type', headers.get('content-type') ?? 'application/json')
   const body = sent.json === undefined ? sent.raw : JSON.stringify(sent.json)
@@ -127,7 +127,7 @@ export function sendRawPath(method: string, path: string, headers: Record<string
 }
 
 /** Announces `announced` bytes, sends `part` of them and breaks the connection. */
-export function breakOff(path: string, headers: Record<string, string>, announced: number, part: string) {
+export function abortUpload(path: string, headers: Record<string, string>, announced: number, part: string) {
   const { hostname, port } = new URL(base)
   const lines = Object.entries({ host: `${hostname}:${port}`, ...headers, 'content-length': announced })
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
@@ -170,16 +170,16 @@ export class Stream {
       signal: stop.signal,
     })
     const stream = new Stream(response, stop)
-    void stream.#pump(caller.ears).catch(() => undefined)
+    void stream.#pump(caller.transcript).catch(() => undefined)
     return stream
   }
 
-  async #pump(ears: Ears): Promise<void> {
+  async #pump(transcript: Transcript): Promise<void> {
     let rest = ''
     const decoder = new TextDecoder()
     for await (const chunk of this.reply.body ?? []) {
       const text = decoder.decode(chunk, { stream: true })
-      ears.hear({ headers: this.reply.headers, text })
+      transcript.record({ headers: this.reply.headers, text })
       const blocks = (rest + text).split(/\r?\n\r?\n/)
       rest = blocks.pop() ?? ''
       this.frames.push(...blocks.flatMap(frame))

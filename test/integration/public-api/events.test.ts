@@ -2,7 +2,7 @@
 
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { Caller, expectProblem, expectStatus, get, pause, Stream, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 const streams: Stream[] = []
@@ -21,9 +21,9 @@ async function subscribe(
   topic: string,
   headers: Record<string, string> = {},
 ): Promise<Stream> {
-  const { anonKey, ears } = world[who]
+  const { anonKey, transcript } = world[who]
   const path = `/v1/events/subscribe?topic=${topic}&apikey=${anonKey}`
-  const stream = await Stream.open(path, new Caller({}, ears), headers)
+  const stream = await Stream.open(path, new Caller({}, transcript), headers)
   streams.push(stream)
   await stream.next(({ event }) => event === 'ready')
   return stream
@@ -33,7 +33,7 @@ function publish(who: 'a' | 'b', topic: string, data: unknown) {
   return world[who].service.post('/v1/events/publish', { topic, data })
 }
 
-const carries = (n: number) => (frame: { event: string; data: unknown }) =>
+const hasNumber = (n: number) => (frame: { event: string; data: unknown }) =>
   frame.event === 'message' && get(frame.data, 'data/n') === n
 
 test('publish: valid event: 202 with id, topic and time', async () => {
@@ -57,9 +57,9 @@ test('subscribe: anon key in ?apikey=: ready event', async () => {
 test('event: delivered: a CloudEvent with id, topic, time and data', async () => {
   const stream = await subscribe('a', 'envelope')
   expectStatus(await publish('a', 'envelope', { n: 1, mark: world.a.mark }), 202)
-  const heard = await stream.next(carries(1))
-  expect(heard.id).toMatch(/\S/)
-  expect(heard.data).toMatchObject({
+  const received = await stream.next(hasNumber(1))
+  expect(received.id).toMatch(/\S/)
+  expect(received.data).toMatchObject({
     specversion: '1.0',
     id: expect.any(String),
     source: expect.stringContaining(world.a.workspace),
@@ -76,15 +76,15 @@ test.each([[null], [false], [0], ['text'], [[1, 2]]])(
     const topic = `any-${typeof data}-${Array.isArray(data)}`
     const stream = await subscribe('a', topic)
     expectStatus(await publish('a', topic, data), 202)
-    const heard = await stream.next(({ event }) => event === 'message')
-    expect(get(heard.data, 'data')).toEqual(data)
+    const received = await stream.next(({ event }) => event === 'message')
+    expect(get(received.data, 'data')).toEqual(data)
   },
 )
 
 test('events: one topic: in order', async () => {
   const stream = await subscribe('a', 'ordered')
   for (let n = 1; n <= 12; n++) expectStatus(await publish('a', 'ordered', { n }), 202)
-  await stream.next(carries(12))
+  await stream.next(hasNumber(12))
   expect(stream.messages().map(({ data }) => get(data, 'data/n'))).toEqual(
     [...Array(12).keys()].map((n) => n + 1),
   )
@@ -93,11 +93,11 @@ test('events: one topic: in order', async () => {
 test('replay: Last-Event-ID: everything after it', async () => {
   const first = await subscribe('a', 'replayed')
   for (const n of [1, 2, 3]) expectStatus(await publish('a', 'replayed', { n, mark: world.a.mark }), 202)
-  const one = await first.next(carries(1))
-  await first.next(carries(3))
+  const one = await first.next(hasNumber(1))
+  await first.next(hasNumber(3))
   first.close()
   const again = await subscribe('a', 'replayed', { 'last-event-id': one.id ?? '' })
-  await again.next(carries(3))
+  await again.next(hasNumber(3))
   expect(again.messages().map(({ data }) => get(data, 'data/n'))).toEqual([2, 3])
 })
 
@@ -105,17 +105,17 @@ test('subscription: another topic: not delivered', async () => {
   const stream = await subscribe('a', 'mine')
   await publish('a', 'other', { n: 1 })
   await publish('a', 'mine', { n: 2 })
-  await stream.next(carries(2))
+  await stream.next(hasNumber(2))
   expect(stream.messages()).toHaveLength(1)
 })
 
 test('subscription: same topic in another tenant: not delivered', async () => {
-  const [hearsA, hearsB] = [await subscribe('a', 'shared'), await subscribe('b', 'shared')]
+  const [streamA, streamB] = [await subscribe('a', 'shared'), await subscribe('b', 'shared')]
   expectStatus(await publish('a', 'shared', { n: 1, mark: world.a.mark }), 202)
-  await hearsA.next(carries(1))
+  await streamA.next(hasNumber(1))
   expectStatus(await publish('b', 'shared', { n: 2 }), 202)
-  await hearsB.next(carries(2))
-  expect(hearsB.messages()).toHaveLength(1)
+  await streamB.next(hasNumber(2))
+  expect(streamB.messages()).toHaveLength(1)
 })
 
 test('event of another workspace: service key: delivered with its workspace; anon key: not delivered', async () => {
@@ -133,10 +133,10 @@ test('event of another workspace: service key: delivered with its workspace; ano
   await stream.next(({ event }) => event === 'ready')
   const second = new Caller({ apikey: str(key, 'key') })
   expectStatus(await second.post('/v1/events/publish', { topic: 'tenantwide', data: { n: 1 } }), 202)
-  const heard = await stream.next(carries(1))
-  expect(str(heard.data, 'source')).toContain(str(made, 'id'))
+  const received = await stream.next(hasNumber(1))
+  expect(str(received.data, 'source')).toContain(str(made, 'id'))
   expectStatus(await publish('a', 'tenantwide', { n: 2 }), 202)
-  await anon.next(carries(2))
+  await anon.next(hasNumber(2))
   expect(anon.messages()).toHaveLength(1)
 })
 
@@ -154,42 +154,43 @@ test('publish: 300 KB: 413, not delivered', async () => {
   const stream = await subscribe('a', 'large')
   expectProblem(await publish('a', 'large', 'x'.repeat(300 * 1024)), 413)
   expectStatus(await publish('a', 'large', { n: 1 }), 202)
-  await stream.next(carries(1))
+  await stream.next(hasNumber(1))
   expect(stream.messages()).toHaveLength(1)
-  await expectUnharmed(world)
+  await expectUnaffected(world)
 })
 
 test('replay: Last-Event-ID of another tenant: nothing of that tenant', async () => {
   const stream = await subscribe('a', 'foreign')
   await publish('a', 'foreign', { n: 1, mark: world.a.mark })
   await publish('a', 'foreign', { n: 2, mark: world.a.mark })
-  const { id } = await stream.next(carries(1))
+  const { id } = await stream.next(hasNumber(1))
   const path = `/v1/events/subscribe?topic=foreign&apikey=${world.b.anonKey}`
-  const theirs = await Stream.open(path, new Caller({}, world.b.ears), { 'last-event-id': id ?? '' })
+  const theirs = await Stream.open(path, new Caller({}, world.b.transcript), { 'last-event-id': id ?? '' })
   streams.push(theirs)
   // Assumption: a foreign id is refused (400) or answered with `ready` or `gap`; neither shows anything of A.
   if (theirs.reply.status === 200) {
     await theirs.next(({ event }) => event === 'ready' || event === 'gap')
     expectStatus(await publish('b', 'foreign', { n: 9 }), 202)
-    await theirs.next(carries(9))
+    await theirs.next(hasNumber(9))
     expect(theirs.messages()).toHaveLength(1)
   } else {
     expect(theirs.reply.status).toBe(400)
     expect(theirs.reply.headers.get('content-type')).toMatch(/problem\+json/)
     await pause(100)
   }
-  await expectUnharmed(world)
+  await expectUnaffected(world)
 })
 
 test.each(['garbage', '0-0', '-1', '%00', 'x'.repeat(4000)])(
   'replay: forged Last-Event-ID (%#): harmless',
   async (id) => {
     const path = `/v1/events/subscribe?topic=forged&apikey=${world.b.anonKey}`
-    const stream = await Stream.open(path, new Caller({}, world.b.ears), { 'last-event-id': id })
+    const stream = await Stream.open(path, new Caller({}, world.b.transcript), { 'last-event-id': id })
     streams.push(stream)
     expect([200, 400, 410]).toContain(stream.reply.status)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   },
 )
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

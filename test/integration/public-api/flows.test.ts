@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, Stream, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 let base: string
@@ -237,8 +237,8 @@ describe('tasks', () => {
         event:
           with: {source: 'https://example.com/walk', type: walk.finished, data: {mark: ${world.a.mark}}}`
       await outcome('tell', tasks)
-      const heard = await a.next(({ event }) => event === 'message')
-      expect(get(heard.data, 'data/mark')).toBe(world.a.mark)
+      const received = await a.next(({ event }) => event === 'message')
+      expect(get(received.data, 'data/mark')).toBe(world.a.mark)
       expect(b.messages()).toEqual([])
     } finally {
       a.close()
@@ -268,8 +268,8 @@ describe('platform calls', () => {
       call: event.publish
       with: {topic: fromflow, data: {n: 7}}`
       await outcome('say', tasks)
-      const heard = await stream.next(({ event }) => event === 'message')
-      expect(get(heard.data, 'data')).toEqual({ n: 7 })
+      const received = await stream.next(({ event }) => event === 'message')
+      expect(get(received.data, 'data')).toEqual({ n: 7 })
     } finally {
       stream.close()
     }
@@ -307,7 +307,7 @@ describe('platform calls', () => {
     const reply = await execute('steal')
     expect(reply.body).toMatchObject({ status: 'faulted' })
     expect(JSON.stringify(get(reply, 'error'))).toMatch(/403|AccessDenied/)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
@@ -351,8 +351,9 @@ describe('tenant isolation of flows', () => {
     } else {
       expectProblem(made, 422)
     }
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

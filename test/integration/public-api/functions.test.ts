@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
@@ -68,7 +68,7 @@ describe('functions', () => {
     const reply = await invoke('thrower')
     expectProblem(reply, 502, 'function_error')
     expect(reply.text).toContain('no stock left')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('deploy: invalid TypeScript: refused', async () => {
@@ -86,7 +86,7 @@ describe('functions', () => {
     const started = Date.now()
     expectProblem(await invoke('looper'), 504, 'function_timeout')
     expect(Date.now() - started).toBeLessThan(8000)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('invoke: another function loops: the other tenant is served', async () => {
@@ -101,14 +101,14 @@ describe('functions', () => {
   test('invoke: allocates 2 GB at once: 502 function_out_of_memory', async () => {
     await deploy('a', 'hog', 'const all = new Uint8Array(2 ** 31).fill(1); return all.length')
     expectProblem(await invoke('hog'), 502, 'function_out_of_memory')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('invoke: allocates gradually: 502 function_out_of_memory', async () => {
     const body = 'const all: string[] = []; for (let n = 0; ; n++) all.push(String(n).repeat(10000))'
     await deploy('a', 'creeper', body)
     expectProblem(await invoke('creeper'), 502, 'function_out_of_memory')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test.each([
@@ -122,7 +122,7 @@ describe('functions', () => {
     expectStatus(made, 201, 400, 422)
     const reply = made.status === 201 ? await invoke(name) : made
     expect(reply.text).not.toMatch(/root:|postgres|GATEWAY_SECRET|MASTER_KEY|DATABASE_URL/)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('invoke: missing function: 404', async () => {
@@ -210,4 +210,5 @@ describe('metrics', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

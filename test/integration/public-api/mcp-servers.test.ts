@@ -17,7 +17,7 @@ import {
   token,
   tokenReply,
 } from './client.ts'
-import { expectApart, expectUnharmed, type Party, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, type Party, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
@@ -78,8 +78,8 @@ async function publish(who: 'a' | 'b', servers: string, id: string): Promise<Rep
 /** The candidate that reads that collection; assumption: candidates have a `name`. */
 function candidateNamed(reply: unknown, word: string): string {
   const names = list(reply).map((candidate) => str(candidate, 'name'))
-  const fitting = names.filter((name) => name.includes(word))
-  const found = fitting.find((name) => /query|list|read|find|search/.test(name)) ?? fitting[0]
+  const matching = names.filter((name) => name.includes(word))
+  const found = matching.find((name) => /query|list|read|find|search/.test(name)) ?? matching[0]
   if (!found) throw new Error(`no candidate for ${word} among ${names.join(', ')}`)
   return found
 }
@@ -92,12 +92,12 @@ const initialize = {
 }
 
 /** Sends one message to a wire endpoint, as a client of the 2025 protocol does. */
-function say(wire: string, message: unknown, bearer?: string, who?: Party) {
+function sendMessage(wire: string, message: unknown, bearer?: string, who?: Party) {
   const headers = {
     accept: 'application/json, text/event-stream',
     ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
   }
-  return new Caller(headers, who?.ears).post(wire, message)
+  return new Caller(headers, who?.transcript).post(wire, message)
 }
 
 /** Requests a token for one server, with the scope named in the server's challenge. */
@@ -115,8 +115,8 @@ const call = (name: string) => ({
 })
 
 async function scopeOf(wire: string, tool: string): Promise<string | undefined> {
-  const poor = await token({ resource: wire })
-  const refused = await say(wire, call(tool), poor)
+  const unscoped = await token({ resource: wire })
+  const refused = await sendMessage(wire, call(tool), unscoped)
   return /scope="([^"]+)"/.exec(refused.headers.get('www-authenticate') ?? '')?.[1]
 }
 
@@ -124,7 +124,7 @@ async function legacyClient(wire: string, bearer: string, who: Party): Promise<L
   const client = new Legacy({ name: 'walk-legacy', version: '1.0.0' })
   const transport = new LegacyHttp(new URL(wire), {
     requestInit: { headers: { authorization: `Bearer ${bearer}` } },
-    fetch: who.ears.fetch,
+    fetch: who.transcript.fetch,
   })
   // The class leaves `sessionId` optional and the interface does not: a matter of exactOptionalPropertyTypes.
   await client.connect(transport as Parameters<Legacy['connect']>[0])
@@ -137,7 +137,10 @@ async function modernClient(wire: string, bearer: string, who: Party): Promise<M
     { versionNegotiation: { mode: { pin: '2026-07-28' } } },
   )
   await client.connect(
-    new ModernHttp(new URL(wire), { authProvider: { token: async () => bearer }, fetch: who.ears.fetch }),
+    new ModernHttp(new URL(wire), {
+      authProvider: { token: async () => bearer },
+      fetch: who.transcript.fetch,
+    }),
   )
   return client
 }
@@ -236,7 +239,7 @@ describe('discovery and challenges', () => {
 
   test('wire: no token: 401 with a challenge that names the metadata', async () => {
     const { wire } = server('a')
-    const reply = await say(wire, initialize)
+    const reply = await sendMessage(wire, initialize)
     expectStatus(reply, 401)
     const challenge = reply.headers.get('www-authenticate') ?? ''
     expect(challenge).toMatch(/^Bearer /)
@@ -246,14 +249,14 @@ describe('discovery and challenges', () => {
   })
 
   test('wire: invalid token: 401 invalid_token', async () => {
-    const reply = await say(server('a').wire, initialize, 'abc.def.ghi')
+    const reply = await sendMessage(server('a').wire, initialize, 'abc.def.ghi')
     expectStatus(reply, 401)
     expect(reply.headers.get('www-authenticate')).toContain('error="invalid_token"')
   })
 
   test('wire: scope of the tool missing: 403 insufficient_scope that names it', async () => {
     const { wire, tool } = server('a')
-    const reply = await say(wire, call(tool), await token({ resource: wire }))
+    const reply = await sendMessage(wire, call(tool), await token({ resource: wire }))
     expectStatus(reply, 403)
     const challenge = reply.headers.get('www-authenticate') ?? ''
     expect(challenge).toContain('error="insufficient_scope"')
@@ -269,16 +272,16 @@ describe('discovery and challenges', () => {
 
   test('wire: token in the query: not read', async () => {
     const bearer = await tokenFor('a')
-    expectStatus(await say(`${server('a').wire}?access_token=${bearer}`, initialize), 401)
+    expectStatus(await sendMessage(`${server('a').wire}?access_token=${bearer}`, initialize), 401)
   })
 
   test('wire: token of another server: refused, in both directions', async () => {
     const [ofA, ofB] = [await tokenFor('a'), await tokenFor('b')]
-    const atB = await say(server('b').wire, initialize, ofA, world.b)
+    const atB = await sendMessage(server('b').wire, initialize, ofA, world.b)
     expectStatus(atB, 401)
     expect(atB.headers.get('www-authenticate')).toContain('error="invalid_token"')
-    expectStatus(await say(server('a').wire, initialize, ofB), 401)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(server('a').wire, initialize, ofB), 401)
+    await expectUnaffected(world)
   })
 
   test('token of a server: any other route: refused', async () => {
@@ -295,8 +298,8 @@ describe('discovery and challenges', () => {
 
   test('wire: JSON-RPC batch: 400', async () => {
     const batch = [initialize, { jsonrpc: '2.0', id: 2, method: 'tools/list' }]
-    expectStatus(await say(server('a').wire, batch, await tokenFor('a')), 400)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(server('a').wire, batch, await tokenFor('a')), 400)
+    await expectUnaffected(world)
   })
 
   test.each(['{"jsonrpc":', '7', '{}', '{"jsonrpc":"1.0","id":1,"method":"x"}'])(
@@ -308,7 +311,7 @@ describe('discovery and challenges', () => {
         authorization: `Bearer ${await tokenFor('a')}`,
       }
       expectStatus(await new Caller(headers).send('POST', server('a').wire, { raw }), 400)
-      await expectUnharmed(world)
+      await expectUnaffected(world)
     },
   )
 })
@@ -342,7 +345,7 @@ describe('official MCP server', () => {
   const wire = `${base}/v1/mcp/platform/mcp`
 
   test('official server: no credential: 401 with a challenge', async () => {
-    const reply = await say(wire, initialize)
+    const reply = await sendMessage(wire, initialize)
     expectStatus(reply, 401)
     expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
   })
@@ -362,13 +365,14 @@ describe('official MCP server', () => {
 
   test('official server: JSON-RPC batch: 400', async () => {
     const batch = [initialize, { jsonrpc: '2.0', id: 2, method: 'tools/list' }]
-    expectStatus(await say(wire, batch, await token()), 400)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(wire, batch, await token()), 400)
+    await expectUnaffected(world)
   })
 
   test('official server: token of a hosted server: refused', async () => {
-    expectStatus(await say(wire, initialize, await tokenFor('a')), 401)
+    expectStatus(await sendMessage(wire, initialize, await tokenFor('a')), 401)
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,8 +1,8 @@
 /** Checks objects: bodies, ranges, conditions, isolation between buckets. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { breakOff, Caller, expectProblem, expectStatus, pause, sendRawPath, str } from './client.ts'
-import { expectApart, expectUnharmed, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
+import { abortUpload, Caller, expectProblem, expectStatus, pause, sendRawPath, str } from './client.ts'
+import { expectIsolated, expectUnaffected, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
 
 let world: World
 let path: string
@@ -140,12 +140,12 @@ test('anon key: writes an object: refused', async () => {
 
 test('upload: interrupted: nothing is stored, the platform keeps working', async () => {
   const headers = { apikey: world.a.serviceKey, ...BINARY }
-  await breakOff(`${path}/half`, headers, 1_000_000, 'x'.repeat(1000))
-  await breakOff(`${path}/first`, headers, 1_000_000, 'x'.repeat(1000))
+  await abortUpload(`${path}/half`, headers, 1_000_000, 'x'.repeat(1000))
+  await abortUpload(`${path}/first`, headers, 1_000_000, 'x'.repeat(1000))
   await pause(500)
   expectProblem(await world.a.service.get(`${path}/half`), 404, 'NoSuchKey')
   expect((await world.a.service.get(`${path}/first`)).text).toBe(world.a.mark)
-  await expectUnharmed(world)
+  await expectUnaffected(world)
 })
 
 test.each([
@@ -165,19 +165,19 @@ test.each([
       headers,
       method === 'PUT' ? 'x' : '',
     )
-    world.b.ears.hear(sent)
+    world.b.transcript.record(sent)
     expectProblem(sent, 400)
   }
-  await expectUnharmed(world)
+  await expectUnaffected(world)
 })
 
 test('bucket: path traversal into another: refused', async () => {
   const headers = { apikey: world.b.serviceKey }
   const reply = await sendRawPath('GET', `/v1/objects/${world.b.bucket}/../${world.a.bucket}/first`, headers)
-  world.b.ears.hear(reply)
+  world.b.transcript.record(reply)
   expect(reply.text).not.toBe(world.a.mark)
   expect([400, 403, 404]).toContain(reply.status)
 })
 
 test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
-  expectApart(world, world.a.bucket))
+  expectIsolated(world, world.a.bucket))

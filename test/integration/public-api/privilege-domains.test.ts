@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, pause, str, token } from './client.ts'
-import { expectApart, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
+import { expectIsolated, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
 
 let world: World
 
@@ -231,4 +231,5 @@ test('service key: another workspace of the tenant: refused', async () => {
   expect(reply.text).not.toContain(a.mark)
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
@@ -108,7 +108,7 @@ describe('schemas', () => {
     const collection = 'x"; drop table documents; --'
     const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared, collection })
     expectProblem(reply, reply.status === 400 ? 400 : 422)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
@@ -148,7 +148,7 @@ describe('quotas', () => {
       expect(ids.has(get(body, 'id'))).toBe(true)
     }
     expect(ids.size).toBe(21)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('quota: reached: refusal with name, limit and usage', async () => {
@@ -200,7 +200,7 @@ describe('quotas', () => {
       expectProblem(reply, 429, 'quota_exceeded')
     }
     await expect.poll(async () => (await start()).status, { timeout: 20_000, interval: 1000 }).toBe(201)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
@@ -263,4 +263,5 @@ function fail(): never {
   throw new Error('no reply')
 }
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

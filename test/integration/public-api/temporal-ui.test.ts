@@ -10,16 +10,16 @@ import { Runs, type Shown } from '../../support/fixtures/executions.ts'
 import { aRoom, type Room, unique } from '../../support/fixtures/tenants.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const isThere = existsSync(CHROMIUM)
-if (!isThere)
+const hasChromium = existsSync(CHROMIUM)
+if (!hasChromium)
   console.log(`Nobody looks at the Temporal UI: there is no Chromium at ${CHROMIUM} (CHROMIUM=…).`)
 
 /** If rendered, it would load an image from another server. */
-const LURE = '![a](http://lure.test/a)'
+const REMOTE_IMAGE = '![a](http://lure.test/a)'
 const CANARY = unique('canary')
 
 // A browser on a busy machine is slow.
-describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
   const [closedPort] = inject('tenon').echoPorts
   let browser: Browser
@@ -31,7 +31,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   let waits: Shown
   let fails: Shown
 
-  const begin = async (name: string, tasks: string) =>
+  const start = async (name: string, tasks: string) =>
     runs.start(await runs.publish(tasks, { name }), { input: { x: CANARY } })
 
   beforeAll(async () => {
@@ -45,20 +45,20 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     const note =
       "call: collection.create, with: { name: notes, document: { x: '${ .x }' } }, metadata: { tenon: { local: false } }"
     done = await runs.ended(
-      await begin(
+      await start(
         'greet',
         `  - note: { ${note} }
-  - '${LURE}': { ${note} }`,
+  - '${REMOTE_IMAGE}': { ${note} }`,
       ),
     )
     waits = await runs.shown(
-      await begin(
+      await start(
         'pay',
-        `  - both: { fork: { branches: [{ money: { ${heard} } }, { '${LURE}': { ${heard} } }] } }`,
+        `  - both: { fork: { branches: [{ money: { ${heard} } }, { '${REMOTE_IMAGE}': { ${heard} } }] } }`,
       ),
       'waiting',
     )
-    fails = await runs.ended(await begin('fetch', `  - rates: { ${get} }`))
+    fails = await runs.ended(await start('fetch', `  - rates: { ${get} }`))
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
     page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 } })
   }, 120_000)
@@ -67,7 +67,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
   })
 
   /** Opens a page of the UI and waits until it shows the text. @returns all texts shown, in frames too */
-  async function see(name: string, path: string, text: string): Promise<string> {
+  async function openPage(name: string, path: string, text: string): Promise<string> {
     await page.goto(`${ui}${path}`)
     const shows = async () => {
       const texts = await Promise.all(page.frames().map((frame) => frame.innerText('body').catch(() => '')))
@@ -86,15 +86,15 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     await page.goto(`${ui}${of(run)}`)
     await page.waitForURL(/\/[0-9a-f-]{36}\//)
     const [, runId] = /\/([0-9a-f-]{36})\/[^/]*$/.exec(page.url()) ?? []
-    return see(name, `${of(run)}/${runId}/${which}`, text)
+    return openPage(name, `${of(run)}/${runId}/${which}`, text)
   }
   const search = (query: string) => `?query=${encodeURIComponent(query)}`
 
   test('workflow list: executions of a tenant: found, failed ones by the kind of error', async () => {
     const mine = `TenantId="${workspace.tenantId}" AND WorkspaceId="${workspace.workspaceId}"`
-    const all = await see('list', search(mine), fails.workflow_id)
+    const all = await openPage('list', search(mine), fails.workflow_id)
     for (const { workflow_id } of [done, waits, fails]) expect(all).toContain(workflow_id)
-    const failed = await see(
+    const failed = await openPage(
       'list-failed',
       search(`${mine} AND ErrorType="communication"`),
       fails.workflow_id,
@@ -104,7 +104,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
 
   test('failed execution: its page: flow, location and kind of error', async () => {
     const error = 'communication (502) at /do/0/rates'
-    await see('failed', of(fails), error)
+    await openPage('failed', of(fails), error)
     const history = await tab('failed-history', fails, 'history', 'Flow fetch v1')
     expect(history).toContain(error)
     expect(history).toContain('rates: GET http://127.0.0.1')
@@ -117,7 +117,7 @@ describe.runIf(isThere)('the Temporal UI', { timeout: 120_000 }, () => {
     const details = await tab('waiting-details', waits, 'user-metadata', 'Now at')
     expect(details).toContain(`pay v1, execution ${waits.id}`)
     expect(details).toContain('/do/0/both/fork/branches/0/money')
-    expect(details).toContain(`: ${LURE}: listen to one of paid`)
+    expect(details).toContain(`: ${REMOTE_IMAGE}: listen to one of paid`)
     expect(details).toContain('Flow pay v1')
   })
 

@@ -15,7 +15,7 @@ import {
 const PLATFORM = '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'
 
 /** Bytes of the documents of a workspace, computed from the tables. */
-async function weighed(workspace: Room): Promise<number> {
+async function documentBytesOf(workspace: Room): Promise<number> {
   const tables = await asSuperuser<{ relation: string }>(
     `select format('tenon_data.%I', relation) as relation from tenon.schemas where workspace_id = $1`,
     [workspace.workspaceId],
@@ -48,7 +48,7 @@ describe('bytes of documents', () => {
     await Promise.all([create(workspace, 'a'), create(workspace, 'b', 'own')])
     expect(await quota(workspace, 'document_bytes')).toMatchObject({
       limit: -1,
-      used: await weighed(workspace),
+      used: await documentBytesOf(workspace),
     })
     await limit(workspace, { document_bytes: 20_000 })
     const replies = await rush(200, (n) => create(workspace, 'x'.repeat(1_000), n % 2 ? 'things' : 'own'))
@@ -56,7 +56,7 @@ describe('bytes of documents', () => {
     expect(counts[201]).toBeGreaterThan(15)
     expect(Object.keys(counts)).toEqual(['201', '429'])
     const { used } = await quota(workspace, 'document_bytes')
-    expect(used).toBe(await weighed(workspace))
+    expect(used).toBe(await documentBytesOf(workspace))
     expect(used).toBeLessThanOrEqual(20_000)
     expect(used).toBeGreaterThan(18_000)
     const refused = replies.find(({ status }) => status === 429)
@@ -78,14 +78,14 @@ describe('bytes of documents', () => {
       call('POST', '/v1/collections/things/batch', { as: workspace.service, body: { ops: some } })
     const whole = await batch(ops)
     expect(whole.status).toBe(429)
-    expect((await quota(workspace, 'document_bytes')).used).toBe(await weighed(workspace))
+    expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
     const lines = Array.from({ length: 100 }, () => JSON.stringify({ text: 'w'.repeat(100) })).join('\n')
     const imported = await fetchImport(workspace, lines)
     expect(imported.status).toBe(429)
     const { used } = await quota(workspace, 'document_bytes')
-    expect([used, used <= 2_000]).toEqual([await weighed(workspace), true])
+    expect([used, used <= 2_000]).toEqual([await documentBytesOf(workspace), true])
     await call('DELETE', `${PLAIN}/${body.id}`, { as: workspace.service })
-    expect((await quota(workspace, 'document_bytes')).used).toBe(await weighed(workspace))
+    expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
   })
 
   const fetchImport = (workspace: Room, body: string) =>
@@ -111,9 +111,9 @@ describe('bytes of documents', () => {
     for (const schema of schemas) {
       const changed = await call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: { schema } })
       expect(changed.status).toBe(200)
-      expect((await quota(workspace, 'document_bytes')).used).toBe(await weighed(workspace))
+      expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
       await create(workspace, 'one more', 'own')
-      expect((await quota(workspace, 'document_bytes')).used).toBe(await weighed(workspace))
+      expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
     }
   })
 
@@ -127,7 +127,7 @@ describe('bytes of documents', () => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
       return Math.floor((seed / 2 ** 31) * below)
     }
-    const act = async (): Promise<number> => {
+    const writeAtRandom = async (): Promise<number> => {
       const collection = names[random(3)] ?? 'things'
       const one = ids[random(ids.length)]
       const choice = random(10)
@@ -148,10 +148,10 @@ describe('bytes of documents', () => {
     }
     for (let round = 0; round < 8; round++) {
       if (round === 3) await declare(workspace, 'late').catch(() => {})
-      const statuses = await rush(25, act)
+      const statuses = await rush(25, writeAtRandom)
       expect(statuses.filter((status) => status >= 500 && status !== 503)).toEqual([])
       await limit(workspace, { document_bytes: 4_000 })
-      expect((await quota(workspace, 'document_bytes')).used).toBe(await weighed(workspace))
+      expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
     }
   }, 60_000)
 })

@@ -23,7 +23,7 @@ async function quota(workspace: Room, name: string) {
   return body.quotas[name]
 }
 
-function tally(statuses: readonly number[]): Record<string, number> {
+function countByStatus(statuses: readonly number[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1
   return counts
@@ -47,7 +47,7 @@ describe('quotas', () => {
       remaining: 10,
     })
     const replies = await Promise.all(Array.from({ length: 60 }, () => make(workspace)))
-    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 10, 429: 50 })
+    expect(countByStatus(replies.map(({ status }) => status))).toEqual({ 201: 10, 429: 50 })
     const refused = replies.find(({ status }) => status === 429)
     expect(refused?.body).toMatchObject({ code: 'quota_exceeded', quota: 'documents', limit: 12, used: 12 })
     const { body } = await call('GET', `${PATH}?page[size]=200`, { as: workspace.service })
@@ -110,7 +110,7 @@ describe('quotas', () => {
     expect(await quota(workspace, 'documents')).toMatchObject({ used: 2 })
     await limit(workspace, { documents: 6, collections: 1 })
     const replies = await Promise.all(Array.from({ length: 10 }, add))
-    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 4, 429: 6 })
+    expect(countByStatus(replies.map(({ status }) => status))).toEqual({ 201: 4, 429: 6 })
     expect((await make(workspace)).body).toMatchObject({ code: 'quota_exceeded', used: 6 })
     expect((await declare('others')).body).toMatchObject({ code: 'quota_exceeded', quota: 'collections' })
     const { body } = await call('GET', '/v1/collections/numbers/documents', { as: workspace.service })
@@ -141,7 +141,7 @@ describe('quotas', () => {
       ...names.slice(2).map(declare),
       ...[1_000, -1, 2_000, 1_000].map((documents) => limit(workspace, { documents })),
     ])
-    expect(tally(all.map(({ status }) => status))).not.toHaveProperty('500')
+    expect(countByStatus(all.map(({ status }) => status))).not.toHaveProperty('500')
     await limit(workspace, { documents: 100 })
     await Promise.all(Array.from({ length: 40 }, (_, n) => write(n)))
     const counts = await Promise.all(
@@ -164,7 +164,7 @@ describe('quotas', () => {
     const start = () =>
       call('POST', `${workspace.flows}/definitions/slow/executions`, { as, body: { input: {} } })
     const replies = await Promise.all(Array.from({ length: 60 }, start))
-    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 3, 429: 57 })
+    expect(countByStatus(replies.map(({ status }) => status))).toEqual({ 201: 3, 429: 57 })
     expect((await quota(workspace, 'concurrent_executions')).used).toBe(3)
     await eventually(async () =>
       (await quota(workspace, 'concurrent_executions')).used === 0 ? true : undefined,

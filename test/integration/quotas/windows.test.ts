@@ -91,8 +91,8 @@ async function publishQuick(workspace: Room): Promise<void> {
   await call('POST', `${workspace.flows}/definitions/quick/versions`, { as, body: {} })
 }
 
-/** Waits if the current minute is about to end. */
-const holdWindows = (workspace: Room) =>
+/** Extends every open window by an hour, so that none ends during the test. */
+const extendWindows = (workspace: Room) =>
   asSuperuser(
     `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
     [workspace.workspaceId],
@@ -103,7 +103,7 @@ test('start quota per minute: 60 concurrent starts: never exceeded, available ag
   const as = workspace.operator
   await publishQuick(workspace)
   await limit(workspace, { execution_starts_per_minute: 4, concurrent_executions: 100 })
-  await holdWindows(workspace)
+  await extendWindows(workspace)
   const start = () =>
     call('POST', `${workspace.flows}/definitions/quick/executions`, { as, body: { input: {} } })
   const replies = await rush(60, start)
@@ -122,7 +122,7 @@ test('start quota per minute: two processes and a restart: counted together', as
   const as = workspace.operator
   await publishQuick(workspace)
   await limit(workspace, { execution_starts_per_minute: 5, concurrent_executions: 100 })
-  await holdWindows(workspace)
+  await extendWindows(workspace)
   const first = inject('tenon')
   const starts = async (each: number, places: readonly Running[]) =>
     tally(
@@ -222,7 +222,7 @@ test('tool call quota: 40 concurrent calls over REST, limit 5: 5 run, refusals a
   const workspace = await aRoom()
   const hosted = await aServer(workspace, unique('calls'))
   await limit(workspace, { mcp_calls_per_minute: 5 })
-  await holdWindows(workspace)
+  await extendWindows(workspace)
   const as = workspace.operator
   const tool = 'notes_list'
   const replies = await rush(40, () =>
@@ -247,16 +247,16 @@ test('tool quota of a server: version exceeds it: not published, the active vers
   expect(await quota(workspace, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
   await limit(workspace, { mcp_tools: 2 })
   const as = workspace.operator
-  const offer = async (verbs: string[]) => {
+  const publishTools = async (verbs: string[]) => {
     const tools = Object.fromEntries(
       Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
     )
     await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
     return call('POST', `${hosted.base}/publish`, { as, body: {} })
   }
-  const refused = await offer(['list', 'get', 'create'])
+  const refused = await publishTools(['list', 'get', 'create'])
   expect(refused.status).toBe(429)
   expect(refused.body).toMatchObject({ code: 'quota_exceeded', quota: 'mcp_tools', limit: 2, used: 5 })
-  expect((await offer(['list', 'get'])).status).toBe(201)
+  expect((await publishTools(['list', 'get'])).status).toBe(201)
   expect(await quota(workspace, 'mcp_tools')).toEqual({ limit: 2, used: 2, remaining: 0 })
 })

@@ -51,7 +51,7 @@ const limits: Limit[] = [
   limitOf('tenant', { perMinute: 7_000, burst: 10 }),
   limitOf('address', { perMinute: 600, burst: 1 }),
 ]
-const someOf = fc.subarray([0, 1, 2], { minLength: 1 })
+const someBuckets = fc.subarray([0, 1, 2], { minLength: 1 })
 const chargesOf = (indices: readonly number[], run: string): BucketCharge[] =>
   indices.flatMap((index) => {
     const limit = limits[index]
@@ -59,7 +59,7 @@ const chargesOf = (indices: readonly number[], run: string): BucketCharge[] =>
   })
 
 test('memory buckets: any clock steps: same decisions as the model', () => {
-  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someOf })
+  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someBuckets })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       let nowUs = 1_000_000
@@ -78,7 +78,7 @@ test('memory buckets: any clock steps: same decisions as the model', () => {
 })
 
 test('Valkey buckets: with the server clock: same decisions as the model', async () => {
-  const steps = fc.array(someOf, { minLength: 20, maxLength: 80 })
+  const steps = fc.array(someBuckets, { minLength: 20, maxLength: 80 })
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {
       const run = randomUUID()
@@ -97,11 +97,11 @@ test('Valkey buckets: with the server clock: same decisions as the model', async
 })
 
 test('Valkey buckets: many concurrent requests: each sees the requests before it, few round trips', async () => {
-  const crowds = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someOf }), {
+  const bursts = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someBuckets }), {
     maxLength: 8,
   })
   await fc.assert(
-    fc.asyncProperty(crowds, async (all) => {
+    fc.asyncProperty(bursts, async (all) => {
       const run = randomUUID()
       const model = new Model()
       for (const { size, indices } of all) {
@@ -128,7 +128,7 @@ describe('token leases', () => {
   /** Tokens that two processes may hold in advance when another request is refused; returned shortly after. */
   const AHEAD = (2 * 256) / LIMITS.rateAdvance.share
   const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
-  const takenOf = async (bucket: string, { intervalUs }: Limit) => {
+  const takenFrom = async (bucket: string, { intervalUs }: Limit) => {
     const [seconds = 0, us = 0] = (await redis.time()).map(Number)
     return (Number(await redis.get(bucket)) - seconds * 1_000_000 - us) / intervalUs
   }
@@ -136,7 +136,7 @@ describe('token leases', () => {
   test('token lease: two processes: never more than the bucket, unused tokens are returned', async () => {
     const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
     await fc.assert(
-      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (crowds) => {
+      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (bursts) => {
         const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
         let asked = 0
         let passed = 0
@@ -151,12 +151,12 @@ describe('token leases', () => {
             else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
           }
         }
-        for (const each of crowds) await ask(each)
+        for (const each of bursts) await ask(each)
         expect(passed).toBeLessThanOrEqual(256 + 1)
         expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256) - unanswered - AHEAD)
         const taken = await vi.waitUntil(
           async () => {
-            const now = await takenOf(charge.bucket, charge.limit)
+            const now = await takenFrom(charge.bucket, charge.limit)
             return now <= passed + unanswered && now > passed - 1 ? now : undefined
           },
           { timeout: 10_000 },
@@ -187,7 +187,7 @@ describe('token leases', () => {
     expect(tripsFor(quiet)).toBe(5)
     expect(tripsFor(busy)).toBeGreaterThan(0)
     expect(tripsFor(busy)).toBeLessThan(70)
-    expect(await takenOf(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
+    expect(await takenFrom(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
   })
 
   test('token lease: requests of one process: each sees the requests before it', async () => {
@@ -218,8 +218,8 @@ test('bucket: clock set back: refused no longer than the refill time', async () 
   const hourUs = 3_600_000_000
   await redis.set(charge.bucket, Date.now() * 1_000 + hourUs)
   const found = await shared.charge([charge], true)
-  const passage = decide([charge], found?.tatOffsetsUs ?? [])
-  expect(passage.refused?.headers['retry-after']).toBe('1')
+  const decision = decide([charge], found?.tatOffsetsUs ?? [])
+  expect(decision.refused?.headers['retry-after']).toBe('1')
 })
 
 test('Valkey buckets: server accepts commands but never replies: one request per second asks it', async () => {

@@ -34,9 +34,9 @@ async function statusesOf(count: number, work: (n: number) => Promise<Reply>): P
 
 test('hosted MCP server: several clients: counted one by one', async () => {
   const hosted = await aServer(await aRoom(), 'notes')
-  const guest = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+  const mcpClient = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
-  const list = () => call('POST', hosted.path, { as: guest, body, headers: RPC, at: node.at })
+  const list = () => call('POST', hosted.path, { as: mcpClient, body, headers: RPC, at: node.at })
   const first = await list()
   expect([first.status, first.headers.get('ratelimit')]).toEqual([200, '"subject";r=4;t=10'])
   expect(await statusesOf(5, list)).toEqual([200, 200, 200, 200, 429])
@@ -92,21 +92,21 @@ test('unknown keys: repeated: 401, then 429 without a database lookup; known key
 test('stream: re-checks of its credential: charged once', async () => {
   const workspace = await aRoom()
   const as = { ...workspace.anon, ...from('203.0.113.14') }
-  const heard = await hear(as, 'topic=slow', {}, node.at)
-  const standing = async () => {
+  const received = await hear(as, 'topic=slow', {}, node.at)
+  const remaining = async () => {
     const { status, headers } = await ask('/v1/collections', as)
     return [status, headers.get('ratelimit')?.split(';')[1]]
   }
-  expect(await standing()).toEqual([200, 'r=1'])
+  expect(await remaining()).toEqual([200, 'r=1'])
   // The check runs every second: events continue for longer than that.
   const untilMs = performance.now() + 3_500
   for (let n = 1; performance.now() < untilMs; n++) {
     const body = { topic: 'slow', data: n }
     await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
-    await heardAtLeast(heard, n)
+    await heardAtLeast(received, n)
   }
-  expect(heard.some(({ event }) => event === 'end')).toBe(false)
-  expect(await standing()).toEqual([200, 'r=0'])
+  expect(received.some(({ event }) => event === 'end')).toBe(false)
+  expect(await remaining()).toEqual([200, 'r=0'])
 })
 
 test('stream: opened: reports its limits', async () => {

@@ -41,7 +41,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 describe('ports', () => {
   it('port: preferred one taken: the next free one, never one twice', async () => {
-    const { server, port } = await occupy()
+    const { server, port } = await occupyPort()
     const ports = new Ports({ remembered: {}, any: false })
     const [first, second] = await Promise.all([ports.take('a', port), ports.take('b', port)])
     expect(first).toBeGreaterThan(port)
@@ -55,13 +55,13 @@ describe('ports', () => {
     const taken = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
     expect(new Set(taken).size).toBe(50)
     expect(Math.max(...taken)).toBeLessThan(32_768)
-    const { server, port } = await occupy()
+    const { server, port } = await occupyPort()
     expect(taken).not.toContain(port)
     server.close()
   })
 
   it('takeOneOf: some ports taken: a free one; all taken: undefined', async () => {
-    const [one, two] = await Promise.all([occupy(), occupy()])
+    const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     for (const any of [true, false]) {
       const ports = new Ports({ remembered: {}, any })
       expect(await ports.takeOneOf('a', [one.port, two.port])).toBeUndefined()
@@ -74,14 +74,14 @@ describe('ports', () => {
   })
 
   it('takeOneOf: one port remembered: preferred', async () => {
-    const [one, two] = await Promise.all([occupy(), occupy()])
+    const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     await Promise.all([one, two].map(({ server }) => new Promise((resolve) => server.close(resolve))))
     const ports = new Ports({ remembered: { a: two.port }, any: false })
     expect(await ports.takeOneOf('a', [one.port, two.port])).toBe(two.port)
   })
 
   it('port: one remembered: preferred', async () => {
-    const { server, port } = await occupy()
+    const { server, port } = await occupyPort()
     await new Promise((resolve) => server.close(resolve))
     const ports = new Ports({ remembered: { a: port }, any: false })
     expect(await ports.take('a', 1_024)).toBe(port)
@@ -250,7 +250,7 @@ async function startPostgres(dir: string): Promise<string> {
   }
 }
 
-function occupy(): Promise<{ server: Server; port: number }> {
+function occupyPort(): Promise<{ server: Server; port: number }> {
   return new Promise((resolve) => {
     const server = createServer()
     server.listen(0, '127.0.0.1', () =>

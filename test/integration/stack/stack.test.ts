@@ -192,7 +192,7 @@ async function pong(url: string): Promise<void> {
 /** The process ids of its servers once they run. @throws Error with its output if it ends before */
 async function pidsOf({ stdout, stderr }: ChildProcess): Promise<number[]> {
   if (stdout === null || stderr === null) throw new TypeError('The owner has no output')
-  const complaints = text(stderr)
+  const errorOutput = text(stderr)
   for await (const line of createInterface(stdout)) return (JSON.parse(line) as { pids: number[] }).pids
-  throw new Error(`The owner has started nothing: ${await complaints}`)
+  throw new Error(`The owner has started nothing: ${await errorOutput}`)
 }

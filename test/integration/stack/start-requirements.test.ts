@@ -12,7 +12,7 @@ interface Ended {
 }
 
 /** Starts the process with another master key; ends it if it starts all the same. */
-async function begun(path: string, key: string | undefined): Promise<Ended> {
+async function startProcess(path: string, key: string | undefined): Promise<Ended> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const { TENON_MASTER_KEY: _, ...env } = { ...process.env, ...inject('tenon').env }
   const given = { ...env, TENON_PORT: String(port), ...(key !== undefined && { TENON_MASTER_KEY: key }) }
@@ -32,7 +32,7 @@ test.each(['api', 'worker'] as const)(
       [undefined, 'TENON_MASTER_KEY is missing. 32 random bytes in base64.'],
       [WRONG, 'TENON_MASTER_KEY'],
     ] as const) {
-      const { code, stdout, stderr } = await begun(path, key)
+      const { code, stdout, stderr } = await startProcess(path, key)
       expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
       expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
       expect(stderr).toContain(says)

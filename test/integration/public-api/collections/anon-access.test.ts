@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, Stream, str } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, tags } from './declared.ts'
 
 let world: World
@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 
 /** Attempts the three changes with an anon key and returns their statuses by name. */
-async function tries(name: string): Promise<Record<(typeof RIGHTS)[number], Reply>> {
+async function attemptChanges(name: string): Promise<Record<(typeof RIGHTS)[number], Reply>> {
   const { anon, mark } = world.a
   const [id] = await fill(world.a, name, [{ tag: 'kept' }])
   const path = `${documents(name)}/${id}`
@@ -42,7 +42,7 @@ async function tries(name: string): Promise<Record<(typeof RIGHTS)[number], Repl
 describe.each(STORES)('anon key, store %s', (store) => {
   test('anon key: no access rules: reads, cannot change anything', async () => {
     const name = `plain_${store}`
-    const replies = await tries(name)
+    const replies = await attemptChanges(name)
     for (const right of RIGHTS) expectProblem(replies[right], 403)
     expect(tags(await world.a.anon.get(documents(name)))).toEqual(['kept'])
     const queried = await world.a.anon.post(`/v1/collections/${name}/query`, { filter: { tag: 'kept' } })
@@ -52,7 +52,7 @@ describe.each(STORES)('anon key, store %s', (store) => {
 
   test.each(RIGHTS)('anon key: %s allowed: allowed, other changes refused', async (right) => {
     const name = `${right}_${store}`
-    const replies = await tries(name)
+    const replies = await attemptChanges(name)
     for (const other of RIGHTS) {
       if (other === right) expectStatus(replies[other], other === 'create' ? 201 : 200)
       else expectProblem(replies[other], 403)
@@ -137,13 +137,14 @@ test('anon key: undeclared collection: cannot create it', async () => {
 })
 
 test('anon key: context headers from the client: no effect on its rights', async () => {
-  const posing = world.a.anon.with({
+  const callerWithContext = world.a.anon.with({
     'x-pg-role': 'service',
     'x-tenant-id': world.b.tenant,
     'x-workspace-id': world.b.workspace,
   })
-  expectProblem(await posing.post(documents('plain_document'), { tag: 'x' }), 403)
-  expect(list(await posing.get(documents('keepsakes')))).toEqual([])
+  expectProblem(await callerWithContext.post(documents('plain_document'), { tag: 'x' }), 403)
+  expect(list(await callerWithContext.get(documents('keepsakes')))).toEqual([])
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

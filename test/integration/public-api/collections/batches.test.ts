@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -226,4 +226,5 @@ describe('batch over several collections', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 
 let world: World
 
@@ -234,29 +234,29 @@ describe('structured queries', () => {
 })
 
 describe('hostile documents', () => {
-  const ROUGH = '/v1/collections/rough/documents'
+  const HOSTILE = '/v1/collections/rough/documents'
 
   beforeAll(async () => {
-    expectStatus(await world.a.service.post(ROUGH, { mark: world.a.mark }), 201)
+    expectStatus(await world.a.service.post(HOSTILE, { mark: world.a.mark }), 201)
   })
 
   afterEach(async () => {
-    const rows = list(await world.a.service.get(ROUGH)).filter((row) => get(row, 'mark') === undefined)
-    for (const row of rows) await world.a.service.delete(`${ROUGH}/${str(row, 'id')}`)
+    const rows = list(await world.a.service.get(HOSTILE)).filter((row) => get(row, 'mark') === undefined)
+    for (const row of rows) await world.a.service.delete(`${HOSTILE}/${str(row, 'id')}`)
   })
 
   test('cursor: forged: problem, the platform keeps working', async () => {
     for (const cursor of ['x', 'null', '{}', 'c1_', 'A'.repeat(3000), "' or 1=1 --"]) {
       expectProblem(await ask(`page[after]=${encodeURIComponent(cursor)}`), 400)
     }
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('document: 2 MB: 413, not stored', async () => {
-    const reply = await world.a.service.post(ROUGH, { big: 'x'.repeat(2 * 1024 * 1024) })
+    const reply = await world.a.service.post(HOSTILE, { big: 'x'.repeat(2 * 1024 * 1024) })
     expectProblem(reply, 413)
-    expect(list(await world.a.service.get(ROUGH))).toHaveLength(1)
-    await expectUnharmed(world)
+    expect(list(await world.a.service.get(HOSTILE))).toHaveLength(1)
+    await expectUnaffected(world)
   })
 
   test.each([
@@ -270,16 +270,17 @@ describe('hostile documents', () => {
     ['deep nesting', `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`],
   ])('document: %s: problem, not stored', async (_, raw) => {
     const headers = { 'content-type': 'application/json' }
-    const reply = await world.a.service.send('POST', ROUGH, { raw, headers })
+    const reply = await world.a.service.send('POST', HOSTILE, { raw, headers })
     expectProblem(reply, reply.status === 422 ? 422 : 400)
-    expect(list(await world.a.service.get(ROUGH))).toHaveLength(1)
-    await expectUnharmed(world)
+    expect(list(await world.a.service.get(HOSTILE))).toHaveLength(1)
+    await expectUnaffected(world)
   })
 
   test('document: another media type: 415', async () => {
     const headers = { 'content-type': 'text/plain' }
-    expectProblem(await world.a.service.send('POST', ROUGH, { raw: 'a', headers }), 415)
+    expectProblem(await world.a.service.send('POST', HOSTILE, { raw: 'a', headers }), 415)
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

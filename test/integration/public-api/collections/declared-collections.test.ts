@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, pause, type Reply, str } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -25,7 +25,7 @@ const post = (name: string, row: Row): Promise<Reply> =>
   world.a.service.post(documents(name), { ...row, mark: world.a.mark })
 
 /** Waits for the result of a schema PUT: the schema, or the completed operation. */
-async function settled(reply: Reply): Promise<unknown> {
+async function schemaResult(reply: Reply): Promise<unknown> {
   expectStatus(reply, 200, 202)
   if (reply.status === 200) return 'succeeded'
   const place = str(reply, 'id').startsWith('op_') ? `/v1/operations/${str(reply, 'id')}` : ''
@@ -155,7 +155,7 @@ describe.each(STORES)('declaration, store %s', (store) => {
       { tag: 'two', n: 2 },
     ])
     const schema = object({ n: { type: ['integer', 'null'] }, later: TEXT, more: { type: 'boolean' } })
-    expect(await settled(await change(str(made, 'id'), { schema }))).toBe('succeeded')
+    expect(await schemaResult(await change(str(made, 'id'), { schema }))).toBe('succeeded')
     const read = await world.a.admin.get(`/v1/schemas/${str(made, 'id')}`)
     expect(get(read, 'schema/properties/later')).toEqual(TEXT)
     const docs = documents(name('grow'))
@@ -202,7 +202,7 @@ describe.each(STORES)('declaration, store %s', (store) => {
     expectProblem(reply, 409)
     expect(reply.text).toContain(id)
     expectStatus(await world.a.service.put(`${documents(name('strict'))}/${id}`, { n: 5 }), 200)
-    expect(await settled(await change(str(made, 'id'), { mode: 'enforce' }))).toBe('succeeded')
+    expect(await schemaResult(await change(str(made, 'id'), { mode: 'enforce' }))).toBe('succeeded')
     expectProblem(await post(name('strict'), { tag: 'odd', n: 'many' }), 422)
     expect(tags(await world.a.service.get(`${documents(name('strict'))}?n=gt.4`))).toEqual(['odd'])
   })
@@ -227,11 +227,11 @@ describe.each(STORES)('declaration, store %s', (store) => {
     const made = await declare(world.a, name('index'), { store, schema: object({ n: { type: 'integer' } }) })
     await fill(world.a, name('index'), [{ tag: 'a', n: 1 }])
     const path = `/v1/schemas/${str(made, 'id')}`
-    const begun = await world.a.admin.put(path, { indexes: [{ fields: ['n'] }] })
+    const started = await world.a.admin.put(path, { indexes: [{ fields: ['n'] }] })
     const written = await post(name('index'), { tag: 'b', n: 2 })
     expectStatus(written, 201)
-    expect(begun.status).toBe(202)
-    expect(await settled(begun)).toBe('succeeded')
+    expect(started.status).toBe(202)
+    expect(await schemaResult(started)).toBe('succeeded')
     expect(list(await world.a.admin.get(path), 'indexes')).toContainEqual(
       expect.objectContaining({ fields: ['n'], unique: false, state: 'ready' }),
     )
@@ -248,9 +248,9 @@ describe.each(STORES)('declaration, store %s', (store) => {
       { tag: 'b', email: 'same' },
     ])
     const path = `/v1/schemas/${str(made, 'id')}`
-    const begun = await world.a.admin.put(path, { unique: [['email']] })
-    if (begun.status === 202) expect(await settled(begun)).toBe('failed')
-    else expectProblem(begun, 409)
+    const started = await world.a.admin.put(path, { unique: [['email']] })
+    if (started.status === 202) expect(await schemaResult(started)).toBe('failed')
+    else expectProblem(started, 409)
     const unique = list(await world.a.admin.get(path), 'indexes').filter(
       (index) => get(index, 'unique') === true,
     )
@@ -271,7 +271,7 @@ describe.each(STORES)('declaration, store %s', (store) => {
     const writers = [write(), write()]
     for (const type of ['string', 'integer', 'boolean']) {
       const schema = object({ n: { type: ['integer', 'null'] }, [`more_${type}`]: { type } })
-      expect(await settled(await change(str(made, 'id'), { schema }))).toBe('succeeded')
+      expect(await schemaResult(await change(str(made, 'id'), { schema }))).toBe('succeeded')
     }
     stop.abort()
     const ids = (await Promise.all(writers)).flat()
@@ -382,4 +382,5 @@ describe('who may declare', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

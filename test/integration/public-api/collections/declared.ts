@@ -47,7 +47,7 @@ export function nullable(type: string, more: Row = {}): Row {
 }
 
 /** Follows `page.next` to the end and returns all tags; fails if a page is too long or the end never comes. */
-export async function walkPages(
+export async function readAllPages(
   ask: (after: string) => Promise<Reply>,
   size: number,
   limit = 40,

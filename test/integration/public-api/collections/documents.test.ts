@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Caller, expectProblem, expectStatus, get, list, type Reply, Stream } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, type Row, tags } from './declared.ts'
 
 let world: World
@@ -238,17 +238,17 @@ describe('idempotency keys', () => {
 describe.each(KINDS)('change events, %s collection', (kind) => {
   test('change events: created, updated, deleted: in order, in the same workspace only', async () => {
     const topic = `collections.${kind}`
-    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.a.service)
+    const received = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.a.service)
     const foreign = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.b.service)
     try {
-      await heard.next(({ event }) => event === 'ready')
+      await received.next(({ event }) => event === 'ready')
       await foreign.next(({ event }) => event === 'ready')
       const [id] = await fill(world.a, kind, [{ tag: 'heard', n: 1 }])
       const path = `${documents(kind)}/${id}`
       expectStatus(await world.a.service.put(path, { n: 2 }), 200)
       expectStatus(await world.a.service.delete(path), 200)
-      await heard.next(({ data }) => get(data, 'topic') === `${topic}.deleted` && isOf(data, String(id)))
-      const events = heard.messages().filter(({ data }) => isOf(data, String(id)))
+      await received.next(({ data }) => get(data, 'topic') === `${topic}.deleted` && isOf(data, String(id)))
+      const events = received.messages().filter(({ data }) => isOf(data, String(id)))
       const verbs = events.map(({ data }) => get(data, 'topic'))
       expect(verbs).toEqual(['created', 'updated', 'deleted'].map((verb) => `${topic}.${verb}`))
       for (const { data, id: position } of events) {
@@ -258,7 +258,7 @@ describe.each(KINDS)('change events, %s collection', (kind) => {
       }
       expect(foreign.messages()).toEqual([])
     } finally {
-      heard.close()
+      received.close()
       foreign.close()
     }
   })
@@ -284,17 +284,17 @@ describe.each(KINDS)('change events, %s collection', (kind) => {
 
   test('change event: more than 8 KB: complete; refused change: none', async () => {
     const topic = `collections.${kind}.created`
-    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)
+    const received = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)
     try {
-      await heard.next(({ event }) => event === 'ready')
+      await received.next(({ event }) => event === 'ready')
       expectProblem(await world.a.service.post(documents(kind), { tag: 'bad', _x: 1 }), 400)
       const s = word().repeat(2000)
       const [id] = await fill(world.a, kind, [{ tag: 'large', s }])
-      const { data } = await heard.next((frame) => isOf(frame.data, String(id)))
+      const { data } = await received.next((frame) => isOf(frame.data, String(id)))
       expect(JSON.stringify(data)).toContain(s)
-      expect(heard.messages().filter((frame) => JSON.stringify(frame.data).includes('"bad"'))).toEqual([])
+      expect(received.messages().filter((frame) => JSON.stringify(frame.data).includes('"bad"'))).toEqual([])
     } finally {
-      heard.close()
+      received.close()
     }
   })
 })
@@ -303,4 +303,5 @@ function isOf(event: unknown, id: string): boolean {
   return JSON.stringify(event).includes(id)
 }
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 
 let world: World
@@ -69,8 +69,8 @@ const TEXTS = [
   'plus',
 ]
 /** All with a text in `s`, in order of creation. */
-const SPOKEN = ['ada', 'low', 'ten', ...TEXTS, 'digits', 'pad']
-const without = (...gone: string[]) => SPOKEN.filter((tag) => !gone.includes(tag))
+const TEXT_TAGS = ['ada', 'low', 'ten', ...TEXTS, 'digits', 'pad']
+const without = (...gone: string[]) => TEXT_TAGS.filter((tag) => !gone.includes(tag))
 
 describe.each(KINDS)('filters, %s collection', (kind) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(kind)}?${query}`)
@@ -116,8 +116,8 @@ describe.each(KINDS)('filters, %s collection', (kind) => {
     // Null and missing (row 6).
     ['s=is.null', ['null', 'none']],
     ['s=is.NULL', ['null', 'none']],
-    ['s=is.not_null', SPOKEN],
-    ['s=not.is.null', SPOKEN],
+    ['s=is.not_null', TEXT_TAGS],
+    ['s=not.is.null', TEXT_TAGS],
     ['i=is.null&tag=in.(ada,"null",none)', ['null', 'none']],
     ['b=is.true', ['ada', 'ten']],
     ['b=is.false', ['low']],
@@ -298,4 +298,5 @@ describe.each(KINDS)('filters, %s collection', (kind) => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

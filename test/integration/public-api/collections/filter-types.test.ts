@@ -2,12 +2,12 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
 
-const LOOSE = [
+const UNTYPED_ROWS = [
   { tag: 'number', v: 42 },
   { tag: 'text', v: '42' },
   { tag: 'seven', v: 7 },
@@ -22,7 +22,7 @@ const LOOSE = [
   { tag: 'none' },
 ]
 
-const NAMES: readonly Row[] = [
+const FIELD_NAME_ROWS: readonly Row[] = [
   { tag: 'dotted', 'a.b': 1 },
   { tag: 'nested', a: { b: 1 } },
   { tag: 'select', select: 'x', order: 'y', or: 'z', and: 'w', not: 'v', limit: 'u', count: 't' },
@@ -53,8 +53,8 @@ const TYPED = [
 
 beforeAll(async () => {
   world = await twoTenants()
-  await fill(world.a, 'loose', LOOSE)
-  await fill(world.a, 'names', NAMES)
+  await fill(world.a, 'loose', UNTYPED_ROWS)
+  await fill(world.a, 'names', FIELD_NAME_ROWS)
   for (const store of ['relational', 'document']) {
     const schema = { type: 'object', properties: STRICT, additionalProperties: false }
     await declare(world.a, store, { store, schema })
@@ -100,7 +100,7 @@ describe('undeclared collection', () => {
   })
 
   test('neq: null and missing values: skipped, nothing else', async () => {
-    const all = LOOSE.map(({ tag }) => tag)
+    const all = UNTYPED_ROWS.map(({ tag }) => tag)
     const gone = ['abc', 'null', 'none']
     expect(tags(await ask('v=neq.abc'))).toEqual(all.filter((tag) => !gone.includes(tag)))
     expect(tags(await ask('v=isdistinct.abc'))).toEqual(all.filter((tag) => tag !== 'abc'))
@@ -123,7 +123,7 @@ describe('undeclared collection', () => {
     [{ $and: [{ v: { gte: 7 } }, { v: { lt: 42 } }] }, ['seven']],
     [{ 'v.n': 42 }, ['object']],
     [{ tag: 'number', v: 7 }, []],
-    [{}, LOOSE.map(({ tag }) => tag)],
+    [{}, UNTYPED_ROWS.map(({ tag }) => tag)],
   ])('structured filter: %j: typed by its JSON', async (filter, expected) => {
     expect(tags(await query(filter))).toEqual(expected)
   })
@@ -255,4 +255,5 @@ describe.each(['relational', 'document'])('declared collection, %s', (store) => 
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, KINDS, type Row } from './declared.ts'
 
 let world: World
@@ -127,7 +127,7 @@ describe.each(KINDS)('documents, %s collection', (kind) => {
     expect((await world.a.service.get(path)).body).toMatchObject({ _version: 2 })
   })
 
-  test('platform: after hostile documents: keeps working', () => expectUnharmed(world))
+  test('platform: after hostile documents: keeps working', () => expectUnaffected(world))
 })
 
 test.each(['9lives', 'x'.repeat(64), 'a.b', 'a%20b', 'a%00b', '%22', "a'b", 'ä'])(
@@ -154,4 +154,5 @@ test('collection name: reserved word of databases: accepted', async () => {
   }
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -2,8 +2,8 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
-import { declareKind, documents, fill, KINDS, nullable, type Row, tags, walkPages } from './declared.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { declareKind, documents, fill, KINDS, nullable, type Row, readAllPages, tags } from './declared.ts'
 
 let world: World
 
@@ -63,7 +63,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
     expect(tags(await ask(`order=${order}`.replace(/^order=$/, ''))).join('')).toBe(expected)
     for (const size of [1, 3]) {
       const by = order === '' ? '' : `order=${order}&`
-      const seen = await walkPages((cursor) => ask(`${by}page[size]=${size}${onwards(cursor)}`), size)
+      const seen = await readAllPages((cursor) => ask(`${by}page[size]=${size}${onwards(cursor)}`), size)
       expect(seen.join('')).toBe(expected)
     }
   })
@@ -229,7 +229,7 @@ describe('shape of a page', () => {
       const ask = (query: string) => world.a.service.get(`${documents('mixed')}?order=${order}&${query}`)
       const whole = tags(await ask(''))
       expect(new Set(whole).size).toBe(values.length)
-      expect(await walkPages((cursor) => ask(`page[size]=1${onwards(cursor)}`), 1)).toEqual(whole)
+      expect(await readAllPages((cursor) => ask(`page[size]=1${onwards(cursor)}`), 1)).toEqual(whole)
       const numbers = whole.filter((tag) => ['m0', 'm6', 'm10'].includes(String(tag)))
       const texts = whole.filter((tag) => ['m1', 'm7', 'm11'].includes(String(tag)))
       const turned = (all: string[]) => (order === 'v.asc' ? all : all.toReversed())
@@ -260,4 +260,5 @@ describe('shape of a page', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 
 let world: World
@@ -121,7 +121,7 @@ describe.each(KINDS)('structured queries, %s collection', (kind) => {
     let filter: unknown = { i: 1 }
     for (let depth = 0; depth < 2000; depth++) filter = { $and: [filter] }
     expectProblem(await query({ filter }), 400)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test('sort: object in key order, or words as in the URL: applied', async () => {
@@ -183,4 +183,5 @@ describe('sizes', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const KEYS = '/v1/api-keys'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -314,4 +314,5 @@ describe('keys of others', () => {
   )
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

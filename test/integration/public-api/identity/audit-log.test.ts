@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const AUDIT = '/v1/audit'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -32,7 +32,7 @@ async function entriesOf(reply: Reply, party = world.a): Promise<Entry[]> {
 }
 
 /** Every entry of a tenant, oldest first. */
-async function whole(party: Party): Promise<Entry[]> {
+async function allEntries(party: Party): Promise<Entry[]> {
   const all: Entry[] = []
   for (let after = ''; ; ) {
     const page = await of(party, `&page[size]=200${after}`)
@@ -147,7 +147,7 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
     const read = await world.a.service.get(DOCUMENTS)
     const write = await world.a.service.post(DOCUMENTS, { mark: world.a.mark })
     await entriesOf(write)
-    const all = await whole(world.a)
+    const all = await allEntries(world.a)
     expect(all.some((entry) => entry['request_id'] === read.headers.get('x-request-id'))).toBe(false)
   })
 
@@ -202,7 +202,7 @@ describe('every denial', () => {
     expectProblem(refused, 404)
     const [entry] = await entriesOf(refused, world.b)
     expect(entry).toMatchObject({ tenant_id: world.b.tenant, status: 404 })
-    const mine = await whole(world.a)
+    const mine = await allEntries(world.a)
     expect(mine.some((one) => one['request_id'] === refused.headers.get('x-request-id'))).toBe(false)
   })
 })
@@ -231,7 +231,7 @@ describe('secrets (issue 6, 8: redacted by value as well as by name)', () => {
     )
     expectStatus(inTopic, 202, 400)
     await entriesOf(await a.service.post(DOCUMENTS, { mark: a.mark, password: key }))
-    const all = JSON.stringify(await whole(a))
+    const all = JSON.stringify(await allEntries(a))
     const secrets = [
       key,
       a.serviceKey,
@@ -309,7 +309,7 @@ describe('hash chain (issue 6, 8: hash-chained per tenant)', () => {
   })
 
   test('hash chain: computed from exported entries alone: matches (docs/audit.md "By yourself")', async () => {
-    const all = await whole(world.b)
+    const all = await allEntries(world.b)
     let before = '0'.repeat(64)
     for (const [at, { seq, prev_hash, hash, ...rest }] of all.entries()) {
       expect(seq).toBe(at + 1)
@@ -334,4 +334,5 @@ describe('hash chain (issue 6, 8: hash-chained per tenant)', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

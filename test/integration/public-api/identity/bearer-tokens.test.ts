@@ -18,7 +18,7 @@ import {
   str,
   token,
 } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const ISSUER = `${base}/auth`
@@ -187,7 +187,7 @@ describe('invalid tokens are 401, whatever else is sent (decisions §3)', () => 
 })
 
 describe('rights granted by claims', () => {
-  const as = async (said: Record<string, unknown>) => new Caller(await tokenOf(said), world.a.ears)
+  const as = async (said: Record<string, unknown>) => new Caller(await tokenOf(said), world.a.transcript)
 
   test('claims: tenant_id and workspace_id: data of that workspace (decisions §3 data_access)', async () => {
     const caller = await as({ ...inA(), roles: ['service'] })
@@ -315,4 +315,5 @@ describe('token endpoint', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

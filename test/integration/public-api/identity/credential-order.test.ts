@@ -5,7 +5,7 @@ import { sendRaw } from '../../../support/clients/raw-http.ts'
 import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../../../support/stack/gateway.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectApart, type Party, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, type Party, twoTenants, type World } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 
@@ -34,32 +34,34 @@ const keys: [string, (key: string) => Headers][] = [
 const bearer = (text: string): Headers => ({ authorization: `Bearer ${text}` })
 const gateway = (): Headers => ({ ...gatewayHeaders(idsOf(world.b)) })
 
-const who = (headers: Headers) => new Caller(headers).get('/v1/me')
+const getMe = (headers: Headers) => new Caller(headers).get('/v1/me')
 
-async function expectWho(headers: Headers, kind: string, party: Party): Promise<void> {
-  const reply = await who(headers)
+async function expectCaller(headers: Headers, kind: string, party: Party): Promise<void> {
+  const reply = await getMe(headers)
   expectStatus(reply, 200)
   expect(reply.body).toMatchObject({ kind, tenant_id: party.tenant, workspace_id: party.workspace })
 }
 
-async function expectNobody(headers: Headers, code: string): Promise<void> {
+async function expectNoCaller(headers: Headers, code: string): Promise<void> {
   for (const path of ['/v1/me', DOCUMENTS, '/v1/events/subscribe?topic=x']) {
     expectProblem(await new Caller(headers).get(path), 401, code)
   }
 }
 
 describe('one credential', () => {
-  test.each(keys)('key by %s: that key', (_, put) => expectWho(put(world.a.serviceKey), 'api_key', world.a))
-  test('token: that token', () => expectWho(bearer(good), 'token', world.b))
-  test("gateway: the gateway's caller", () => expectWho(gateway(), 'gateway', world.b))
+  test.each(keys)('key by %s: that key', (_, put) =>
+    expectCaller(put(world.a.serviceKey), 'api_key', world.a),
+  )
+  test('token: that token', () => expectCaller(bearer(good), 'token', world.b))
+  test("gateway: the gateway's caller", () => expectCaller(gateway(), 'gateway', world.b))
 })
 
 describe('two credentials', () => {
   test.each(keys)('key by %s and gateway: the key', (_, put) =>
-    expectWho({ ...gateway(), ...put(world.a.serviceKey) }, 'api_key', world.a),
+    expectCaller({ ...gateway(), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys)('invalid key by %s and gateway: 401', (_, put) =>
-    expectNobody({ ...gateway(), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller({ ...gateway(), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
   )
   test('token and gateway: the token', async () => {
     const mine = await tokenOf({
@@ -67,46 +69,50 @@ describe('two credentials', () => {
       workspace_id: world.a.workspace,
       roles: ['service'],
     })
-    await expectWho({ ...gateway(), ...mine }, 'token', world.a)
+    await expectCaller({ ...gateway(), ...mine }, 'token', world.a)
   })
   test('invalid token and gateway: 401', () =>
-    expectNobody({ ...gateway(), ...bearer(`${good}x`) }, 'token_invalid'))
+    expectNoCaller({ ...gateway(), ...bearer(`${good}x`) }, 'token_invalid'))
   test.each(keys.slice(0, 2))('key by %s and token: the key', (_, put) =>
-    expectWho({ ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
+    expectCaller({ ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys.slice(0, 2))('invalid key by %s and token: 401', (_, put) =>
-    expectNobody({ ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller({ ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
   )
   test.each(keys.slice(0, 2))(
     'key by %s and invalid token: 401 ("a presented but invalid credential is 401, whatever else is sent")',
-    (_, put) => expectNobody({ ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
+    (_, put) => expectNoCaller({ ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
   )
 
   const places = keys.flatMap((one, at) => keys.slice(at + 1).map((other) => [one, other] as const))
   const together = places.filter(([[one], [other]]) => !/er|Ap/.test(one) || !/er|Ap/.test(other))
 
   test.each(together)('same key by %s and %s: one key', ([, one], [, other]) =>
-    expectWho({ ...one(world.a.serviceKey), ...other(world.a.serviceKey) }, 'api_key', world.a),
+    expectCaller({ ...one(world.a.serviceKey), ...other(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(together)('different keys by %s and %s: 400 (decisions §3)', async ([, one], [, other]) => {
     for (const second of [world.b.serviceKey, world.a.anonKey, broken(world.a.serviceKey)]) {
-      expectProblem(await who({ ...one(world.a.serviceKey), ...other(second) }), 400, 'credentials_conflict')
+      expectProblem(
+        await getMe({ ...one(world.a.serviceKey), ...other(second) }),
+        400,
+        'credentials_conflict',
+      )
     }
   })
 })
 
 describe('three credentials', () => {
   test.each(keys.slice(0, 2))('key by %s, token and gateway: the key', (_, put) =>
-    expectWho({ ...gateway(), ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
+    expectCaller({ ...gateway(), ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys.slice(0, 2))('invalid key by %s, token and gateway: 401', (_, put) =>
-    expectNobody({ ...gateway(), ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller({ ...gateway(), ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
   )
   test.each(keys.slice(0, 2))('key by %s, invalid token and gateway: 401', (_, put) =>
-    expectNobody({ ...gateway(), ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
+    expectNoCaller({ ...gateway(), ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
   )
   test('same key by apikey, x-api-key and ApiKey: one key', () =>
-    expectWho(
+    expectCaller(
       Object.assign({}, ...keys.slice(0, 3).map(([, put]) => put(world.a.serviceKey))),
       'api_key',
       world.a,
@@ -120,35 +126,36 @@ describe('three credentials', () => {
 })
 
 describe('identity headers from clients (interface §5: "A client-supplied x-tenant-id is never trusted")', () => {
-  const claimed = () => ({ ...identityHeaders(idsOf(world.a)) })
+  const claimedHeaders = () => ({ ...identityHeaders(idsOf(world.a)) })
 
-  test('identity headers: alone: no credential', () => expectNobody(claimed(), 'credentials_missing'))
+  test('identity headers: alone: no credential', () =>
+    expectNoCaller(claimedHeaders(), 'credentials_missing'))
 
   test.each(['', 'guess', ' '.repeat(3)])(
     'identity headers: with gateway secret %j: no credential',
-    (secret) => expectNobody({ ...claimed(), 'x-gateway-secret': secret }, 'credentials_missing'),
+    (secret) => expectNoCaller({ ...claimedHeaders(), 'x-gateway-secret': secret }, 'credentials_missing'),
   )
 
   test.each(['service', 'anon'] as const)('identity headers: with a %s key: ignored', async (kind) => {
     const key = kind === 'service' ? world.b.serviceKey : world.b.anonKey
-    await expectWho({ ...claimed(), apikey: key }, 'api_key', world.b)
-    expect(get(await who({ ...claimed(), apikey: key }), 'roles')).toEqual([kind])
+    await expectCaller({ ...claimedHeaders(), apikey: key }, 'api_key', world.b)
+    expect(get(await getMe({ ...claimedHeaders(), apikey: key }), 'roles')).toEqual([kind])
   })
 
   test('identity headers: with a token: ignored', () =>
-    expectWho({ ...claimed(), ...bearer(good) }, 'token', world.b))
+    expectCaller({ ...claimedHeaders(), ...bearer(good) }, 'token', world.b))
 
   test('identity headers: on a hosted MCP server: no credential', async () => {
     const path = `/v1/mcp/workspaces/${world.a.workspace}/servers/any/mcp`
     const sent = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
-    for (const headers of [claimed(), { ...gatewayHeaders(idsOf(world.a)) }]) {
+    for (const headers of [claimedHeaders(), { ...gatewayHeaders(idsOf(world.a)) }]) {
       expectStatus(await new Caller(headers).post(path, sent), 401, 404)
     }
   })
 })
 
 describe('identity headers from the gateway', () => {
-  const as = (more: Headers) => new Caller({ ...gatewayHeaders(idsOf(world.a)), ...more }, world.a.ears)
+  const as = (more: Headers) => new Caller({ ...gatewayHeaders(idsOf(world.a)), ...more }, world.a.transcript)
 
   test('gateway: tenant and workspace named: reads and writes that workspace', async () => {
     expectStatus(await as({}).post(DOCUMENTS, { title: 'gate', mark: world.a.mark }), 201)
@@ -235,4 +242,5 @@ describe('?apikey= (decisions §3: on subscribe alone, and only svc_anon_)', () 
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

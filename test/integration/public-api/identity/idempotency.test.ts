@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { sendRaw } from '../../../support/clients/raw-http.ts'
 import { asSuperuser } from '../../../support/fixtures/tenants.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/orders/documents'
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-const under = (key: string) => ({ 'idempotency-key': key })
+const withKey = (key: string) => ({ 'idempotency-key': key })
 const order = (more: Record<string, unknown> = {}) => ({ mark: world.a.mark, n: word(), ...more })
 const countOf = async (n: unknown) =>
   list(await world.a.service.get(`${DOCUMENTS}?n=eq.${encodeURIComponent(String(n))}`)).length
@@ -70,20 +70,20 @@ describe('same key and body: stored reply (data-plane §2.5)', () => {
 
   test.each(posts)('%s: repeated: stored reply', async (_, post) => {
     const [caller, path, body] = post()
-    const headers = under(word())
+    const headers = withKey(word())
     const first = await caller.post(path, body, headers)
     expectStatus(first, 200, 201, 202)
     expectReplay(await caller.post(path, body, headers), first)
   })
 
   test('repeated request: several times: one effect', async () => {
-    const [body, headers] = [order(), under(word())]
+    const [body, headers] = [order(), withKey(word())]
     for (let at = 0; at < 3; at++) expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     expect(await countOf(body.n)).toBe(1)
   })
 
   test('repeated request: twenty at once: one effect, the others get its reply or 409 with Retry-After', async () => {
-    const [body, headers] = [order(), under(word())]
+    const [body, headers] = [order(), withKey(word())]
     const all = await Promise.all(
       Array.from({ length: 20 }, () => world.a.service.post(DOCUMENTS, body, headers)),
     )
@@ -101,7 +101,7 @@ describe('same key and body: stored reply (data-plane §2.5)', () => {
 
 describe('another request under the same key', () => {
   test('same key: another body: 422', async () => {
-    const headers = under(word())
+    const headers = withKey(word())
     expectStatus(await world.a.service.post(DOCUMENTS, order(), headers), 201)
     const second = order()
     expectProblem(await world.a.service.post(DOCUMENTS, second, headers), 422, 'idempotency_key_reused')
@@ -109,7 +109,7 @@ describe('another request under the same key', () => {
   })
 
   test('same key: another path: another request', async () => {
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     const other = await world.a.service.post('/v1/collections/others/documents', body, headers)
     expectStatus(other, 201)
@@ -117,7 +117,7 @@ describe('another request under the same key', () => {
   })
 
   test('same key: another tenant: another request', async () => {
-    const [headers, body] = [under(word()), { text: 'same' }]
+    const [headers, body] = [withKey(word()), { text: 'same' }]
     const mine = await world.a.service.post(DOCUMENTS, body, headers)
     const theirs = await world.b.service.post(DOCUMENTS, body, headers)
     expectStatus(theirs, 201)
@@ -127,7 +127,7 @@ describe('another request under the same key', () => {
 
   test('same key: another credential: another request', async () => {
     const { a } = world
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     const other = new Caller({ apikey: await makeKey(a.admin, a.workspace, 'service') })
     const [one, two] = [
       await a.service.post(DOCUMENTS, body, headers),
@@ -140,7 +140,7 @@ describe('another request under the same key', () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'service', name: 'r' })
     const caller = new Caller({ apikey: str(made, 'key') })
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     expectStatus(await caller.post(DOCUMENTS, body, headers), 201)
     expectStatus(await a.admin.delete(`/v1/api-keys/${str(made, 'id')}`), 200)
     expectProblem(await caller.post(DOCUMENTS, body, headers), 401, 'api_key_revoked')
@@ -149,12 +149,12 @@ describe('another request under the same key', () => {
 
 describe('the key itself', () => {
   test('idempotency key: 255 characters: accepted; 256: refused', async () => {
-    expectStatus(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(255))), 201)
-    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(256))), 400)
+    expectStatus(await world.a.service.post(DOCUMENTS, order(), withKey('k'.repeat(255))), 201)
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), withKey('k'.repeat(256))), 400)
   })
 
   test('idempotency key: empty: 400', async () => {
-    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('')), 400)
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), withKey('')), 400)
   })
 
   test('idempotency key: two in one request: 400', async () => {
@@ -168,14 +168,14 @@ describe('the key itself', () => {
   })
 
   test('idempotency key: request refused before it ran: usable again', async () => {
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     expectProblem(await world.a.anon.post(DOCUMENTS, body, headers), 403)
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
   })
 
   test('stored reply: contains a new API key: replayed with its text, stored unreadable', async () => {
     const { a } = world
-    const headers = under(word())
+    const headers = withKey(word())
     const body = { workspace_id: a.workspace, kind: 'service', name: 'kept' }
     const made = await a.admin.post('/v1/api-keys', body, headers)
     expectReplay(await a.admin.post('/v1/api-keys', body, headers), made)
@@ -189,4 +189,5 @@ describe('the key itself', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -16,7 +16,7 @@ import {
   tokensOf,
 } from '../../../support/clients/browser.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, send, str } from '../client.ts'
-import { expectApart, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 let world: World
 let ada: Person
@@ -295,7 +295,7 @@ describe('accounts', () => {
 
   test("account: created by an admin: at most the admin's own role and assignment", async () => {
     const { body } = await tokensOf(app, ada)
-    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` }, world.a.ears)
+    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` }, world.a.transcript)
     expectProblem(await invite(admin, { role: 'operator' }), 403)
     expectStatus(await invite(admin, at(world.b, 'tenant_admin')), 403, 404)
     expectStatus(await invite(admin, at(world.b, 'workspace_admin')), 403, 404)
@@ -325,4 +325,5 @@ describe('accounts', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -5,7 +5,7 @@ import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 
 let world: World
 
@@ -175,4 +175,5 @@ describe('GET /v1/limits', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

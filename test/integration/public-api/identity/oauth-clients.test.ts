@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const CLIENTS = '/v1/oauth-clients'
 
@@ -231,4 +231,5 @@ describe('signing keys of the issuer', () => {
   })
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

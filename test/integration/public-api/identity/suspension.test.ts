@@ -6,7 +6,7 @@ import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectApart, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const SUSPENDED = 'tenant_suspended'
@@ -29,7 +29,7 @@ const suspend = (of: Party, json: unknown = { reason: 'unpaid' }) =>
 const resume = (of: Party) => world.admin.post(`/v1/tenants/${of.tenant}/resume`, {})
 
 /** Repeats the request until the code is the expected one, for at most the promised 5 s. */
-const becomes = (ask: () => Promise<{ status: number; body: unknown }>, wanted: unknown) =>
+const waitForCode = (ask: () => Promise<{ status: number; body: unknown }>, wanted: unknown) =>
   expect
     .poll(
       async () => {
@@ -54,7 +54,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     expectStatus(done, 200)
     expect(done.body).toMatchObject({ id: a.tenant, state: 'suspended' })
     for (const caller of callers) {
-      await becomes(() => caller.get('/v1/me'), SUSPENDED)
+      await waitForCode(() => caller.get('/v1/me'), SUSPENDED)
       expectProblem(await caller.get('/v1/me'), 403, SUSPENDED)
     }
     for (const [method, path] of [
@@ -73,7 +73,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     }
     expectStatus(await world.a.service.get('/v1/me'), 200)
     expectStatus(await resume(a), 200)
-    for (const caller of callers) await becomes(() => caller.get('/v1/me'), 200)
+    for (const caller of callers) await waitForCode(() => caller.get('/v1/me'), 200)
     expect(list(await a.service.get(DOCUMENTS))).toHaveLength(1)
     expectStatus(await a.service.post(DOCUMENTS, { title: 'after', mark: a.mark }), 201)
   })
@@ -102,29 +102,29 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     const body = { title: 'kept', mark: a.mark }
     expectStatus(await a.service.post(DOCUMENTS, body, headers), 201)
     await suspend(a)
-    await becomes(() => a.service.post(DOCUMENTS, body, headers), SUSPENDED)
+    await waitForCode(() => a.service.post(DOCUMENTS, body, headers), SUSPENDED)
     await resume(a)
-    await becomes(() => a.service.post(DOCUMENTS, body, headers), 201)
+    await waitForCode(() => a.service.post(DOCUMENTS, body, headers), 201)
   })
 
   test('suspended tenant: machines: no token; users: neither sign-in nor refresh', async () => {
     const a = await party()
-    const robot = await makeMachine(world, a, 'tenant_admin')
+    const tenantMachine = await makeMachine(world, a, 'tenant_admin')
     const app = await aClient(world.admin.headers)
     const ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: a.tenant })
     const { body } = await tokensOf(app, ada)
     await suspend(a)
-    const status = async () => (await askToken(robot)).status
+    const status = async () => (await askToken(tenantMachine)).status
     await expect.poll(status, { timeout: 5000 }).toBeGreaterThanOrEqual(400)
     await expect(tokensOf(app, ada)).rejects.toThrow()
     const refused = await refresh(app, body['refresh_token'])
     expect(refused.status).toBeGreaterThanOrEqual(400)
     const mine = new Caller({ authorization: `Bearer ${body['access_token']}` })
-    await becomes(() => mine.get('/v1/me'), SUSPENDED)
+    await waitForCode(() => mine.get('/v1/me'), SUSPENDED)
     await resume(a)
     await expect.poll(status, { timeout: 5000 }).toBe(200)
     expect((await tokensOf(app, ada)).status).toBe(200)
-    await becomes(() => mine.get('/v1/me'), 200)
+    await waitForCode(() => mine.get('/v1/me'), 200)
     // Password hashing is slow on purpose.
   }, 60_000)
 
@@ -150,7 +150,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     const gone = await world.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
     await resume(a)
     const caller = new Caller({ apikey: str(made, 'key') })
-    if (gone.status === 200) await becomes(() => caller.get('/v1/me'), 'api_key_revoked')
+    if (gone.status === 200) await waitForCode(() => caller.get('/v1/me'), 'api_key_revoked')
     else expectStatus(gone, 403, 409)
   })
 })
@@ -192,7 +192,7 @@ describe('permissions and repetition', () => {
     const all = await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 ? suspend(a) : resume(a))))
     for (const reply of all) expectStatus(reply, 200, 409)
     const state = get(await world.admin.get(`/v1/tenants/${a.tenant}`), 'state')
-    await becomes(() => a.service.get('/v1/me'), state === 'active' ? 200 : SUSPENDED)
+    await waitForCode(() => a.service.get('/v1/me'), state === 'active' ? 200 : SUSPENDED)
   })
 })
 
@@ -207,10 +207,10 @@ describe('suspended workspace', () => {
     const key = { workspace_id: sibling, kind: 'service', name: 'x' }
     const other = new Caller({ apikey: str(await world.admin.post('/v1/api-keys', key), 'key') })
     expectStatus(await place(a, 'suspend'), 200)
-    await becomes(() => a.service.get('/v1/me'), 'workspace_suspended')
+    await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
     expectStatus(await other.get('/v1/me'), 200)
     expectStatus(await place(a, 'resume'), 200)
-    await becomes(() => a.service.get('/v1/me'), 200)
+    await waitForCode(() => a.service.get('/v1/me'), 200)
   })
 
   test('suspended workspace: by an operator: the tenant admin cannot resume it', async () => {
@@ -218,7 +218,7 @@ describe('suspended workspace', () => {
     const admin = await machine(world, a, 'tenant_admin')
     expectStatus(await place(a, 'suspend'), 200)
     expectStatus(await place(a, 'resume', admin), 403, 409)
-    await becomes(() => a.service.get('/v1/me'), 'workspace_suspended')
+    await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
     expectStatus(await place(a, 'resume'), 200)
     expectStatus(await place(a, 'suspend', admin), 200)
     expectStatus(await place(a, 'resume', admin), 200)
@@ -248,9 +248,9 @@ do:
     const made = await world.admin.post(`${flows}/definitions`, { source: SOURCE })
     expectStatus(made, 201)
     expectStatus(await world.admin.post(`${flows}/definitions/slow/versions`, {}), 201)
-    const begun = await world.admin.post(`${flows}/definitions/slow/executions`, { input: {} })
-    expectStatus(begun, 201)
-    const path = `${flows}/executions/${str(begun, 'id')}`
+    const started = await world.admin.post(`${flows}/definitions/slow/executions`, { input: {} })
+    expectStatus(started, 201)
+    const path = `${flows}/executions/${str(started, 'id')}`
     const status = async () => get(await world.admin.get(path), 'status')
     expectStatus(await suspend(a), 200)
     await expect.poll(status, { timeout: 8000 }).toBe('suspended')
@@ -260,4 +260,5 @@ do:
   }, 60_000)
 })
 
-test('tenant isolation: after all tests: B received nothing of A and is unchanged', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))
