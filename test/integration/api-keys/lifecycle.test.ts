@@ -122,8 +122,8 @@ describe('rotation', () => {
     // The grace of a day is longer than the remaining time of the old key.
     expect((await keys.get(one.id)).expires_at).toBe(one.expires_at)
     expect((await keys.rotate(two.id, { expires_at: null })).body.expires_at).toBeNull()
-    const said = inSeconds(60)
-    expect((await keys.rotate(three.id, { expires_at: said })).body.expires_at).toBe(said)
+    const requested = inSeconds(60)
+    expect((await keys.rotate(three.id, { expires_at: requested })).body.expires_at).toBe(requested)
   })
 
   test('rotation: repeated under an Idempotency-Key: same reply, with the text of the key', async () => {

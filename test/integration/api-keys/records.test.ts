@@ -129,7 +129,7 @@ describe('access', () => {
       aRoom(),
       aWorkspace(workspace),
     ])
-    const strangers = [
+    const otherAdmins = [
       await tokenOf({
         roles: ['workspace_admin'],
         tenant_id: workspace.tenantId,
@@ -143,7 +143,7 @@ describe('access', () => {
       ['POST', `${KEYS}/${made.id}/rotate`, {}],
       ['DELETE', `${KEYS}/${made.id}`],
     ] as const
-    for (const as of strangers) {
+    for (const as of otherAdmins) {
       for (const [method, path, body] of ways) {
         const reply = await call(method, path, { as, ...(body && { body }) })
         expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
@@ -180,9 +180,9 @@ describe('access', () => {
     }
     for (const mask of ['tenon_service', 'tenon_anon'])
       await expect(masked(mask, ref, 'select id from tenon.api_keys')).rejects.toThrow(/permission denied/)
-    const stranger = await aRoom()
-    const theirs = [stranger.tenantId, stranger.workspaceId]
+    const otherTenant = await aRoom()
+    const otherIds = [otherTenant.tenantId, otherTenant.workspaceId]
     const wide = `update tenon.api_keys set disabled_at = now() where id = '${id}' returning id`
-    expect(await masked('tenon_admin', theirs, wide)).toEqual([])
+    expect(await masked('tenon_admin', otherIds, wide)).toEqual([])
   })
 })

@@ -113,11 +113,11 @@ describe('readers', () => {
     expect(all).toContain(sibling.workspaceId)
     expect(all).toContain(testWorkspace.workspaceId)
     const other = await aRoom()
-    const stranger = await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId })
-    expect(await entriesOf(stranger, `&tenant_id=${testWorkspace.tenantId}`)).toEqual([])
-    expect(await entriesOf(stranger, '&tenant_id=-')).toEqual([])
+    const otherAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId })
+    expect(await entriesOf(otherAdmin, `&tenant_id=${testWorkspace.tenantId}`)).toEqual([])
+    expect(await entriesOf(otherAdmin, '&tenant_id=-')).toEqual([])
     const foreign = `/v1/audit/verify?tenant_id=${testWorkspace.tenantId}`
-    const verified = await call('GET', foreign, { as: stranger })
+    const verified = await call('GET', foreign, { as: otherAdmin })
     expect([verified.status, verified.body.code]).toEqual([404, 'not_found'])
   })
 

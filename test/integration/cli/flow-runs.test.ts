@@ -200,8 +200,8 @@ test('alias: set, listed, run, removed: effective', async () => {
   const wrong = await tenon('flow', 'alias', 'set', 'greet', 'canary', '1:90', 'two')
   expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('two is no version')])
   expect((await tenon('flow', 'alias', 'remove', 'greet', 'production')).code).toBe(0)
-  const gone = await tenon('flow', 'run', 'greet', '--alias', 'production')
-  expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('not_found')])
+  const removed = await tenon('flow', 'run', 'greet', '--alias', 'production')
+  expect([removed.code, removed.stderr]).toEqual([1, expect.stringContaining('not_found')])
 }, 180_000)
 
 test('retry: suspended step: continues in the same execution', async () => {

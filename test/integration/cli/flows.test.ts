@@ -69,11 +69,11 @@ const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`
 `
 
 test('validate: valid but suspicious flow: warnings, with and without a server', async () => {
-  const [asked, offline] = await Promise.all([
+  const [online, offline] = await Promise.all([
     tenon('flow validate warned.yaml'),
     tenon('flow validate --offline warned.yaml', alone()),
   ])
-  for (const { code, stdout, stderr } of [asked, offline])
+  for (const { code, stdout, stderr } of [online, offline])
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'warned.yaml: valid\n', stderr: WARNING })
   const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', alone())
   const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
@@ -91,11 +91,11 @@ test('publish: flow with warnings: published with warnings; invalid flow: diagno
 }, 60_000)
 
 test('validate: several files: all diagnostics of all files, with and without a server', async () => {
-  const [asked, offline] = await Promise.all([
+  const [online, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
     tenon('flow validate --offline bad.yaml good.yaml', alone()),
   ])
-  for (const { code, stdout, stderr } of [asked, offline])
+  for (const { code, stdout, stderr } of [online, offline])
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: DIAGNOSTICS })
   const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', alone())
   expect([code, JSON.parse(stdout)]).toEqual([
@@ -140,12 +140,12 @@ test('colours: terminal: coloured; otherwise: plain', () => {
 })
 
 test('graph: with and without a server: same Mermaid or JSON', async () => {
-  const [asked, offline] = await Promise.all([
+  const [online, offline] = await Promise.all([
     tenon('flow graph good.yaml'),
     tenon('flow graph good.yaml --offline', alone()),
   ])
-  expect(offline.stdout).toBe(asked.stdout)
-  expect(asked.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
+  expect(offline.stdout).toBe(online.stdout)
+  expect(online.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
   const json = JSON.parse((await tenon('flow graph good.yaml --format json')).stdout)
   expect(json.edges.map(({ kind }: { kind: string }) => kind)).toEqual(['next', 'end', 'next'])
   const refused = await tenon('flow graph bad.yaml')
@@ -195,8 +195,8 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   ])
   await writeFile(cases, '- nam: x')
   const odd = await tenon('flow test tested/greet.cases.yaml', alone())
-  const says = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
-  expect([odd.code, odd.stderr]).toEqual([1, says])
+  const message = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
+  expect([odd.code, odd.stderr]).toEqual([1, message])
   const none = await tenon('flow test good.yaml', alone())
   expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
   await writeFile(cases, '- [')

@@ -9,22 +9,22 @@ import { aRoom, call, eventually } from '../../support/fixtures/tenants.ts'
 async function login(clientId: string, person: Person, action: 'allow' | 'deny') {
   const env = { ...process.env, TENON_URL: inject('tenon').url }
   const child = spawn(process.execPath, ['stack/bootstrap.mjs', 'login', '--client', clientId], { env })
-  const said = { out: '', err: '' }
+  const output = { out: '', err: '' }
   child.stdout.on('data', (chunk) => {
-    said.out += chunk
+    output.out += chunk
   })
   child.stderr.on('data', (chunk) => {
-    said.err += chunk
+    output.err += chunk
   })
   const ended = once(child, 'exit')
-  const url = await eventually(async () => /http\S+\/auth\/authorize\S+/.exec(said.err)?.[0], 60_000)
+  const url = await eventually(async () => /http\S+\/auth\/authorize\S+/.exec(output.err)?.[0], 60_000)
   const browser = new Browser('nowhere:')
   const { tenant, email, password } = person
   const fields = { action: 'login', tenant, email, password }
   const consent = await browser.submit(await browser.open(url), fields)
   const back = await browser.submit(consent, { action })
   const [code] = await ended
-  return { ...said, back, code }
+  return { ...output, back, code }
 }
 
 test('login: user signs in: token alone on stdout; user denies: no token', async () => {

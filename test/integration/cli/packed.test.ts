@@ -34,7 +34,7 @@ test.each([
   [['nothing'], 1, /unknown command 'nothing'/],
   [['flow', 'validate', 'bad.yaml', '--offline'], 1, /bad\.yaml:2:/],
   [['flow', 'show', 'run_x', '--workspace', 'ws_x'], 1, /./],
-])('packed command: tenon %j: exit code %i, same output as the sources', async (args, code, says) => {
+])('packed command: tenon %j: exit code %i, same output as the sources', async (args, code, expected) => {
   const packed = packedCommand(args[0])
   if (packed === undefined) throw new Error('The platform has started, so its build is there.')
   const [one, other] = await Promise.all([
@@ -43,7 +43,7 @@ test.each([
   ])
   expect(one).toEqual(other)
   expect(one.code).toBe(code)
-  expect(one.stdout + one.stderr).toMatch(says)
+  expect(one.stdout + one.stderr).toMatch(expected)
 })
 
 test('packed command: code that starts servers or reads the checkout: not included', () => {

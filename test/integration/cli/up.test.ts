@@ -81,10 +81,10 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   const ran = await tenon('flow', 'run', 'hello', '--input', '{"name":"Ada"}')
   expect(JSON.parse(ran.stdout)).toMatchObject({ message: 'Hello, Ada!' })
   expect(ran.stderr).toContain('completed')
-  const nobody = await run(process.execPath, ['stack/bootstrap.mjs', 'token'], {
+  const unreachable = await run(process.execPath, ['stack/bootstrap.mjs', 'token'], {
     env: { ...env, TENON_URL: 'http://127.0.0.1:1' },
   }).catch((error: { code: number; stderr: string }) => error)
-  expect(nobody).toMatchObject({
+  expect(unreachable).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('Nobody answers at http://127.0.0.1:1'),
   })

@@ -75,9 +75,9 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
   test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
     const before = [await all(collection), await told(workspace, collection)]
-    const gone = '019aa0a0-0000-7000-8000-000000000000'
+    const missingId = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
-      [{ op: 'update', id: gone, data: { n: 1 } }, 'not_found'],
+      [{ op: 'update', id: missingId, data: { n: 1 } }, 'not_found'],
       [{ op: 'delete', id: 'no uuid' }, 'not_found'],
       [{ op: 'replace', id, data: {}, if_version: 7 }, 'precondition_failed'],
       [{ op: 'increment', id, field: 'title', by: 1, if_version: 9 }, 'precondition_failed'],

@@ -266,8 +266,8 @@ test('queries: random documents, filters, orders and pages: both stores give the
   const filter = fc.oneof(test, group, fc.record({ $not: fc.oneof(test, group) }))
   const direction = fc.constantFrom(1, -1)
   const sort = fc.dictionary(fc.constantFrom('n', 'name', 'score', 'active', 'k'), direction, { maxKeys: 3 })
-  const asked = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
-  for (const body of fc.sample(asked, { numRuns: 60, seed: 11 })) {
+  const queries = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
+  for (const body of fc.sample(queries, { numRuns: 60, seed: 11 })) {
     const [one, other] = await Promise.all(collections.map((collection) => everything(collection, body)))
     expect([body, other]).toEqual([body, one])
   }

@@ -77,12 +77,12 @@ afterAll(() => local.close())
 test('round trips: a write: one without an idempotency key, two more with a key, one for a replay', async () => {
   const batch = vi.spyOn(Database.prototype, 'batch')
   // Audit entries are written in the background, in batches.
-  const asked = () =>
+  const roundTrips = () =>
     batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
       .length
   const headers = { ...workspace.service, 'content-type': 'application/json' }
   const trips = async (key?: string) => {
-    const before = asked()
+    const before = roundTrips()
     const sent = { ...headers, ...(key && { 'idempotency-key': key }) }
     const { status } = await fetch(`${local.url}${DOCUMENTS}`, {
       method: 'POST',
@@ -90,7 +90,7 @@ test('round trips: a write: one without an idempotency key, two more with a key,
       body: '{"n":1}',
     })
     expect(status).toBe(201)
-    return asked() - before
+    return roundTrips() - before
   }
   // The first request looks up the key and the declaration, which are then cached.
   await trips()

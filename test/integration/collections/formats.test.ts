@@ -22,10 +22,10 @@ const properties = {
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
 async function declareCollection(body: object = {}): Promise<{ id: string; collection: string }> {
-  const asked = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
+  const defaults = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
   const reply = await call('POST', '/v1/schemas', {
     as: workspace.operator,
-    body: { ...asked, schema: { properties }, ...body },
+    body: { ...defaults, schema: { properties }, ...body },
   })
   expect([reply.status, reply.body]).toMatchObject([201, {}])
   return reply.body

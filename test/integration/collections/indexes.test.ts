@@ -58,10 +58,10 @@ const waitForOperation = (operation: string) =>
 
 test('index build: concurrent reads and writes: they continue, then the constraint holds', async () => {
   const schema = await createFilled(200_000)
-  const asked = await change(schema.id, { indexes: [{ fields: ['age'] }], unique: [['title']] })
-  expect(asked.status).toBe(202)
-  const location = asked.headers.get('location') ?? ''
-  expect(location).toBe(`/v1/operations/${asked.body.id}`)
+  const response = await change(schema.id, { indexes: [{ fields: ['age'] }], unique: [['title']] })
+  expect(response.status).toBe(202)
+  const location = response.headers.get('location') ?? ''
+  expect(location).toBe(`/v1/operations/${response.body.id}`)
   const order: string[] = []
   let built = false
   const work = async (n: number) => {
@@ -92,7 +92,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
   expect((await create(schema.collection, { title: 't7' })).body.code).toBe('unique_violation')
   const [row] = await asSuperuser<{ workflow_id: string }>(
     'select workflow_id from tenon.operations where id = $1',
-    [asked.body.id],
+    [response.body.id],
   )
   expect(row?.workflow_id).toMatch(
     new RegExp(`^${workspace.tenantId}:${workspace.workspaceId}:${schema.id}:[0-9a-f-]{36}$`),
@@ -177,18 +177,18 @@ test('index builds: many at once: few connections, workspaces can still be creat
   // Builds of one schema wait for each other: here, for one that never ends.
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })
   await holder.connect()
-  const asked: Reply[] = []
+  const response: Reply[] = []
   try {
     for (const { id } of schemas)
       await holder.query('select pg_advisory_lock(hashtextextended($1, 16))', [id])
-    for (const { id } of schemas) asked.push(await change(id, { indexes: [{ fields: ['age'] }] }))
+    for (const { id } of schemas) response.push(await change(id, { indexes: [{ fields: ['age'] }] }))
     await eventually(async () => ((await builders()) >= LIMITS.indexBuildsAtOnce ? true : undefined))
     await aWorkspace(workspace)
     expect(await builders()).toBe(LIMITS.indexBuildsAtOnce)
   } finally {
     await holder.end()
   }
-  for (const { body } of asked)
+  for (const { body } of response)
     expect(await waitForOperation(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
 }, 60_000)
 

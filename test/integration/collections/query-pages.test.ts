@@ -65,9 +65,9 @@ describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   })
 
   test('count: documents of other tenants: not included', async () => {
-    const stranger = await aRoom()
+    const otherTenant = await aRoom()
     for (const count of ['exact', 'estimated']) {
-      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: stranger.anon })
+      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: otherTenant.anon })
       expect(total(reply)).toBe(0)
     }
   })
@@ -131,8 +131,8 @@ describe('link to the next page', () => {
     const collection = unique('linked')
     for (const n of ['a b', 'a&b', 'a>b', '100%', 'é', 'x'])
       await call('POST', at(collection), { as: testWorkspace.service, body: { n } })
-    const asked = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
-    const seen = (await follow(`${at(collection)}?${asked}`)) as { n: string }[]
+    const parameters = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
+    const seen = (await follow(`${at(collection)}?${parameters}`)) as { n: string }[]
     expect(seen.map(({ n }) => n)).toEqual(['é', 'a>b', 'a&b', 'a b', '100%'])
     const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: testWorkspace.anon })
     expect(head.headers.get('link')).toMatch(NEXT)

@@ -200,14 +200,14 @@ describe('pages', () => {
 
   test('pages: documents are deleted in between, the last seen too: nothing else is lost', async () => {
     const whole = await pages('order=b,a', 200)
-    const gone: string[] = []
+    const deleted: string[] = []
     const seen = await pages('order=b,a', 5, async (page) => {
       const id = whole[page * 5 - 1] ?? ''
-      gone.push(id)
+      deleted.push(id)
       await call('DELETE', `${at('paged')}/${id}`, { as: workspace.service })
     })
     expect(seen).toEqual(whole)
-    expect(await pages('order=b,a', 200)).toEqual(whole.filter((id) => !gone.includes(id)))
+    expect(await pages('order=b,a', 200)).toEqual(whole.filter((id) => !deleted.includes(id)))
   })
 
   test('pages: JSON query: same as in the URL', async () => {
@@ -230,8 +230,8 @@ describe('pages', () => {
     expect(await code('order=a&b=eq.2')).toBe('cursor_mismatch')
     expect(await code('order=a')).toBe('cursor_mismatch')
     expect(await code('order=a&b=eq.1', 'people')).toBe('cursor_mismatch')
-    const stranger = await aRoom()
-    expect(await code('order=a&b=eq.1', 'paged', stranger.service)).toBe('cursor_invalid')
+    const otherTenant = await aRoom()
+    expect(await code('order=a&b=eq.1', 'paged', otherTenant.service)).toBe('cursor_invalid')
   })
 
   test('cursor: forged: refused', async () => {

@@ -209,8 +209,8 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
       required: ['title'],
       additionalProperties: false,
     }
-    const gone = await change(body.id, { schema: closed })
-    expect(gone.body.offending).toMatchObject([{ id: good.body.id, pointer: '/age' }])
+    const deleted = await change(body.id, { schema: closed })
+    expect(deleted.body.offending).toMatchObject([{ id: good.body.id, pointer: '/age' }])
   })
 
   test('schema change: other store, collection or workspace: refused; If-Match: revision is compared', async () => {
@@ -288,13 +288,13 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
     }
     const writers = [0, 1, 2].map(writer)
     await eventually(async () => (made.length > 20 ? true : undefined))
-    const gone = new Set<string>()
+    const deleted = new Set<string>()
     /** Deletes documents that violate the schema, so that a later attempt can succeed. */
     const narrow = async () => {
       const reply = await change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
       for (const { id } of reply.body.offending ?? []) {
         await call('DELETE', at(body.collection, id), { as: workspace.service })
-        gone.add(id)
+        deleted.add(id)
       }
       return reply.status
     }
@@ -312,7 +312,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
       `select count(*) as n from tenon_data."${await relationOf(body.id)}" where id = any($1::uuid[])`,
       [made],
     )
-    expect(Number(count?.n)).toBe(made.filter((id) => !gone.has(id)).length)
+    expect(Number(count?.n)).toBe(made.filter((id) => !deleted.has(id)).length)
   })
 })
 

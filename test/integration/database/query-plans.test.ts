@@ -244,10 +244,10 @@ test('prepared statement: executed often: keeps the plan that its values need', 
       { ...parts, statements: database },
       randomIds,
     )
-    const asked = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
+    const queryOptions = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
     for (let n = 0; n < 12; n++)
       await pageOf(scope, COLLECTION, {
-        ...asked,
+        ...queryOptions,
         filter: readFilters([['score', `gte.${19_990 + (n % 5)}`]]),
       })
     const prepared = await scope.rows<{ generic_plans: number; custom_plans: number }>(

@@ -251,8 +251,8 @@ test('relay: more tenants than fit in one round: all are served, in order', asyn
      select tenant, 'ws_x', 'c', 'created', gen_random_uuid(), 1, '{}' from unnest($1::text[]) tenant, generate_series(1, 40)`,
     [tenants],
   )
-  const mine = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
-  await change(workspace, mine)
+  const ownChanges = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
+  await change(workspace, ownChanges)
   expect((await heardAtLeast(received, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
   await eventually(async () => {
     const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])

@@ -34,16 +34,16 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
 })
 
 test('events: another tenant: never delivered; another workspace of the tenant: delivered unless excluded', async () => {
-  const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(workspace)
   const [own, secondWorkspace, narrow, foreign] = await Promise.all([
     hear(workspace.service, 'topic=news'),
     hear(sibling.service, 'topic=news'),
     hear(sibling.service, 'topic=news&workspace=self'),
-    hear(stranger.service, 'topic=news'),
+    hear(otherTenant.service, 'topic=news'),
   ])
   await publish(workspace, 'news', 'ours')
-  await publish(stranger, 'news', 'theirs')
+  await publish(otherTenant, 'news', 'theirs')
   await heardAtLeast(own, 1)
   await heardAtLeast(secondWorkspace, 1)
   expect((await heardAtLeast(foreign, 1)).map(({ data }) => data.data)).toEqual(['theirs'])

@@ -155,12 +155,12 @@ describe('deployment', () => {
 test('deployment: concurrent with deletion: one of the two takes effect, never half', async () => {
   for (let round = 0; round < 5; round++) {
     const id = await deployFunction(workspace, 'raced', 'export default () => 1')
-    const [made, gone] = await Promise.all([
+    const [made, deleted] = await Promise.all([
       deploy(workspace, 'raced', 'export default () => 2'),
       call('DELETE', `/v1/functions/${id}`, { as: workspace.operator }),
     ])
     expect(made.status).toBe(201)
-    expect([200, 404, 409]).toContain(gone.status)
+    expect([200, 404, 409]).toContain(deleted.status)
     const reply = await invoke(workspace.service, 'raced')
     expect([200, 404]).toContain(reply.status)
     if (reply.status === 200) expect(reply.body).toBe(2)

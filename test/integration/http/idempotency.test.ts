@@ -41,14 +41,14 @@ test('idempotent request: another body under the key: refused, no effect', async
 })
 
 test('idempotency key: other credential, operation or path: another request, nothing is disclosed', async () => {
-  const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(workspace)
   const { body: key } = await call('POST', '/v1/api-keys', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, kind: 'service', name: 'second' },
   })
   const first = await post(workspace.service, 'shared', { n: 1 })
-  for (const as of [stranger.service, sibling.service, { apikey: key.key }]) {
+  for (const as of [otherTenant.service, sibling.service, { apikey: key.key }]) {
     const reply = await post(as, 'shared', { n: 1 })
     expect([reply.status, replayed(reply)]).toEqual([201, null])
     expect(reply.body.id).not.toBe(first.body.id)
@@ -180,12 +180,12 @@ test('stored reply: caller disconnected: gets the reply of its execution later',
     'export default async () => { await new Promise((d) => setTimeout(d, 1500)); return crypto.randomUUID() }'
   await deploy(workspace, 'slow', source)
   const path = '/v1/functions/slow/invoke'
-  const gone = fetch(`${inject('tenon').url}${path}`, {
+  const aborted = fetch(`${inject('tenon').url}${path}`, {
     method: 'POST',
     headers: { ...workspace.service, 'idempotency-key': 'k' },
     signal: AbortSignal.timeout(700),
   })
-  await expect(gone).rejects.toThrow()
+  await expect(aborted).rejects.toThrow()
   const reply = await eventually(async () => {
     const now = await call('POST', path, { as: workspace.service, headers: { 'idempotency-key': 'k' } })
     return now.status === 409 ? undefined : now

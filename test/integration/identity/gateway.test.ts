@@ -125,8 +125,8 @@ test('identity headers from a client: next to any other credential: ignored', as
   const foreign = [identityHeaders(other), gatewayHeaders(other), gatewayHeaders(other, 'nonsense')]
   for (const sent of foreign) {
     for (const as of [shop.service, shop.anon, shop.operator]) {
-      const [plain, beside] = [await me(as), await me({ ...sent, ...as })]
-      expect(beside.body).toEqual(plain.body)
+      const [plain, withHeaders] = [await me(as), await me({ ...sent, ...as })]
+      expect(withHeaders.body).toEqual(plain.body)
     }
   }
 })

@@ -136,7 +136,7 @@ describe('no lock-out', () => {
 })
 
 test('hosted MCP server: unauthenticated clients: limited before a database lookup', async () => {
-  const hosted = await aServer(workspace, 'strangers')
+  const hosted = await aServer(workspace, 'unauthenticated')
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const statuses = []
   for (let n = 0; n < 8; n++) {

@@ -142,11 +142,11 @@ describe('machine', () => {
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/collections', { as })).status).toBe(200)
     await ok(call('DELETE', `/v1/oauth-clients/${client.id}`, { as: callers.tenant }))
-    const gone = async () => {
+    const hasEnded = async () => {
       const { status } = await call('GET', '/v1/collections', { as })
       return status === 401 && (await askToken({}, client)).status === 401 ? true : undefined
     }
-    await eventually(gone, 6_000)
+    await eventually(hasEnded, 6_000)
   })
 })
 

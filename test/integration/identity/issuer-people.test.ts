@@ -87,9 +87,9 @@ describe('user', () => {
     const person = await aPerson(workspace.operator, { role: 'operator' })
     const { body } = await tokensOf(clientId, person)
     expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
-    const theirs = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
+    const tenantClient = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(theirs).url)
+    const login = await browser.open(authorization(tenantClient).url)
     expect(login.html).not.toContain('name="tenant"')
     const { email, password } = person
     expect((await browser.submit(login, { action: 'login', tenant: '', email, password })).status).toBe(401)
@@ -139,11 +139,11 @@ describe('user', () => {
 describe('client', () => {
   test('client: of a tenant or workspace: refuses users of others, the tenant admin too', async () => {
     const other = await aRoom()
-    const stranger = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const otherUser = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
     const ours = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     // Signs in at a public client first, so that a session exists.
-    await signIn(browser, authorization(clientId), stranger)
+    await signIn(browser, authorization(clientId), otherUser)
     const refused = await browser.open(authorization(ours).url)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
     const forced = await browser.submit(refused, { action: 'allow' })
@@ -182,10 +182,12 @@ describe('client', () => {
   ])('client: %s: redirected with an error', async (_what, change) => {
     const end = await new Browser(REDIRECT).open(authorization(clientId, change).url)
     const { search, hash } = new URL(end.url)
-    const told = new URLSearchParams(search || hash.slice(1))
+    const errorParameters = new URLSearchParams(search || hash.slice(1))
     expect(end.url.startsWith(REDIRECT)).toBe(true)
-    expect(told.get('error')).toMatch(/^(invalid_request|unsupported_response_type|invalid_target)$/)
-    expect(told.get('iss')).toBe(`${inject('tenon').url}/auth`)
+    expect(errorParameters.get('error')).toMatch(
+      /^(invalid_request|unsupported_response_type|invalid_target)$/,
+    )
+    expect(errorParameters.get('iss')).toBe(`${inject('tenon').url}/auth`)
   })
 })
 
@@ -261,11 +263,11 @@ describe('refresh token', () => {
   test('refresh token: revoked by its client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const parameters = { client_id: clientId, token: body['refresh_token'] ?? '' }
-    const gone = await fetch(`${inject('tenon').url}/auth/revoke`, {
+    const revocation = await fetch(`${inject('tenon').url}/auth/revoke`, {
       method: 'POST',
       body: new URLSearchParams(parameters),
     })
-    expect(gone.status).toBe(200)
+    expect(revocation.status).toBe(200)
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
@@ -317,9 +319,9 @@ describe('ended accounts, clients and tenants', () => {
     for (const disabled of [true, false])
       await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
-    const anew = await tokensOf(clientId, person)
+    const renewed = await tokensOf(clientId, person)
     await unauthorized(body['access_token'])
-    const mine = { authorization: `Bearer ${anew.body['access_token']}` }
+    const mine = { authorization: `Bearer ${renewed.body['access_token']}` }
     await ok(call('GET', '/v1/me', { as: mine }))
   })
 

@@ -116,12 +116,12 @@ test('external token: tenant of another issuer: refused in any role', async () =
     realm_access: { roles: ['service'] },
   }
   expect((await node.ask(await tenants.token(mixed))).body.code).toBe('token_invalid')
-  const theirs = await company.token({
+  const companyToken = await company.token({
     ...has('app'),
     tenant_id: other.tenantId,
     workspace_id: other.workspaceId,
   })
-  expect((await node.ask(theirs)).status).toBe(200)
+  expect((await node.ask(companyToken)).status).toBe(200)
 })
 
 test('external token: dotted claim names, scopes, space-separated text: mapped', async () => {
@@ -171,6 +171,10 @@ test('subjects: same subject of two issuers, or of ours: distinct', async () => 
 test('internal token: external issuers configured: accepted as before, ends with its account', async () => {
   expect((await me(await tokenOf({ ...ownClaims(), roles: ['service'] }))).subject).toBe('user-1')
   await node.ask(workspace.operator, '/v1/me')
-  const gone = await tokenOf({ ...ownClaims(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
-  expect((await node.ask(gone)).body.code).toBe('token_invalid')
+  const deletedAccount = await tokenOf({
+    ...ownClaims(),
+    sub: 'acct_01h455vb4pex5vsknk084sn02q',
+    roles: ['service'],
+  })
+  expect((await node.ask(deletedAccount)).body.code).toBe('token_invalid')
 })

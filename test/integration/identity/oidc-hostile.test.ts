@@ -11,8 +11,8 @@ let peer: PeerIssuer
 let attacker: PeerIssuer
 let realm: Realm
 let classic: Realm
-let stranger: Realm
-let evil: Realm
+let otherRealm: Realm
+let attackerRealm: Realm
 let workspace: Room
 let node: Trusting
 beforeAll(async () => {
@@ -20,8 +20,8 @@ beforeAll(async () => {
   realm = await peer.realm('acme')
   classic = await peer.realm('classic', 'PS256')
   classic.published = classic.published.map(({ alg: _alg, ...key }) => key)
-  stranger = await peer.realm('stranger')
-  evil = await attacker.realm('acme')
+  otherRealm = await peer.realm('stranger')
+  attackerRealm = await attacker.realm('acme')
   node = await trusting([
     { issuer: realm.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
@@ -137,28 +137,28 @@ test('external token: ID token, another type, or none: refused', async () => {
 })
 
 test('external token: similar issuer, or ours signed with a foreign key: refused', async () => {
-  await expectRefused(node, await stranger.token(claims()))
-  await expectRefused(node, await stranger.token(claims(), { issuer: realm.issuer }))
-  await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer }))
+  await expectRefused(node, await otherRealm.token(claims()))
+  await expectRefused(node, await otherRealm.token(claims(), { issuer: realm.issuer }))
+  await expectRefused(node, await attackerRealm.token(claims(), { issuer: realm.issuer }))
   for (const issuer of [
     `${realm.issuer}/`,
     realm.issuer.toUpperCase(),
     '',
     `${inject('tenon').url}/auth`,
-    evil.issuer,
+    attackerRealm.issuer,
   ])
     await refuse({}, { issuer })
   await expectRefused(node, await classic.token(claims(), { issuer: realm.issuer, head: { typ: 'JWT' } }))
 })
 
 test('external token: jwk, jku or x5u header: key not used, refused', async () => {
-  const [jwk] = evil.published
-  const url = `${evil.issuer}/jwks`
+  const [jwk] = attackerRealm.published
+  const url = `${attackerRealm.issuer}/jwks`
   for (const head of [{ jwk }, { jku: url }, { x5u: url }, { jwk, jku: url, x5u: url, x5c: ['MIIB'] }]) {
-    await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer, head }))
+    await expectRefused(node, await attackerRealm.token(claims(), { issuer: realm.issuer, head }))
     await expectRefused(
       node,
-      await evil.token(claims(), { issuer: realm.issuer, head: { ...head, kid: undefined } }),
+      await attackerRealm.token(claims(), { issuer: realm.issuer, head: { ...head, kid: undefined } }),
     )
   }
 })

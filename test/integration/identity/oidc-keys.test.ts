@@ -44,7 +44,7 @@ async function flood(many: number, as: (n: number) => Promise<Caller>): Promise<
   return counts
 }
 const MANY = repeated(100, 500)
-const unknown = (n: number) => good({ kid: `nobody-${n}` })
+const unknown = (n: number) => good({ kid: `unknown-${n}` })
 
 test('external keys: before the first token: not read; after it: read once', async () => {
   expect(peer.asked).toEqual([])
@@ -164,7 +164,7 @@ test('external issuer: hangs: one request waits, later ones do not', async () =>
 })
 
 test('discovery document: of another issuer, or with keys elsewhere: not followed', async () => {
-  const evil = await attacker.realm('acme')
+  const attackerRealm = await attacker.realm('acme')
   const as = await good()
   let met = 0
   const inside = createServer((socket) => {
@@ -176,9 +176,9 @@ test('discovery document: of another issuer, or with keys elsewhere: not followe
   for (const discovery of [
     { issuer: realm.issuer, jwks_uri: `https://127.0.0.1:${port}/keys` },
     { issuer: realm.issuer, jwks_uri: `https://localhost:${port}/keys` },
-    { issuer: evil.issuer, jwks_uri: `${realm.issuer}/jwks` },
+    { issuer: attackerRealm.issuer, jwks_uri: `${realm.issuer}/jwks` },
     { issuer: `${realm.issuer}/`, jwks_uri: `${realm.issuer}/jwks` },
-    { issuer: realm.issuer, jwks_uri: `${evil.issuer}/jwks` },
+    { issuer: realm.issuer, jwks_uri: `${attackerRealm.issuer}/jwks` },
     { issuer: realm.issuer, jwks_uri: 'https://169.254.169.254/keys' },
     { issuer: realm.issuer, jwks_uri: 'file:///etc/passwd' },
     { issuer: realm.issuer, jwks_uri: 7 },

@@ -234,15 +234,15 @@ describe('import with unique values', () => {
 
 test('import: quota reached: used up to the last document, the reply reports the progress', async () => {
   const as = workspace.service
-  const mine = await aWorkspace(workspace)
+  const limitedWorkspace = await aWorkspace(workspace)
   const name = unique('c')
-  const body = { workspace_id: mine.workspaceId, limits: { documents: 777 } }
+  const body = { workspace_id: limitedWorkspace.workspaceId, limits: { documents: 777 } }
   expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body })).status).toBe(200)
   const text = `\n${lines(...count(1_500))}`
-  const refused = await importInto(name, text, { as: mine.service })
+  const refused = await importInto(name, text, { as: limitedWorkspace.service })
   expect([refused.status, refused.body.code, refused.body.limit]).toEqual([429, 'quota_exceeded', 777])
   expect(refused.body.imported).toMatchObject({ lines: 778, created: 777, existing: 0, failed: 0 })
-  expect(numbers(await exported(name, { as: mine.service }))).toEqual(numbers(count(777)))
+  expect(numbers(await exported(name, { as: limitedWorkspace.service }))).toEqual(numbers(count(777)))
   expect(await exported(name, { as })).toEqual([])
 }, 30_000)
 

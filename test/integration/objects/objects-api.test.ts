@@ -204,8 +204,8 @@ describe('conditions and ranges', () => {
     const head = await send('HEAD', path())
     expect([head.status, head.bytes.length, head.headers.get('content-length')]).toEqual([200, 0, '3'])
     expect(head.headers.get('content-type')).toBe('text/css')
-    const gone = await send('DELETE', path())
-    expect([gone.status, gone.json]).toEqual([
+    const deleted = await send('DELETE', path())
+    expect([deleted.status, deleted.json]).toEqual([
       200,
       { bucket: workspace.bucket, key: 'digits', deleted: true },
     ])

@@ -22,7 +22,7 @@ export async function makeMachine(
   party: Pick<Party, 'tenant' | 'workspace'>,
   role: Role,
 ): Promise<Machine> {
-  const sent = { kind: 'machine', name: `walk ${word()}`, role, ...placeOf(party, role) }
+  const sent = { kind: 'machine', name: `test ${word()}`, role, ...placeOf(party, role) }
   const made = await admin.post('/v1/oauth-clients', sent)
   expectStatus(made, 201)
   return { id: str(made, 'client_id'), secret: str(made, 'client_secret') }

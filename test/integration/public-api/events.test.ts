@@ -165,17 +165,19 @@ test('replay: Last-Event-ID of another tenant: nothing of that tenant', async ()
   await publish('a', 'foreign', { n: 2, mark: world.a.mark })
   const { id } = await stream.next(hasNumber(1))
   const path = `/v1/events/subscribe?topic=foreign&apikey=${world.b.anonKey}`
-  const theirs = await Stream.open(path, new Caller({}, world.b.transcript), { 'last-event-id': id ?? '' })
-  streams.push(theirs)
+  const otherStream = await Stream.open(path, new Caller({}, world.b.transcript), {
+    'last-event-id': id ?? '',
+  })
+  streams.push(otherStream)
   // Assumption: a foreign id is refused (400) or answered with `ready` or `gap`; neither shows anything of A.
-  if (theirs.reply.status === 200) {
-    await theirs.next(({ event }) => event === 'ready' || event === 'gap')
+  if (otherStream.reply.status === 200) {
+    await otherStream.next(({ event }) => event === 'ready' || event === 'gap')
     expectStatus(await publish('b', 'foreign', { n: 9 }), 202)
-    await theirs.next(hasNumber(9))
-    expect(theirs.messages()).toHaveLength(1)
+    await otherStream.next(hasNumber(9))
+    expect(otherStream.messages()).toHaveLength(1)
   } else {
-    expect(theirs.reply.status).toBe(400)
-    expect(theirs.reply.headers.get('content-type')).toMatch(/problem\+json/)
+    expect(otherStream.reply.status).toBe(400)
+    expect(otherStream.reply.headers.get('content-type')).toMatch(/problem\+json/)
     await pause(100)
   }
   await expectUnaffected(world)

@@ -15,7 +15,7 @@ beforeAll(async () => {
 /** A flow with that name and the tasks given below `do:`. */
 function flow(name: string, tasks: string): string {
   const body = tasks.replace(/^\n/, '').trimEnd()
-  return `document: {dsl: '1.0.3', namespace: walk, name: ${name}, version: '1.0.0'}\ndo:\n${body}\n`
+  return `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${body}\n`
 }
 
 async function publish(name: string, tasks: string): Promise<Reply> {
@@ -227,7 +227,7 @@ describe('tasks', () => {
   })
 
   test('emit: subscribers: of the tenant only', async () => {
-    const path = '/v1/events/subscribe?topic=walk.finished'
+    const path = '/v1/events/subscribe?topic=test.finished'
     const [a, b] = [await Stream.open(path, world.a.anon), await Stream.open(path, world.b.anon)]
     try {
       await Promise.all([a, b].map((stream) => stream.next(({ event }) => event === 'ready')))
@@ -235,7 +235,7 @@ describe('tasks', () => {
   - tell:
       emit:
         event:
-          with: {source: 'https://example.com/walk', type: walk.finished, data: {mark: ${world.a.mark}}}`
+          with: {source: 'https://example.com/test', type: test.finished, data: {mark: ${world.a.mark}}}`
       await outcome('tell', tasks)
       const received = await a.next(({ event }) => event === 'message')
       expect(get(received.data, 'data/mark')).toBe(world.a.mark)
@@ -313,14 +313,14 @@ describe('platform calls', () => {
 
 describe('tenant isolation of flows', () => {
   test('flow: of A in a workspace of B: 404 identical to that of a missing one', async () => {
-    const theirs = str(await world.a.admin.get(`${base}/definitions/hello`), 'id')
-    const none = `${theirs.slice(0, -4)}zzzz`
+    const foreignId = str(await world.a.admin.get(`${base}/definitions/hello`), 'id')
+    const missingId = `${foreignId.slice(0, -4)}zzzz`
     const inB = `/v1/flows/workspaces/${world.b.workspace}/definitions`
-    const seen = await world.b.admin.get(`${inB}/${theirs}`)
-    const missing = await world.b.admin.get(`${inB}/${none}`)
+    const seen = await world.b.admin.get(`${inB}/${foreignId}`)
+    const missing = await world.b.admin.get(`${inB}/${missingId}`)
     expectProblem(seen, 404)
-    expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
-    expectProblem(await world.b.admin.post(`${inB}/${theirs}/executions`, { input: {} }), 404)
+    expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
+    expectProblem(await world.b.admin.post(`${inB}/${foreignId}/executions`, { input: {} }), 404)
   })
 
   test('execution: of A in a workspace of B: 404', async () => {

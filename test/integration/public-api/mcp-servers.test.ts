@@ -88,7 +88,7 @@ const initialize = {
   jsonrpc: '2.0',
   id: 1,
   method: 'initialize',
-  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'walk', version: '1' } },
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
 }
 
 /** Sends one message to a wire endpoint, as a client of the 2025 protocol does. */
@@ -121,7 +121,7 @@ async function scopeOf(wire: string, tool: string): Promise<string | undefined> 
 }
 
 async function legacyClient(wire: string, bearer: string, who: Party): Promise<Legacy> {
-  const client = new Legacy({ name: 'walk-legacy', version: '1.0.0' })
+  const client = new Legacy({ name: 'test-legacy', version: '1.0.0' })
   const transport = new LegacyHttp(new URL(wire), {
     requestInit: { headers: { authorization: `Bearer ${bearer}` } },
     fetch: who.transcript.fetch,
@@ -133,7 +133,7 @@ async function legacyClient(wire: string, bearer: string, who: Party): Promise<L
 
 async function modernClient(wire: string, bearer: string, who: Party): Promise<Modern> {
   const client = new Modern(
-    { name: 'walk-modern', version: '1.0.0' },
+    { name: 'test-modern', version: '1.0.0' },
     { versionNegotiation: { mode: { pin: '2026-07-28' } } },
   )
   await client.connect(
@@ -208,12 +208,14 @@ describe('lifecycle of a server', () => {
   })
 
   test('server: of A in a workspace of B: 404 identical to that of a missing one', async () => {
-    const [theirs, none] = [server('a').id, `${server('a').id.slice(0, -4)}zzzz`]
+    const [foreignId, missingId] = [server('a').id, `${server('a').id.slice(0, -4)}zzzz`]
     const inB = server('b').servers
     for (const path of ['', '/candidates', '/audit']) {
-      const seen = await world.b.admin.get(`${inB}/${theirs}${path}`)
+      const seen = await world.b.admin.get(`${inB}/${foreignId}${path}`)
       expectProblem(seen, 404)
-      expect(anonymous(seen, theirs)).toBe(anonymous(await world.b.admin.get(`${inB}/${none}${path}`), none))
+      expect(anonymous(seen, foreignId)).toBe(
+        anonymous(await world.b.admin.get(`${inB}/${missingId}${path}`), missingId),
+      )
     }
   })
 })

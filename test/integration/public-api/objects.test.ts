@@ -8,7 +8,7 @@ let world: World
 let path: string
 
 const BYTES = Uint8Array.from({ length: 70_000 }, (_, n) => n % 251)
-const BINARY = { 'content-type': 'application/x-walk' }
+const BINARY = { 'content-type': 'application/x-test' }
 
 beforeAll(async () => {
   world = await twoTenants({ stores: true })
@@ -27,7 +27,7 @@ test('GET: existing object: its bytes and content type', async () => {
   expectStatus(await put('deep/er/bytes.bin', BYTES), 201)
   const reply = await world.a.service.get(`${path}/deep/er/bytes.bin`)
   expectStatus(reply, 200)
-  expect(reply.headers.get('content-type')).toBe('application/x-walk')
+  expect(reply.headers.get('content-type')).toBe('application/x-test')
   expect(Buffer.compare(reply.bytes, BYTES)).toBe(0)
 })
 
@@ -42,7 +42,7 @@ test('HEAD: existing object: length, type and ETag, no body', async () => {
   const reply = await world.a.service.send('HEAD', `${path}/deep/er/bytes.bin`)
   expectStatus(reply, 200)
   expect(reply.headers.get('content-length')).toBe(String(BYTES.length))
-  expect(reply.headers.get('content-type')).toBe('application/x-walk')
+  expect(reply.headers.get('content-type')).toBe('application/x-test')
   expect(reply.headers.get('etag')).toMatch(/^"\S+"$/)
   expect(reply.bytes).toHaveLength(0)
 })

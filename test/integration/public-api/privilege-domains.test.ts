@@ -51,8 +51,11 @@ describe('tenants and workspaces', () => {
   })
 
   test('workspace: missing tenant: 404', async () => {
-    const nobody = `${world.a.tenant.slice(0, -4)}zzzz`
-    expectProblem(await world.admin.post('/v1/workspaces', { tenant_id: nobody, name: 'N', slug: 'n' }), 404)
+    const missingTenant = `${world.a.tenant.slice(0, -4)}zzzz`
+    expectProblem(
+      await world.admin.post('/v1/workspaces', { tenant_id: missingTenant, name: 'N', slug: 'n' }),
+      404,
+    )
   })
 })
 
@@ -156,11 +159,11 @@ describe('API keys', () => {
       kind: 'anon',
       name: 'unseen',
     })
-    const [theirs, none] = [str(made, 'id'), `${str(made, 'id').slice(0, -4)}zzzz`]
+    const [foreignId, missingId] = [str(made, 'id'), `${str(made, 'id').slice(0, -4)}zzzz`]
     // A key of B is out of bounds here; the reply must not show whether it exists.
-    const seen = await b.service.delete(`/v1/api-keys/${theirs}`)
-    const missing = await b.service.delete(`/v1/api-keys/${none}`)
-    expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
+    const seen = await b.service.delete(`/v1/api-keys/${foreignId}`)
+    const missing = await b.service.delete(`/v1/api-keys/${missingId}`)
+    expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
     expectStatus(await new Caller({ apikey: str(made, 'key') }).get(DOCUMENTS), 200)
   })
 })

@@ -185,7 +185,7 @@ describe('quotas', () => {
     const { a } = world
     const path = `/v1/flows/workspaces/${a.workspace}/definitions`
     const source = [
-      "document: {dsl: '1.0.3', namespace: walk, name: slow, version: '1.0.0'}",
+      "document: {dsl: '1.0.3', namespace: test, name: slow, version: '1.0.0'}",
       'do:',
       '  - pause:',
       '      wait: {seconds: 4}',
@@ -226,7 +226,7 @@ describe('service configuration', () => {
     try {
       const { port } = server.address() as AddressInfo
       const source = [
-        "document: {dsl: '1.0.3', namespace: walk, name: outward, version: '1.0.0'}",
+        "document: {dsl: '1.0.3', namespace: test, name: outward, version: '1.0.0'}",
         'do:',
         '  - fetch:',
         '      call: http',

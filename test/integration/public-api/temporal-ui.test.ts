@@ -91,12 +91,12 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   const search = (query: string) => `?query=${encodeURIComponent(query)}`
 
   test('workflow list: executions of a tenant: found, failed ones by the kind of error', async () => {
-    const mine = `TenantId="${workspace.tenantId}" AND WorkspaceId="${workspace.workspaceId}"`
-    const all = await openPage('list', search(mine), fails.workflow_id)
+    const ownFilter = `TenantId="${workspace.tenantId}" AND WorkspaceId="${workspace.workspaceId}"`
+    const all = await openPage('list', search(ownFilter), fails.workflow_id)
     for (const { workflow_id } of [done, waits, fails]) expect(all).toContain(workflow_id)
     const failed = await openPage(
       'list-failed',
-      search(`${mine} AND ErrorType="communication"`),
+      search(`${ownFilter} AND ErrorType="communication"`),
       fails.workflow_id,
     )
     for (const { workflow_id } of [done, waits]) expect(failed).not.toContain(workflow_id)

@@ -60,7 +60,7 @@ export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | '
   const made = await admin.post('/v1/api-keys', {
     workspace_id: workspace,
     kind,
-    name: `${kind} of the walk`,
+    name: `${kind} for tests`,
   })
   expectStatus(made, 201)
   return str(made, 'key')
@@ -70,7 +70,7 @@ async function makeParty(mark: string, stores: boolean): Promise<Party> {
   const transcript = new Transcript()
   const admin = await operator(transcript)
   const tenant = await makeTenant(admin, mark)
-  const bucket = `walk-${mark}`
+  const bucket = `test-${mark}`
   const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket: stores ? bucket : null })
   const [anonKey, serviceKey] = [
     await makeKey(admin, workspace, 'anon'),

@@ -77,10 +77,10 @@ test('daily invocation quota: reached: refused before anything runs; anon key: l
   await limit(workspace, { invocations_per_day: 3 })
   const invoke = (as = workspace.service) => call('POST', '/v1/functions/one/invoke', { as, body: {} })
   expect(tally(await rush(200, () => invoke()))).toEqual({ 200: 3, 429: 197 })
-  const told = (await invoke(workspace.anon)).body
-  expect(told).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
-  expect(told).not.toHaveProperty('used')
-  expect(told).not.toHaveProperty('limit')
+  const refusal = (await invoke(workspace.anon)).body
+  expect(refusal).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
+  expect(refusal).not.toHaveProperty('used')
+  expect(refusal).not.toHaveProperty('limit')
 })
 
 /** A flow `quick` that ends at once. */
@@ -183,7 +183,7 @@ test('workspace quota of a tenant: 20 concurrent creations: never exceeded, othe
 })
 
 test('quotas of tenants and workspaces: read and set: never mixed up, invisible to others', async () => {
-  const [workspace, stranger] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
   expect((await limit(workspace, { workspaces: 1 })).body.code).toBe('validation_failed')
   expect((await limitTenant(workspace, { documents: 1 })).body.code).toBe('validation_failed')
   const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
@@ -194,7 +194,7 @@ test('quotas of tenants and workspaces: read and set: never mixed up, invisible 
   })
   const of = (tenantId: string) => `/v1/quotas?tenant_id=${tenantId}`
   expect((await call('GET', of(workspace.tenantId), { as })).status).toBe(200)
-  expect((await call('GET', of(stranger.tenantId), { as })).status).toBe(404)
+  expect((await call('GET', of(otherTenant.tenantId), { as })).status).toBe(404)
   expect((await call('GET', of(workspace.tenantId), { as: inside })).status).toBe(403)
   expect((await call('GET', '/v1/quotas', { as })).status).toBe(400)
   const both = `${of(workspace.tenantId)}&workspace_id=${workspace.workspaceId}`

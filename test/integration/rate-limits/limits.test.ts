@@ -204,6 +204,6 @@ test('GET /v1/limits: any caller: its limits, counted like any request', async (
   expect(policies(await limits(workspace.anon))).toEqual(['key', 'address', 'tenant'])
   const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: workspace.tenantId }
   expect(policies(await limits(await tokenOf(claims)))).toEqual(['subject', 'tenant'])
-  const nobody = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
-  expect(policies(nobody)).toEqual(['subject'])
+  const unknownSubject = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
+  expect(policies(unknownSubject)).toEqual(['subject'])
 })

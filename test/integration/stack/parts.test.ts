@@ -219,13 +219,13 @@ describe('PostgreSQL data folder', () => {
       expect.stringMatching(/broken/),
     ])
 
-    const alien = spawn('sleep', ['60'], { stdio: 'ignore' })
+    const foreignProcess = spawn('sleep', ['60'], { stdio: 'ignore' })
     const pidFile = join(dir, 'postgres', 'postmaster.pid')
     expect(existsSync(pidFile)).toBe(false)
-    writeFileSync(pidFile, `${alien.pid}\n${join(dir, 'postgres')}\n1\n5432\n\n127.0.0.1\n`)
+    writeFileSync(pidFile, `${foreignProcess.pid}\n${join(dir, 'postgres')}\n1\n5432\n\n127.0.0.1\n`)
     await expect(startPostgres(dir)).resolves.toMatch(/^18\./)
-    expect(isDead(alien.pid ?? 0)).toBe(false)
-    alien.kill('SIGKILL')
+    expect(isDead(foreignProcess.pid ?? 0)).toBe(false)
+    foreignProcess.kill('SIGKILL')
   })
 })
 

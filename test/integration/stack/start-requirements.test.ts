@@ -28,14 +28,14 @@ test.each(['api', 'worker'] as const)(
   'start of %s: master key missing or wrong: refused with the name of the setting',
   async (name) => {
     const { [name]: path } = await currentBuild()
-    for (const [key, says] of [
+    for (const [key, message] of [
       [undefined, 'TENON_MASTER_KEY is missing. 32 random bytes in base64.'],
       [WRONG, 'TENON_MASTER_KEY'],
     ] as const) {
       const { code, stdout, stderr } = await startProcess(path, key)
       expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
       expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
-      expect(stderr).toContain(says)
+      expect(stderr).toContain(message)
       expect(stderr).not.toContain(WRONG)
     }
   },

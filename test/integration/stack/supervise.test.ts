@@ -117,22 +117,22 @@ describe('stop', () => {
   })
 
   it('stop: several stages: later stages first', async () => {
-    const tell = (name: string) =>
+    const scriptOf = (name: string) =>
       `trap 'echo ${name} >> ${join(dir, 'order')}; exit 0' TERM; while :; do sleep 0.05; done`
-    await supervisor.run({ ...sh('server', tell('server')), stage: 0 })
-    await supervisor.run(sh('user', tell('user')))
+    await supervisor.run({ ...sh('server', scriptOf('server')), stage: 0 })
+    await supervisor.run(sh('user', scriptOf('user')))
     await eventually(() => supervisor.pid('user') !== undefined)
-    // The shells need a moment to set their traps.
+    // The shells need some time to set their traps.
     await new Promise((resolve) => setTimeout(resolve, 200))
     await supervisor.stop()
     expect(readFileSync(join(dir, 'order'), 'utf8')).toBe('user\nserver\n')
   })
 
   it('stop: process of another owner: untouched', async () => {
-    const alien = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+    const foreignProcess = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
     await supervisor.run(sh('ours', 'exec sleep 60'))
     await supervisor.stop()
-    expect(isDead(alien.pid ?? 0)).toBe(false)
-    alien.kill('SIGKILL')
+    expect(isDead(foreignProcess.pid ?? 0)).toBe(false)
+    foreignProcess.kill('SIGKILL')
   })
 })

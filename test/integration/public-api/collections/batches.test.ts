@@ -198,17 +198,17 @@ describe('batch over several collections', () => {
   })
 
   test('batch: document of another tenant: 404, nothing is applied', async () => {
-    const [theirs] = await fill(world.b, 'keep', [{ tag: 'theirs', n: 1 }])
+    const [foreignId] = await fill(world.b, 'keep', [{ tag: 'theirs', n: 1 }])
     for (const op of ['update', 'delete', 'increment']) {
       const more = op === 'update' ? { data: { n: 9 } } : op === 'increment' ? { field: 'n' } : {}
       const reply = await batch([
         { op: 'create', collection: 'keep', data: { tag: 'made' } },
-        { op, collection: 'keep', id: theirs, ...more },
+        { op, collection: 'keep', id: foreignId, ...more },
       ])
       expectProblem(reply, 404)
     }
     expect(tags(await world.a.service.get(documents('keep')))).toEqual([])
-    expect((await world.b.service.get(`${documents('keep')}/${theirs}`)).body).toMatchObject({
+    expect((await world.b.service.get(`${documents('keep')}/${foreignId}`)).body).toMatchObject({
       n: 1,
       _version: 1,
     })

@@ -58,28 +58,28 @@ describe('documents', () => {
 
   test('document: DELETE: returns the deleted id; again: 404', async () => {
     const id = str(await world.a.service.post(SCRATCH, { name: 'Gus', mark: world.a.mark }), 'id')
-    const gone = await world.a.service.delete(`${SCRATCH}/${id}`)
-    expectStatus(gone, 200)
-    expect(gone.body).toMatchObject({ id, deleted: true })
+    const deleted = await world.a.service.delete(`${SCRATCH}/${id}`)
+    expectStatus(deleted, 200)
+    expect(deleted.body).toMatchObject({ id, deleted: true })
     expectProblem(await world.a.service.delete(`${SCRATCH}/${id}`), 404)
   })
 
   test.each(['GET', 'PUT', 'DELETE'])(
     '%s: document of another tenant: 404 identical to that of a missing one',
     async (method) => {
-      const theirs = str(list(await ask('name=eq.Ada'))[0], 'id')
-      const none = `${theirs.slice(0, -6)}ffffff`
+      const foreignId = str(list(await ask('name=eq.Ada'))[0], 'id')
+      const missingId = `${foreignId.slice(0, -6)}ffffff`
       const sent = method === 'PUT' ? { json: { name: 'stolen' } } : {}
-      const seen = await world.b.service.send(method, `${PEOPLE}/${theirs}`, sent)
-      const missing = await world.b.service.send(method, `${PEOPLE}/${none}`, sent)
+      const seen = await world.b.service.send(method, `${PEOPLE}/${foreignId}`, sent)
+      const missing = await world.b.service.send(method, `${PEOPLE}/${missingId}`, sent)
       expectProblem(seen, 404)
-      expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
+      expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
       expect(names(await ask('name=eq.Ada'))).toEqual(['Ada'])
     },
   )
 
   test('anon key: document written by a service key: readable', async () => {
-    // Assumption: a collection nobody declared may be read by anon keys ("read-mostly").
+    // Assumption: an undeclared collection may be read by anon keys ("read-mostly").
     expectStatus(await world.a.anon.get(PEOPLE), 200)
   })
 })

@@ -370,15 +370,15 @@ describe('who may declare', () => {
     const { a, b } = world
     await declare(a, 'listed', { schema: object({}) })
     await fill(a, 'merely', [{ tag: 'x' }])
-    const mine = list(await a.service.get('/v1/collections?page[size]=200'))
-    expect(mine).toContainEqual(
+    const listOfA = list(await a.service.get('/v1/collections?page[size]=200'))
+    expect(listOfA).toContainEqual(
       expect.objectContaining({ name: 'listed', store: 'relational', declared: true }),
     )
-    expect(mine).toContainEqual(
+    expect(listOfA).toContainEqual(
       expect.objectContaining({ name: 'merely', store: 'document', declared: false }),
     )
-    const theirs = list(await b.service.get('/v1/collections')).map((row) => get(row, 'name'))
-    expect(theirs).toEqual(['keepsakes'])
+    const listOfB = list(await b.service.get('/v1/collections')).map((row) => get(row, 'name'))
+    expect(listOfB).toEqual(['keepsakes'])
   })
 })
 

@@ -84,7 +84,7 @@ describe.each(KINDS)('document, %s collection', (kind) => {
     const reply = await world.a.service.put(`${at(id)}?replace=true`, { tag: 'new', mark: world.a.mark })
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ id, tag: 'new', _version: 2 })
-    for (const gone of ['n', 's', 'o', 'a']) expect(reply.body).not.toHaveProperty(gone)
+    for (const deleted of ['n', 's', 'o', 'a']) expect(reply.body).not.toHaveProperty(deleted)
     expect(await read(id)).toEqual(reply.body)
   })
 
@@ -93,7 +93,7 @@ describe.each(KINDS)('document, %s collection', (kind) => {
     const reply = await world.a.service.put(`${at(id)}?unset=n,o`, { s: 'y' })
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ tag: 'start', s: 'y', a: [1, 2], _version: 2 })
-    for (const gone of ['n', 'o']) expect(await read(id)).not.toHaveProperty(gone)
+    for (const deleted of ['n', 'o']) expect(await read(id)).not.toHaveProperty(deleted)
     expect(tags(await world.a.service.get(`${documents(kind)}?id=eq.${id}&n=exists.false`))).toEqual([
       'start',
     ])
@@ -128,7 +128,7 @@ describe.each(KINDS)('document, %s collection', (kind) => {
     },
   )
 
-  test('If-Match: two concurrent writers: one succeeds, the other is told the version', async () => {
+  test('If-Match: two concurrent writers: one succeeds, the other gets the current version', async () => {
     const id = await make()
     const sent = [2, 3].map((n) => send('PUT', id, { n }, { 'if-match': '"v1"' }))
     const replies = await Promise.all(sent)
@@ -173,9 +173,9 @@ describe.each(KINDS)('document, %s collection', (kind) => {
   test('DELETE: JSON content type without a body: accepted', async () => {
     const id = await make()
     const headers = { 'content-type': 'application/json' }
-    const gone = await world.a.service.send('DELETE', at(id), { headers })
-    expectStatus(gone, 200)
-    expect(gone.body).toEqual({ id, deleted: true })
+    const deleted = await world.a.service.send('DELETE', at(id), { headers })
+    expectStatus(deleted, 200)
+    expect(deleted.body).toEqual({ id, deleted: true })
     expectProblem(await world.a.service.get(at(id)), 404)
   })
 

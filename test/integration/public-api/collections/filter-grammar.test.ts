@@ -70,7 +70,7 @@ const TEXTS = [
 ]
 /** All with a text in `s`, in order of creation. */
 const TEXT_TAGS = ['ada', 'low', 'ten', ...TEXTS, 'digits', 'pad']
-const without = (...gone: string[]) => TEXT_TAGS.filter((tag) => !gone.includes(tag))
+const without = (...excluded: string[]) => TEXT_TAGS.filter((tag) => !excluded.includes(tag))
 
 describe.each(KINDS)('filters, %s collection', (kind) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(kind)}?${query}`)

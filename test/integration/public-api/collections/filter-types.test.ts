@@ -101,8 +101,8 @@ describe('undeclared collection', () => {
 
   test('neq: null and missing values: skipped, nothing else', async () => {
     const all = UNTYPED_ROWS.map(({ tag }) => tag)
-    const gone = ['abc', 'null', 'none']
-    expect(tags(await ask('v=neq.abc'))).toEqual(all.filter((tag) => !gone.includes(tag)))
+    const excluded = ['abc', 'null', 'none']
+    expect(tags(await ask('v=neq.abc'))).toEqual(all.filter((tag) => !excluded.includes(tag)))
     expect(tags(await ask('v=isdistinct.abc'))).toEqual(all.filter((tag) => tag !== 'abc'))
   })
 

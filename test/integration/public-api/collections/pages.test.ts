@@ -249,8 +249,8 @@ describe('shape of a page', () => {
   })
 
   test('X-Request-Id: valid: returned', async () => {
-    const reply = await world.a.service.get(DOCUMENTS, { 'x-request-id': 'walk-0123456789' })
-    expect(reply.headers.get('x-request-id')).toBe('walk-0123456789')
+    const reply = await world.a.service.get(DOCUMENTS, { 'x-request-id': 'test-0123456789' })
+    expect(reply.headers.get('x-request-id')).toBe('test-0123456789')
   })
 
   test('HEAD: compared with GET: same headers, no body', async () => {

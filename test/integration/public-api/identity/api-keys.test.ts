@@ -17,7 +17,7 @@ beforeAll(async () => {
 const make = (more: Record<string, unknown> = {}, headers: Record<string, string> = {}) =>
   world.a.admin.post(
     KEYS,
-    { workspace_id: world.a.workspace, kind: 'service', name: 'of the walk', ...more },
+    { workspace_id: world.a.workspace, kind: 'service', name: 'of the test', ...more },
     headers,
   )
 
@@ -92,10 +92,10 @@ describe('payload (data-plane §2.13 "Keys payload")', () => {
   test('errors: several: reported at once (data-plane §2.1)', async () => {
     const reply = await world.a.admin.post(KEYS, { kind: 'root', name: '' })
     expectProblem(reply, 400, 'validation_failed')
-    const told = list(reply, 'errors').map((error) => str(error, 'pointer'))
-    expect(told.join(' ')).toMatch(/kind/)
-    expect(told.join(' ')).toMatch(/name/)
-    expect(told.join(' ')).toMatch(/workspace_id/)
+    const pointers = list(reply, 'errors').map((error) => str(error, 'pointer'))
+    expect(pointers.join(' ')).toMatch(/kind/)
+    expect(pointers.join(' ')).toMatch(/name/)
+    expect(pointers.join(' ')).toMatch(/workspace_id/)
   })
 })
 
@@ -274,10 +274,10 @@ describe('keys of others', () => {
   test.each(verbs)(
     '%s %s: by the admin of another tenant: 404 identical to that of a missing one',
     async (method, end, json) => {
-      const theirs = await machine(world, world.b, 'tenant_admin')
+      const otherAdmin = await machine(world, world.b, 'tenant_admin')
       const id = str(await make(), 'id')
       const missing = `${id.slice(0, -6)}zzzzzz`
-      const ask = (which: string) => theirs.send(method, `${KEYS}/${which}${end}`, json ? { json } : {})
+      const ask = (which: string) => otherAdmin.send(method, `${KEYS}/${which}${end}`, json ? { json } : {})
       const [seen, none] = [await ask(id), await ask(missing)]
       expectProblem(seen, 404, 'not_found')
       expect(anonymous(seen, id)).toBe(anonymous(none, missing))

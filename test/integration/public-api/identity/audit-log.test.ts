@@ -152,7 +152,7 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
   })
 
   test('audit entry: request repeated under its Idempotency-Key: no second one', async () => {
-    const headers = { 'idempotency-key': word(), 'x-request-id': `walk-${word()}` }
+    const headers = { 'idempotency-key': word(), 'x-request-id': `test-${word()}` }
     const body = { mark: world.a.mark }
     await world.a.service.post(DOCUMENTS, body, headers)
     const again = await world.a.service.post(DOCUMENTS, body, headers)
@@ -192,18 +192,18 @@ describe('every denial', () => {
   })
 
   test("denial: write into another tenant: recorded for the caller's tenant, not for the other", async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     const made = await world.a.admin.post('/v1/api-keys', {
       workspace_id: world.a.workspace,
       kind: 'anon',
       name: 'x',
     })
-    const refused = await theirs.delete(`/v1/api-keys/${str(made, 'id')}`)
+    const refused = await otherAdmin.delete(`/v1/api-keys/${str(made, 'id')}`)
     expectProblem(refused, 404)
     const [entry] = await entriesOf(refused, world.b)
     expect(entry).toMatchObject({ tenant_id: world.b.tenant, status: 404 })
-    const mine = await allEntries(world.a)
-    expect(mine.some((one) => one['request_id'] === refused.headers.get('x-request-id'))).toBe(false)
+    const entriesOfA = await allEntries(world.a)
+    expect(entriesOfA.some((one) => one['request_id'] === refused.headers.get('x-request-id'))).toBe(false)
   })
 })
 
@@ -258,9 +258,9 @@ describe('readers', () => {
   })
 
   test('audit log: another tenant named: refused', async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     for (const path of [AUDIT, `${AUDIT}/verify`]) {
-      const reply = await theirs.get(`${path}?tenant_id=${world.a.tenant}`)
+      const reply = await otherAdmin.get(`${path}?tenant_id=${world.a.tenant}`)
       expectStatus(reply, 200, 400, 403, 404)
       expect(reply.text).not.toContain(world.a.workspace)
       if (reply.status === 200) expect(get(reply, 'data') ?? get(reply, 'checked')).toSatisfy(isNothing)

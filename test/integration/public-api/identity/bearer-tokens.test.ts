@@ -74,8 +74,8 @@ const good = async (more: Record<string, unknown> = {}) =>
 
 async function tampered(): Promise<string> {
   const [head, body = '', end] = (await good()).split('.')
-  const said = JSON.parse(Buffer.from(body, 'base64url').toString())
-  return `${head}.${b64({ ...said, tenant_id: world.b.tenant, workspace_id: world.b.workspace })}.${end}`
+  const payload = JSON.parse(Buffer.from(body, 'base64url').toString())
+  return `${head}.${b64({ ...payload, tenant_id: world.b.tenant, workspace_id: world.b.workspace })}.${end}`
 }
 
 const wrong: [string, () => Promise<string>, string?][] = [
@@ -85,7 +85,7 @@ const wrong: [string, () => Promise<string>, string?][] = [
   ['alg None, spelt otherwise', () => forged({ alg: 'nOnE' }, () => '')],
   ['HS256 signed with the public key', confused],
   ['a key of somebody else under our kid', () => ownKey()],
-  ['a kid that nobody knows', () => ownKey({ kid: word() })],
+  ['an unknown kid', () => ownKey({ kid: word() })],
   ['a key that it brings along', async () => ownKey({ jwk: await publicKey() })],
   ['a jku of its own', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
   ['claims of another after signing', tampered],
@@ -187,7 +187,8 @@ describe('invalid tokens are 401, whatever else is sent (decisions §3)', () => 
 })
 
 describe('rights granted by claims', () => {
-  const as = async (said: Record<string, unknown>) => new Caller(await tokenOf(said), world.a.transcript)
+  const as = async (payload: Record<string, unknown>) =>
+    new Caller(await tokenOf(payload), world.a.transcript)
 
   test('claims: tenant_id and workspace_id: data of that workspace (decisions §3 data_access)', async () => {
     const caller = await as({ ...inA(), roles: ['service'] })
@@ -297,12 +298,12 @@ describe('token endpoint', () => {
   test('client credentials: wrong secret or unknown client: same 401 invalid_client', async () => {
     const real = await makeMachine(world, world.a, 'tenant_admin')
     const wrongSecret = await askToken({ ...real, secret: 'wrong' })
-    const nobody = await askToken({ id: `${real.id.slice(0, -4)}zzzz`, secret: 'wrong' })
-    for (const reply of [wrongSecret, nobody]) {
+    const unknownClient = await askToken({ id: `${real.id.slice(0, -4)}zzzz`, secret: 'wrong' })
+    for (const reply of [wrongSecret, unknownClient]) {
       expect(reply.status).toBe(401)
       expect(get(reply, 'error')).toBe('invalid_client')
     }
-    expect(nobody.body).toEqual(wrongSecret.body)
+    expect(unknownClient.body).toEqual(wrongSecret.body)
   })
 
   test('JWKS: published keys: no private parts', async () => {

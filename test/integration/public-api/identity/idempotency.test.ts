@@ -118,11 +118,11 @@ describe('another request under the same key', () => {
 
   test('same key: another tenant: another request', async () => {
     const [headers, body] = [withKey(word()), { text: 'same' }]
-    const mine = await world.a.service.post(DOCUMENTS, body, headers)
-    const theirs = await world.b.service.post(DOCUMENTS, body, headers)
-    expectStatus(theirs, 201)
-    expect(theirs.headers.get('idempotent-replayed')).toBeNull()
-    expect(str(theirs, 'id')).not.toBe(str(mine, 'id'))
+    const replyToA = await world.a.service.post(DOCUMENTS, body, headers)
+    const replyToB = await world.b.service.post(DOCUMENTS, body, headers)
+    expectStatus(replyToB, 201)
+    expect(replyToB.headers.get('idempotent-replayed')).toBeNull()
+    expect(str(replyToB, 'id')).not.toBe(str(replyToA, 'id'))
   })
 
   test('same key: another credential: another request', async () => {

@@ -32,7 +32,7 @@ const at = (party: Party, role: string) => ({
   role,
   ...(role === 'tenant_admin' ? { tenant_id: party.tenant } : { workspace_id: party.workspace }),
 })
-const asked = (text: string | undefined) => new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')
+const getMe = (text: string | undefined) => new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')
 
 describe('discovery (mcp §2.1, 5)', () => {
   test.each(['/auth/.well-known/openid-configuration', '/.well-known/oauth-authorization-server/auth'])(
@@ -72,7 +72,7 @@ describe('authorization code with PKCE', () => {
       tenant_id: world.a.tenant,
       roles: ['tenant_admin'],
     })
-    const me = await asked(body['access_token'])
+    const me = await getMe(body['access_token'])
     expect(me.body).toMatchObject({ kind: 'token', tenant_id: world.a.tenant, roles: ['tenant_admin'] })
   })
 
@@ -116,8 +116,8 @@ describe('authorization code with PKCE', () => {
     ['for a resource that is not ours', { resource: 'https://example.com/v1' }],
   ])('authorization request: %s: redirected with an error', async (_, bent) => {
     const seen = await new Browser(REDIRECT).open(authorization(app, bent).url)
-    const said = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html
-    expect(said).toMatch(/invalid_request|unsupported_response_type|invalid_target|invalid/i)
+    const errorCode = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html
+    expect(errorCode).toMatch(/invalid_request|unsupported_response_type|invalid_target|invalid/i)
     expect(seen.html).not.toMatch(/name="password"/)
   })
 
@@ -161,9 +161,9 @@ describe('sign-in', () => {
 
   test('sign-in: wrong password or unknown address: same reply', async () => {
     const wrong = await attempt({ password: 'wrong' })
-    const nobody = await attempt({ password: 'wrong', email: `${word()}@example.test` })
-    const elsewhere = await attempt({ password: ada.password, tenant: `t-${world.b.mark}` })
-    for (const seen of [wrong, nobody, elsewhere]) {
+    const unknownAddress = await attempt({ password: 'wrong', email: `${word()}@example.test` })
+    const otherTenant = await attempt({ password: ada.password, tenant: `t-${world.b.mark}` })
+    for (const seen of [wrong, unknownAddress, otherTenant]) {
       expect(seen.url.startsWith(REDIRECT)).toBe(false)
       expect(seen.status).toBe(wrong.status)
       expect(plain(seen.html)).toBe(plain(wrong.html))
@@ -201,7 +201,7 @@ describe('refresh', () => {
     const two = await refresh(app, one.body['refresh_token'])
     expect(two.status).toBe(200)
     expect(two.body['refresh_token']).not.toBe(one.body['refresh_token'])
-    expect((await asked(two.body['access_token'])).status).toBe(200)
+    expect((await getMe(two.body['access_token'])).status).toBe(200)
     expect(await refresh(app, one.body['refresh_token'])).toMatchObject({
       ...{ status: 400, body: { error: 'invalid_grant' } },
     })
@@ -225,12 +225,12 @@ describe('refresh', () => {
 
   test('refresh token: as an access token: refused', async () => {
     const { body } = await tokensOf(app, ada)
-    expectProblem(await asked(body['refresh_token']), 401, 'token_invalid')
+    expectProblem(await getMe(body['refresh_token']), 401, 'token_invalid')
   })
 
   test('ID token: as an access token: refused', async () => {
     const { body } = await tokensOf(app, ada, { scope: 'openid' })
-    if (body['id_token']) expectProblem(await asked(body['id_token']), 401, 'token_invalid')
+    if (body['id_token']) expectProblem(await getMe(body['id_token']), 401, 'token_invalid')
   })
 })
 
@@ -277,10 +277,10 @@ describe('accounts', () => {
   test('account: disabled: signed out everywhere, access tokens end within 5 s', async () => {
     const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
     const { body } = await tokensOf(app, lin)
-    expectStatus(await asked(body['access_token']), 200)
+    expectStatus(await getMe(body['access_token']), 200)
     expectStatus(await world.admin.send('PATCH', `/v1/accounts/${lin.id}`, { json: { disabled: true } }), 200)
     expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
-    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+    await expect.poll(async () => (await getMe(body['access_token'])).status, { timeout: 6000 }).toBe(401)
     await expect(tokensOf(app, lin)).rejects.toThrow()
   })
 
@@ -290,7 +290,7 @@ describe('accounts', () => {
     expectStatus(await world.admin.delete(`/v1/accounts/${lin.id}`), 200)
     expectProblem(await world.admin.get(`/v1/accounts/${lin.id}`), 404, 'not_found')
     expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
-    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+    await expect.poll(async () => (await getMe(body['access_token'])).status, { timeout: 6000 }).toBe(401)
   })
 
   test("account: created by an admin: at most the admin's own role and assignment", async () => {

@@ -74,8 +74,8 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
 
   test('me: token of a workspace: its identity', async () => {
     const { a } = world
-    const said = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'], sub: 'lin' }
-    const reply = await new Caller(await tokenOf(said)).get('/v1/me')
+    const claims = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'], sub: 'lin' }
+    const reply = await new Caller(await tokenOf(claims)).get('/v1/me')
     expect(reply.body).toMatchObject({ kind: 'token', subject: 'lin', domains: ['data_access'] })
   })
 

@@ -46,8 +46,8 @@ describe('machines', () => {
     const one = await makeMachine(world, world.a, 'workspace_admin')
     const before = str(await askToken(one), 'access_token')
     expect(await status(before)()).toBe(200)
-    const gone = await world.admin.delete(`${CLIENTS}/${one.id}`)
-    expect(gone.body).toEqual({ client_id: one.id, deleted: true })
+    const deleted = await world.admin.delete(`${CLIENTS}/${one.id}`)
+    expect(deleted.body).toEqual({ client_id: one.id, deleted: true })
     await expect.poll(status(before), { timeout: 6000 }).toBe(401)
     await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
     expectProblem(await world.admin.delete(`${CLIENTS}/${one.id}`), 404, 'not_found')
@@ -104,7 +104,7 @@ describe('granting roles (docs/identity.md "Roles")', () => {
       'a workspace of another tenant',
       () => ({ role: 'service', ...place(), workspace_id: world.b.workspace }),
     ],
-    ['a role nobody knows', () => ({ role: 'root' })],
+    ['an unknown role', () => ({ role: 'root' })],
     ['no role', () => ({})],
   ])('client: %s: refused', async (_, body) => {
     expectStatus(await make(world.admin, body()), 400, 404)
@@ -120,9 +120,9 @@ describe('granting roles (docs/identity.md "Roles")', () => {
     async (method, end) => {
       const { id } = await makeMachine(world, world.a, 'workspace_admin')
       const missing = `${id.slice(0, -6)}zzzzzz`
-      const theirs = await machine(world, world.b, 'tenant_admin')
+      const otherAdmin = await machine(world, world.b, 'tenant_admin')
       const ask = (which: string) =>
-        theirs.send(method, `${CLIENTS}/${which}${end}`, method === 'POST' ? { json: {} } : {})
+        otherAdmin.send(method, `${CLIENTS}/${which}${end}`, method === 'POST' ? { json: {} } : {})
       const seen = await ask(id)
       expectProblem(seen, 404, 'not_found')
       expect(anonymous(seen, id)).toBe(anonymous(await ask(missing), missing))

@@ -65,7 +65,7 @@ test('tenant: suspended at another node: refused within 5 s (issue 6, 9)', async
   const { a } = await twoTenants()
   const headers = { apikey: a.serviceKey }
   expectStatus(await atOtherNode(headers), 200)
-  expectStatus(await world.admin.post(`/v1/tenants/${a.tenant}/suspend`, { reason: 'walk' }), 200)
+  expectStatus(await world.admin.post(`/v1/tenants/${a.tenant}/suspend`, { reason: 'test' }), 200)
   await waitForCode(headers, 'tenant_suspended')
   expectStatus(await world.admin.post(`/v1/tenants/${a.tenant}/resume`, {}), 200)
   await waitForCode(headers, 200)

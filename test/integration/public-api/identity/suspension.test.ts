@@ -43,9 +43,9 @@ const waitForCode = (ask: () => Promise<{ status: number; body: unknown }>, want
 describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   test('suspended tenant: keys, tokens, gateway identities: 403 tenant_suspended on every route', async () => {
     const a = await party()
-    const said = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
+    const claims = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
     const callers = [
-      ...[a.service, a.anon, new Caller(await tokenOf(said)), await machine(world, a, 'tenant_admin')],
+      ...[a.service, a.anon, new Caller(await tokenOf(claims)), await machine(world, a, 'tenant_admin')],
       ...[await machine(world, a, 'workspace_admin'), await machine(world, a, 'service')],
       new Caller({ ...gatewayHeaders({ tenantId: a.tenant, workspaceId: a.workspace }) }),
     ]
@@ -119,12 +119,12 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     await expect(tokensOf(app, ada)).rejects.toThrow()
     const refused = await refresh(app, body['refresh_token'])
     expect(refused.status).toBeGreaterThanOrEqual(400)
-    const mine = new Caller({ authorization: `Bearer ${body['access_token']}` })
-    await waitForCode(() => mine.get('/v1/me'), SUSPENDED)
+    const userCaller = new Caller({ authorization: `Bearer ${body['access_token']}` })
+    await waitForCode(() => userCaller.get('/v1/me'), SUSPENDED)
     await resume(a)
     await expect.poll(status, { timeout: 5000 }).toBe(200)
     expect((await tokensOf(app, ada)).status).toBe(200)
-    await waitForCode(() => mine.get('/v1/me'), 200)
+    await waitForCode(() => userCaller.get('/v1/me'), 200)
     // Password hashing is slow on purpose.
   }, 60_000)
 
@@ -147,11 +147,11 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     const key = { workspace_id: a.workspace, kind: 'service', name: 'x' }
     const made = await world.admin.post('/v1/api-keys', key)
     await suspend(a)
-    const gone = await world.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
+    const deleted = await world.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
     await resume(a)
     const caller = new Caller({ apikey: str(made, 'key') })
-    if (gone.status === 200) await waitForCode(() => caller.get('/v1/me'), 'api_key_revoked')
-    else expectStatus(gone, 403, 409)
+    if (deleted.status === 200) await waitForCode(() => caller.get('/v1/me'), 'api_key_revoked')
+    else expectStatus(deleted, 403, 409)
   })
 })
 
@@ -182,9 +182,9 @@ describe('permissions and repetition', () => {
   })
 
   test('suspension: missing tenant: 404', async () => {
-    const nobody = { ...world.a, tenant: `${world.a.tenant.slice(0, -5)}zzzzz` }
-    expectProblem(await suspend(nobody), 404, 'not_found')
-    expectProblem(await resume(nobody), 404, 'not_found')
+    const missingTenant = { ...world.a, tenant: `${world.a.tenant.slice(0, -5)}zzzzz` }
+    expectProblem(await suspend(missingTenant), 404, 'not_found')
+    expectProblem(await resume(missingTenant), 404, 'not_found')
   })
 
   test('suspension: twenty suspend and resume requests at once: one of the two states, keys agree', async () => {
@@ -225,18 +225,18 @@ describe('suspended workspace', () => {
   })
 
   test('suspension: workspace of another tenant: 404 identical to that of a missing one', async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     const missing = { ...world.a, workspace: `${world.a.workspace.slice(0, -5)}zzzzz` }
-    const seen = await place(world.a, 'suspend', theirs)
+    const seen = await place(world.a, 'suspend', otherAdmin)
     expectProblem(seen, 404, 'not_found')
-    const none = await place(missing, 'suspend', theirs)
+    const none = await place(missing, 'suspend', otherAdmin)
     expect(anonymous(seen, world.a.workspace)).toBe(anonymous(none, missing.workspace))
     expectStatus(await world.a.service.post(DOCUMENTS, { mark: world.a.mark }), 201)
   })
 })
 
 describe('executions', () => {
-  const SOURCE = `document: {dsl: '1.0.0', namespace: walk, name: slow, version: '1.0.0'}
+  const SOURCE = `document: {dsl: '1.0.0', namespace: test, name: slow, version: '1.0.0'}
 do:
   - first: {set: {a: 1}}
   - pause: {wait: {seconds: 3}}
