@@ -21,7 +21,7 @@ const secret = fc.oneof(
   fc.constantFrom('anon' as const, 'service' as const).map((kind) => makeKey(kind)),
   fc.tuple(letters, letters, letters).map(([a, b, c]) => `eyJ${a}.eyJ${b}.${c}`),
 )
-const place = fc.constantFrom(
+const position = fc.constantFrom(
   'path',
   'query',
   'name of a query',
@@ -61,7 +61,7 @@ test('secret: at any position of a request: in no log line, audit entry or probl
   const hiddens: string[] = []
   const problems: string[] = []
   await fc.assert(
-    fc.asyncProperty(route, place, secret, fc.boolean(), async ([method, path], at, hidden, operator) => {
+    fc.asyncProperty(route, position, secret, fc.boolean(), async ([method, path], at, hidden, operator) => {
       const reply = await send(method, path, at, hidden, operator ? workspace.operator : workspace.service)
       hiddens.push(hidden)
       if (reply.status >= 400) problems.push(JSON.stringify(reply.body))

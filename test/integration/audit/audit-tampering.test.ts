@@ -51,14 +51,14 @@ test.each([
   ['the end cut off', 'delete from tenon.audit where $T and seq > 6', 7, 'head'],
   ['all of it cut off', 'delete from tenon.audit where $T', 1, 'head'],
   ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
-  ['one put at the end', ADDED(), 9, 'head'],
+  ['one put at the end', appendEntrySql(), 9, 'head'],
 ] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
   const workspace = await createChain()
   await tamper(workspace, text)
   expect(await verified(workspace)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
 })
 
-function ADDED(): string {
+function appendEntrySql(): string {
   return `insert into tenon.audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
     select tenant_id, 9, entry, hash, tenon.audit_hash(hash, 9, entry), workspace_id from tenon.audit where $T and seq = 8`
 }

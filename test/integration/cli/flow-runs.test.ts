@@ -60,7 +60,7 @@ const tenon = (...args: string[]): Promise<Ended> =>
   )
 
 /** The id of an execution that was started and detached. */
-const detached = async (flow: string, ...more: string[]) =>
+const startDetached = async (flow: string, ...more: string[]) =>
   (await tenon('flow', 'run', flow, '--detach', ...more)).stdout.trim()
 
 const waitForStatus = (id: string, status: string) =>
@@ -99,7 +99,7 @@ completed
 }, 180_000)
 
 test('list: with filters: matching executions; show: draws the tree', async () => {
-  const id = await detached('greet', '--key', 'order-8')
+  const id = await startDetached('greet', '--key', 'order-8')
   await waitForStatus(id, 'completed')
   const { stdout } = await tenon('flow', 'list', '--limit', '100')
   expect(stdout.split('\n')[0]).toMatch(/^EXECUTION +FLOW +STATUS +TRIGGER +STARTED +LASTED +KEY$/)
@@ -127,7 +127,7 @@ test('run: execution faults: exit code 1 and the location in the source; show: t
 }, 180_000)
 
 test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
-  const [yes, no] = [await detached('ask'), await detached('ask')]
+  const [yes, no] = [await startDetached('ask'), await startDetached('ask')]
   await Promise.all([waitForStatus(yes, 'waiting'), waitForStatus(no, 'waiting')])
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', yes], { cwd: folder, env })
   let seen = ''
@@ -151,9 +151,9 @@ test('approve and cancel: waiting execution: continues or ends; watch: ends with
 
 test('run: execution queued for a slot: reports it, continues once it has one', async () => {
   const [first, second, third] = [
-    await detached('narrow'),
-    await detached('narrow'),
-    await detached('narrow'),
+    await startDetached('narrow'),
+    await startDetached('narrow'),
+    await startDetached('narrow'),
   ]
   await waitForStatus(first, 'waiting')
   const shown = await tenon('flow', 'show', third)
@@ -177,7 +177,7 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
 }, 180_000)
 
 test('run: interrupted: reports that the execution continues', async () => {
-  const id = await detached('ask')
+  const id = await startDetached('ask')
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', id], { cwd: folder, env })
   let seen = ''
   watching.stderr.on('data', (chunk) => {
@@ -205,7 +205,7 @@ test('alias: set, listed, run, removed: effective', async () => {
 }, 180_000)
 
 test('retry: suspended step: continues in the same execution', async () => {
-  const id = await detached('held')
+  const id = await startDetached('held')
   await waitForStatus(id, 'suspended')
   const shown = await tenon('flow', 'show', id)
   expect(plain(shown.stdout)).toMatch(
@@ -217,7 +217,7 @@ test('retry: suspended step: continues in the same execution', async () => {
 }, 180_000)
 
 test('retry: faulted execution: new execution from the failed step', async () => {
-  const id = await detached('halfway')
+  const id = await startDetached('halfway')
   await waitForStatus(id, 'faulted')
   const again = await tenon('flow', 'retry', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
@@ -242,7 +242,7 @@ test('any command: unknown id: one line', async () => {
 }, 180_000)
 
 test('pause and resume: running execution: effective; rerun: shows the results it would reuse', async () => {
-  const id = await detached('ask')
+  const id = await startDetached('ask')
   await waitForStatus(id, 'waiting')
   expect(await tenon('flow', 'pause', id, '--reason', 'Wait.')).toMatchObject({ stdout: `${id} suspended\n` })
   expect(await tenon('flow', 'resume', id)).toMatchObject({ stdout: `${id} waiting\n` })

@@ -56,7 +56,7 @@ const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise
   )
 
 /** An address without a server, and no credentials. */
-const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
+const withoutServer = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
 
 const WARNINGS = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
 do:
@@ -71,11 +71,11 @@ const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`
 test('validate: valid but suspicious flow: warnings, with and without a server', async () => {
   const [online, offline] = await Promise.all([
     tenon('flow validate warned.yaml'),
-    tenon('flow validate --offline warned.yaml', alone()),
+    tenon('flow validate --offline warned.yaml', withoutServer()),
   ])
   for (const { code, stdout, stderr } of [online, offline])
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'warned.yaml: valid\n', stderr: WARNING })
-  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', alone())
+  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', withoutServer())
   const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
   expect([code, JSON.parse(stdout)]).toEqual([
     0,
@@ -93,11 +93,11 @@ test('publish: flow with warnings: published with warnings; invalid flow: diagno
 test('validate: several files: all diagnostics of all files, with and without a server', async () => {
   const [online, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
-    tenon('flow validate --offline bad.yaml good.yaml', alone()),
+    tenon('flow validate --offline bad.yaml good.yaml', withoutServer()),
   ])
   for (const { code, stdout, stderr } of [online, offline])
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: DIAGNOSTICS })
-  const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', alone())
+  const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', withoutServer())
   expect([code, JSON.parse(stdout)]).toEqual([
     1,
     [
@@ -113,7 +113,7 @@ test('validate: several files: all diagnostics of all files, with and without a 
       { file: 'good.yaml', valid: true, faults: [], warnings: [] },
     ],
   ])
-  expect(await tenon('flow validate --offline none.yaml', alone())).toMatchObject({ code: 1 })
+  expect(await tenon('flow validate --offline none.yaml', withoutServer())).toMatchObject({ code: 1 })
 }, 60_000)
 
 test('colours: terminal: coloured; otherwise: plain', () => {
@@ -142,7 +142,7 @@ test('colours: terminal: coloured; otherwise: plain', () => {
 test('graph: with and without a server: same Mermaid or JSON', async () => {
   const [online, offline] = await Promise.all([
     tenon('flow graph good.yaml'),
-    tenon('flow graph good.yaml --offline', alone()),
+    tenon('flow graph good.yaml --offline', withoutServer()),
   ])
   expect(offline.stdout).toBe(online.stdout)
   expect(online.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
@@ -165,7 +165,7 @@ test('init: new name: a valid flow; existing file: never overwritten', async () 
 
 test('test: flow made by init: runs its cases, reports what is not covered', async () => {
   await tenon('flow init tested')
-  const passed = await tenon('flow test', alone(), 'tested')
+  const passed = await tenon('flow test', withoutServer(), 'tested')
   expect([passed.code, passed.stderr]).toEqual([0, ''])
   expect(passed.stdout).toBe(`greet.yaml
   ✓ whoever has a name is greeted, and the greeting is kept
@@ -176,7 +176,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   const cases = join(folder, 'tested/greet.cases.yaml')
   const first = (await readFile(cases, 'utf8')).split('- name: whoever has none')[0] ?? ''
   await writeFile(cases, first.replace('output: { message', 'output: { massage'))
-  const failed = await tenon('flow test tested/greet.yaml', alone())
+  const failed = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([failed.code, failed.stdout]).toEqual([
     1,
     `tested/greet.yaml
@@ -194,31 +194,33 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
 `,
   ])
   await writeFile(cases, '- nam: x')
-  const odd = await tenon('flow test tested/greet.cases.yaml', alone())
+  const odd = await tenon('flow test tested/greet.cases.yaml', withoutServer())
   const message = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
   expect([odd.code, odd.stderr]).toEqual([1, message])
-  const none = await tenon('flow test good.yaml', alone())
+  const none = await tenon('flow test good.yaml', withoutServer())
   expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
   await writeFile(cases, '- [')
-  const broken = await tenon('flow test tested/greet.yaml', alone())
+  const broken = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
-  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: DIAGNOSTICS })
+  expect(await tenon('flow test bad.yaml', withoutServer())).toMatchObject({ code: 1, stderr: DIAGNOSTICS })
 }, 90_000)
 
 test('simulate: flow: events on stderr, the output alone on stdout', async () => {
   await writeFile(join(folder, 'ask.yaml'), ASK)
   await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
-  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
   expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
   expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
   expect(stderr).toContain('completed after 1 hour 1 second of virtual time')
-  const waits = await tenon('flow simulate ask.yaml', alone())
+  const waits = await tenon('flow simulate ask.yaml', withoutServer())
   expect([waits.code, waits.stdout]).toEqual([1, ''])
   expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')
-  const json = JSON.parse((await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', alone())).stdout)
+  const json = JSON.parse(
+    (await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', withoutServer())).stdout,
+  )
   expect(json).toMatchObject({ status: 'completed', coverage: { tasks: { entered: 2, total: 2 } } })
   await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
-  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
   expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
 }, 60_000)
 

@@ -29,7 +29,7 @@ async function createCollection(declaration: object): Promise<string> {
 
 const batch = (collection: string, ops: object[], more: object = {}) =>
   call('POST', `/v1/collections/${collection}/batch`, { as: workspace.service, body: { ops, ...more } })
-const all = async (collection: string) => {
+const readAll = async (collection: string) => {
   const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
     as: workspace.service,
   })
@@ -66,7 +66,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       ...[2, 3, 4, 5, 5].map((version) => ({ status: 200, id: a, version })),
       ...[2, 2].map((version) => ({ status: 200, id: b, version })),
     ])
-    const left = Object.fromEntries((await all(collection)).map((document) => [document['id'], document]))
+    const left = Object.fromEntries((await readAll(collection)).map((document) => [document['id'], document]))
     expect(left[a]).toMatchObject({ title: 'x', n: 6, o: { y: 2 }, _version: 5 })
     expect(left[made.id]).toMatchObject({ title: 'new' })
     expect(left[b]).toBeUndefined()
@@ -74,7 +74,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
 
   test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
-    const before = [await all(collection), await told(workspace, collection)]
+    const before = [await readAll(collection), await told(workspace, collection)]
     const missingId = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
       [{ op: 'update', id: missingId, data: { n: 1 } }, 'not_found'],
@@ -95,7 +95,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       ])
       expect([code, reply.body.code]).toEqual([code, code])
       if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
-      expect([await all(collection), await told(workspace, collection)]).toEqual(before)
+      expect([await readAll(collection), await told(workspace, collection)]).toEqual(before)
     }
   })
 
@@ -193,11 +193,11 @@ test('batch: ops on declared and undeclared collections: one transaction', async
   const run = (ops: object[]) => call('POST', '/v1/batch', { as: workspace.service, body: { ops } })
   const make = { collection: other, op: 'create', data: { a: 1 } }
   const refused = await run([make, { collection: declared, op: 'create', data: { n: 101 } }])
-  expect([refused.status, refused.body.op_index, await all(other)]).toEqual([422, 1, []])
+  expect([refused.status, refused.body.op_index, await readAll(other)]).toEqual([422, 1, []])
   const taken = await run([make, { collection: declared, op: 'create', data: { sku: 'b' } }])
-  expect([taken.status, taken.body.op_index, await all(other)]).toEqual([409, 1, []])
+  expect([taken.status, taken.body.op_index, await readAll(other)]).toEqual([409, 1, []])
   const done = await run([make, { collection: declared, op: 'create', data: { sku: 'z' } }])
-  expect([done.status, (await all(other)).length]).toEqual([200, 1])
+  expect([done.status, (await readAll(other)).length]).toEqual([200, 1])
 })
 
 test('batch: 150 documents of 250 kB: committed, with a result for each', async () => {

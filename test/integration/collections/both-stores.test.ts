@@ -268,13 +268,13 @@ test('queries: random documents, filters, orders and pages: both stores give the
   const sort = fc.dictionary(fc.constantFrom('n', 'name', 'score', 'active', 'k'), direction, { maxKeys: 3 })
   const queries = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
   for (const body of fc.sample(queries, { numRuns: 60, seed: 11 })) {
-    const [one, other] = await Promise.all(collections.map((collection) => everything(collection, body)))
+    const [one, other] = await Promise.all(collections.map((collection) => readAllKeys(collection, body)))
     expect([body, other]).toEqual([body, one])
   }
 })
 
 /** Returns the `k` of every document found, page after page. */
-async function everything(collection: string, body: object): Promise<number[]> {
+async function readAllKeys(collection: string, body: object): Promise<number[]> {
   const found: number[] = []
   let after: string | undefined
   do {

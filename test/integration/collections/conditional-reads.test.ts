@@ -60,7 +60,7 @@ test('conditional write: If-None-Match with a tag: written, never 304', async ()
 })
 
 /** A second API in this process, so that its round trips can be counted. */
-async function here() {
+async function startLocalApi() {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
   const app = await buildApp(platform, openAuthServices(config, parts))
@@ -68,9 +68,9 @@ async function here() {
   return { url, close: () => app.close().then(() => platform.close()) }
 }
 
-let local: Awaited<ReturnType<typeof here>>
+let local: Awaited<ReturnType<typeof startLocalApi>>
 beforeAll(async () => {
-  local = await here()
+  local = await startLocalApi()
 })
 afterAll(() => local.close())
 

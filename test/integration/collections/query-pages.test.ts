@@ -74,7 +74,7 @@ describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
 })
 
 describe('count of many documents', () => {
-  const many = (table: string, columns: string, values: string) =>
+  const insertMany = (table: string, columns: string, values: string) =>
     asSuperuser(
       `insert into ${table} (tenant_id, workspace_id, id, ${columns})
        select $1, $2, gen_random_uuid(), ${values} from generate_series(1, 1500) n`,
@@ -84,7 +84,7 @@ describe('count of many documents', () => {
   test('count: table of its own: estimated by the planner; selective filter: exact', async () => {
     const collection = await declareCollection({ properties: { n: { type: 'integer' } } })
     const table = await tableOf(collection)
-    await many(table, 'c1', 'n')
+    await insertMany(table, 'c1', 'n')
     await asSuperuser(`analyze ${table}`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
     // The planner uses stale statistics; the exact count does not.
@@ -98,7 +98,7 @@ describe('count of many documents', () => {
 
   test('count: shared table: no planner estimate is disclosed', async () => {
     const collection = unique('shared')
-    await many('tenon.documents', 'collection, data', `'${collection}', jsonb_build_object('n', n)`)
+    await insertMany('tenon.documents', 'collection, data', `'${collection}', jsonb_build_object('n', n)`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
     expect(total(await list(collection, 'n=lte.1400&count=estimated'))).toBe(1_400)
   })

@@ -25,8 +25,8 @@ const create = (collection: string, body: unknown): Promise<Reply> =>
   call('POST', at(collection), { as: workspace.service, body })
 
 /** Subschemas that refer to each other in a cycle, or double at each level. */
-const circle = { $ref: '#/$defs/a', $defs: { a: { properties: { x: { $ref: '#/$defs/a' } } } } }
-const doubling = {
+const cyclicSchema = { $ref: '#/$defs/a', $defs: { a: { properties: { x: { $ref: '#/$defs/a' } } } } }
+const doublingSchema = {
   $ref: '#/$defs/d0',
   $defs: Object.fromEntries(
     Array.from({ length: 20 }, (_, n) => [
@@ -48,8 +48,8 @@ describe('refused schemas', () => {
     ['a reference to the network', { schema: { $ref: 'http://127.0.0.1/x' } }, 422],
     ['a reference to nothing', { schema: { $ref: '#/$defs/x' } }, 422],
     ['a reference to Object', { schema: { $ref: '#/$defs/constructor' } }, 422],
-    ['a circle', { schema: circle }, 422],
-    ['doubling references', { schema: doubling }, 422],
+    ['a circle', { schema: cyclicSchema }, 422],
+    ['doubling references', { schema: doublingSchema }, 422],
     ['$data', { schema: { properties: { a: { minimum: { $data: '1/b' } } } } }, 422],
     ['depth', { schema: nested(200) }, 422],
     ['size', { schema: { description: 'x'.repeat(70_000) } }, 422],

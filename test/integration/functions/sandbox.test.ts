@@ -209,7 +209,7 @@ describe('forged output', () => {
   })
 })
 
-const TRY = (body: string) =>
+const attemptSource = (body: string) =>
   `export default async (input: any) => { try { ${body} } catch (e) { return 'denied: ' + (e as Error).name } }`
 
 describe('isolation from the host', () => {
@@ -263,7 +263,7 @@ describe('isolation from the host', () => {
     ['the host', 'return (await import("node:os")).hostname()'],
   ])('isolation: %s: denied', async (_name, body) => {
     const { url } = inject('tenon')
-    const reply = await run(TRY(body), { input: { url, port: Number(new URL(url).port) } })
+    const reply = await run(attemptSource(body), { input: { url, port: Number(new URL(url).port) } })
     expect(reply.status, JSON.stringify(reply.body)).toBe(200)
     expect(reply.body).toMatch(/^denied: /)
   })
@@ -294,7 +294,7 @@ describe('isolation from the host', () => {
   })
 
   test('isolation: state of one call: not visible in the next', async () => {
-    const source = TRY(
+    const source = attemptSource(
       'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
     )
     const made = await call('POST', '/v1/functions', {

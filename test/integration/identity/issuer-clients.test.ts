@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 
 type CallerName = keyof typeof callers
-const places = (): Record<string, object> => ({
+const assignments = (): Record<string, object> => ({
   nowhere: {},
   tenant: { tenant_id: workspace.tenantId },
   workspace: inRoom(workspace),
@@ -74,7 +74,7 @@ describe.each(TABLE)('%s creates %s in %s: %i', (who, role, place, status) => {
     ['/v1/oauth-clients', () => ({ kind: 'machine', name: 'x' })],
     ['/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
   ])('creation: %s', async (path, more) => {
-    const body = { ...more(), role, ...places()[place] }
+    const body = { ...more(), role, ...assignments()[place] }
     const reply = await call('POST', path, { as: callers[who], body })
     expect([reply.status, reply.body]).toEqual([status, expect.anything()])
   })
@@ -94,7 +94,7 @@ describe('machine', () => {
     ['workspace_admin', 'workspace', '/v1/workspaces'],
     ['service', 'workspace', '/v1/collections'],
   ])('machine: role %s: has that role and no more', async (role, place, path) => {
-    const bound = places()[place] ?? {}
+    const bound = assignments()[place] ?? {}
     const client = await make({ role, ...bound })
     const { body } = await askToken({}, client)
     const claims = claimsOf(body['access_token'])

@@ -175,7 +175,7 @@ test('signing keys: rotated during requests: none fails, both processes follow w
 }, 60_000)
 
 test('tokens with unknown key ids: many: keys are not read each time', async () => {
-  const as = { authorization: `Bearer ${forged()}` }
+  const as = { authorization: `Bearer ${forgedToken()}` }
   const readings = async () => {
     const [row] = await asSuperuser<{ n: string }>(
       "select coalesce(sum(seq_scan + idx_scan), 0)::text as n from pg_stat_user_tables where relname = 'signing_keys'",
@@ -190,7 +190,7 @@ test('tokens with unknown key ids: many: keys are not read each time', async () 
   expect((await readings()) - before).toBeLessThan(20 + 8 * seconds)
 })
 
-function forged(): string {
+function forgedToken(): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const { url } = inject('tenon')
   const now = Math.floor(Date.now() / 1_000)

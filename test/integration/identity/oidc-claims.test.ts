@@ -58,7 +58,7 @@ afterAll(async () => {
 })
 
 const ownClaims = () => ({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
-const has = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
+const withRoles = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
 const me = async (as: Record<string, string>) => {
   const { status, body } = await node.ask(as, '/v1/me')
   expect(status).toBe(200)
@@ -67,7 +67,7 @@ const me = async (as: Record<string, string>) => {
 
 test('external token: each mapped role: opens its routes only', async () => {
   const status = async (roles: string[], path: string) =>
-    (await node.ask(await company.token({ ...ownClaims(), ...has(...roles) }), path)).status
+    (await node.ask(await company.token({ ...ownClaims(), ...withRoles(...roles) }), path)).status
   expect(await status(['app'], DOCUMENTS)).toBe(200)
   expect(await status(['app'], '/v1/tenants')).toBe(403)
   expect(await status(['boss'], `/v1/tenants/${workspace.tenantId}`)).toBe(200)
@@ -76,14 +76,14 @@ test('external token: each mapped role: opens its routes only', async () => {
   expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
   // The names of our roles are not mapped, nor are names of object prototypes.
   for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
-    expect([role, (await me(await company.token({ ...ownClaims(), ...has(role) }))).roles]).toEqual([
+    expect([role, (await me(await company.token({ ...ownClaims(), ...withRoles(role) }))).roles]).toEqual([
       role,
       ['anon'],
     ])
 })
 
 test('external token: operator role: only from an issuer configured to have one', async () => {
-  const as = await company.token(has('root'))
+  const as = await company.token(withRoles('root'))
   expect((await me(as)).roles).toEqual(['operator'])
   expect((await node.ask(as, '/v1/tenants')).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(200)
@@ -117,7 +117,7 @@ test('external token: tenant of another issuer: refused in any role', async () =
   }
   expect((await node.ask(await tenants.token(mixed))).body.code).toBe('token_invalid')
   const companyToken = await company.token({
-    ...has('app'),
+    ...withRoles('app'),
     tenant_id: other.tenantId,
     workspace_id: other.workspaceId,
   })
@@ -161,7 +161,7 @@ test('subjects: same subject of two issuers, or of ours: distinct', async () => 
     const headers = { 'idempotency-key': 'once' }
     return call('POST', DOCUMENTS, { as, at: node.at, headers, body: { n: 1 } })
   }
-  const serving = { ...claims, realm_access: { roles: ['service'] }, ...has('app') }
+  const serving = { ...claims, realm_access: { roles: ['service'] }, ...withRoles('app') }
   const first = await made(await company.token(serving))
   const second = await made(await tenants.token(serving))
   expect([first.status, second.status]).toEqual([201, 201])

@@ -44,7 +44,7 @@ async function flood(many: number, as: (n: number) => Promise<Caller>): Promise<
   return counts
 }
 const MANY = repeated(100, 500)
-const unknown = (n: number) => good({ kid: `unknown-${n}` })
+const tokenWithUnknownKid = (n: number) => good({ kid: `unknown-${n}` })
 
 test('external keys: before the first token: not read; after it: read once', async () => {
   expect(peer.asked).toEqual([])
@@ -57,17 +57,17 @@ test('external keys: many tokens with unknown key ids: read at intervals, stores
   expect(await statusOf(await good())).toBe(200)
   peer.asked.length = 0
   const spent = await node.cost(async () => {
-    expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+    expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   })
   expect([spent, peer.asked]).toEqual([0, []])
   node.pass(LIMITS.jwksMs.cooldown)
-  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
   expect(await statusOf(await good())).toBe(200)
 }, 60_000)
 
 test('external keys: flood of tokens on start: read once', async () => {
-  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
 }, 60_000)
 
@@ -103,7 +103,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     peer.day = day
     node.pass(LIMITS.jwksMs.fresh)
     expect(await flood(20, async () => as)).toEqual({ '200': 20 })
-    expect(await flood(20, unknown)).toEqual({ '401 token_invalid': 20 })
+    expect(await flood(20, tokenWithUnknownKid)).toEqual({ '401 token_invalid': 20 })
     expect(peer.keysRead).toBe(2)
     expect(peer.asked).not.toContain('/stolen')
     node.pass(LIMITS.jwksMs.kept)

@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
-const ours = () => ({ as: workspace.service })
+const asService = () => ({ as: workspace.service })
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 
 describe('import bodies', () => {
@@ -34,7 +34,7 @@ describe('import bodies', () => {
     const { status, body } = await importInto(name, text, { as: workspace.service })
     expect([status, body.lines, body.created]).toEqual([200, 3, 2])
     expect(body.errors).toMatchObject([{ line: 2, code: 'body_too_large' }])
-    expect(numbers(await exported(name, ours()))).toEqual([1, 3])
+    expect(numbers(await exported(name, asService()))).toEqual([1, 3])
   })
 
   test('import: line without an end: aborted, the lines before it are stored', async () => {
@@ -132,14 +132,14 @@ describe('clients that disconnect', () => {
   test.concurrent('export: client stops reading: cut off, recognisably incomplete', async () => {
     const as = workspace.service
     const name = await createLargeCollection(as)
-    const response = await opened(`/v1/collections/${name}/export`, as)
+    const response = await openRequest(`/v1/collections/${name}/export`, as)
     const ended = new Promise<boolean>((done) => {
       response.once('error', () => done(response.complete))
       response.once('end', () => done(response.complete))
     })
     const { localPort } = response.socket
     await eventually(
-      async () => ((await established(localPort)) ? undefined : true),
+      async () => ((await isConnectionOpen(localPort)) ? undefined : true),
       2 * LIMITS.streamStallMs,
     )
     response.resume()
@@ -159,7 +159,7 @@ async function createLargeCollection(as: Caller): Promise<string> {
  * Whether the server still has its end of our connection: a client that reads nothing gets no notice. Other connections
  * may have the same client port, so both ends are compared.
  */
-async function established(port: number | undefined): Promise<boolean> {
+async function isConnectionOpen(port: number | undefined): Promise<boolean> {
   const table = await readFile('/proc/net/tcp', 'utf8')
   const [server, client] = [Number(new URL(inject('tenon').url).port), port ?? 0].map(
     (number) => `:${number.toString(16).toUpperCase().padStart(4, '0')}`,
@@ -170,7 +170,7 @@ async function established(port: number | undefined): Promise<boolean> {
   })
 }
 
-const opened = (path: string, headers: Caller) =>
+const openRequest = (path: string, headers: Caller) =>
   new Promise<IncomingMessage>((resolve, reject) => {
     get(`${inject('tenon').url}${path}`, { headers }, resolve).on('error', reject)
   })
@@ -189,7 +189,7 @@ describe('rights during the transfer', () => {
     const { sent, reply } = openImport(name, { as: key.as })
     sent.on('error', () => {})
     sent.write(lines(...count(LIMITS.importChunkLines)))
-    await eventually(async () => ((await exported(name, ours())).length > 0 ? true : undefined))
+    await eventually(async () => ((await exported(name, asService())).length > 0 ? true : undefined))
     await revoke(key)
     let over = false
     reply.then(
@@ -211,7 +211,7 @@ describe('rights during the transfer', () => {
   test('export: key revoked meanwhile: returns nothing more', async () => {
     const name = await createLargeCollection(workspace.service)
     const key = await createKey(workspace)
-    const response = await opened(`/v1/collections/${name}/export`, key.as)
+    const response = await openRequest(`/v1/collections/${name}/export`, key.as)
     await revoke(key)
     let over = false
     response.once('error', () => {
@@ -271,7 +271,7 @@ describe('concurrent changes', () => {
     const name = unique('c')
     await importInto(name, lines(...count(6_000)), { as })
     const there = await exported(name, { as })
-    const response = await opened(`/v1/collections/${name}/export`, as)
+    const response = await openRequest(`/v1/collections/${name}/export`, as)
     const path = (id: string) => `/v1/collections/${name}/documents/${id}`
     const writing = Promise.all([
       importInto(name, lines(...count(2_000)), { as }),
@@ -298,8 +298,8 @@ describe('other tenants', () => {
     const name = unique('c')
     const [sibling, id] = [await aWorkspace(workspace), '0190abcd-0000-7000-8000-00000000000a']
     const all = [
-      { of: workspace, by: 'ours' },
-      { of: other, by: 'theirs' },
+      { of: workspace, by: 'own' },
+      { of: other, by: 'other' },
       { of: sibling, by: 'its' },
     ]
     for (const {
@@ -340,5 +340,5 @@ test('import: body shorter than its Content-Length: no reply, a retry stores eac
   const digest = createHash('sha256').update(text).digest('hex')
   const headers = { 'idempotency-key': digest }
   expect((await importInto(name, text, { as: workspace.service, headers })).body.created).toBe(10)
-  expect(await exported(name, ours())).toHaveLength(10)
+  expect(await exported(name, asService())).toHaveLength(10)
 })

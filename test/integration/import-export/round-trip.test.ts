@@ -309,8 +309,8 @@ describe('anon keys', () => {
 
   test('import by anon key: access allows create: stored, and read as access allows', async () => {
     const as = workspace.anon
-    const let_ = await declare({ read: true, create: true })
-    expect((await importInto(let_, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
+    const writable = await declare({ read: true, create: true })
+    expect((await importInto(writable, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
     for (const access of [
       { read: true, create: false },
       { read: false, create: true },

@@ -265,13 +265,13 @@ describe('refused requests', () => {
       })
       expect([reply.status, reply.code]).toEqual([403, 'forbidden'])
     }
-    const answer = await half(`content-length: 1000000`, '', workspace.anon['apikey'])
+    const answer = await sendPartly(`content-length: 1000000`, '', workspace.anon['apikey'])
     expect(answer).toMatch(/^HTTP\/1\.1 403/)
   })
 })
 
 /** Sends a head and a part of a body, reads for a while, and disconnects. */
-async function half(
+async function sendPartly(
   header: string,
   part: string,
   key = workspace.service['apikey'],
@@ -291,9 +291,9 @@ async function half(
 
 describe('interrupted uploads', () => {
   test('upload: interrupted, with known or unknown length: no object', async () => {
-    await half('content-length: 1000000', 'x'.repeat(400_000))
-    await half('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
-    await half('transfer-encoding: chunked', 'no chunk\r\n')
+    await sendPartly('content-length: 1000000', 'x'.repeat(400_000))
+    await sendPartly('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
+    await sendPartly('transfer-encoding: chunked', 'no chunk\r\n')
     await new Promise((done) => setTimeout(done, 300))
     expect((await send('GET', pathOf('half'))).code).toBe('NoSuchKey')
   })
@@ -301,12 +301,14 @@ describe('interrupted uploads', () => {
   test('upload: interrupted over an existing object: the object is unchanged', async () => {
     const path = pathOf('kept')
     await send('PUT', path, { body: 'old' })
-    await half('content-length: 1000', 'new', workspace.service['apikey'], path)
+    await sendPartly('content-length: 1000', 'new', workspace.service['apikey'], path)
     expect((await send('GET', path)).text).toBe('old')
   })
 
   test('upload: complete and chunked: stored', async () => {
-    expect(await half('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(/^HTTP\/1\.1 201/)
+    expect(await sendPartly('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 201/,
+    )
     expect((await send('GET', pathOf('half'))).text).toBe('hello')
   })
 })
@@ -398,10 +400,10 @@ test('command line: `tenon object put` and `get`: a file round trip', async () =
   try {
     const body = randomBytes(300_000)
     await writeFile(join(dir, 'in'), body)
-    const place = `${workspace.bucket}/from cli/ü`
-    const put = await tenon('put', place, 'in', '--type', 'image/png')
+    const target = `${workspace.bucket}/from cli/ü`
+    const put = await tenon('put', target, 'in', '--type', 'image/png')
     expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
-    await tenon('get', place, 'out')
+    await tenon('get', target, 'out')
     expect(sha256(await readFile(join(dir, 'out')))).toBe(sha256(body))
     await expect(tenon('get', `${other.bucket}/x`)).rejects.toMatchObject({
       code: 1,

@@ -62,21 +62,24 @@ describe('permissions of the identity', () => {
       identityOf(testWorkspace),
       identityOf(other),
     ])
-    const ours = { Bucket: own.bucket, Key: 'k' }
+    const ownObject = { Bucket: own.bucket, Key: 'k' }
     const foreignObject = { Bucket: foreign.bucket, Key: 'k' }
-    await s3.send(new PutObjectCommand({ ...ours, Body: 'x' }))
-    expect((await s3.send(new ListObjectsV2Command(ours))).KeyCount).toBe(1)
+    await s3.send(new PutObjectCommand({ ...ownObject, Body: 'x' }))
+    expect((await s3.send(new ListObjectsV2Command(ownObject))).KeyCount).toBe(1)
     await call('PUT', `/v1/objects/${foreign.bucket}/k`, { as: other.service, body: '"theirs"' })
     const denied = { $metadata: expect.objectContaining({ httpStatusCode: 403 }), name: 'AccessDenied' }
-    const tagged = { ...ours, Tagging: { TagSet: [{ Key: 'tenon-workspace', Value: other.workspaceId }] } }
+    const tagged = {
+      ...ownObject,
+      Tagging: { TagSet: [{ Key: 'tenon-workspace', Value: other.workspaceId }] },
+    }
     for (const work of [
       () => s3.send(new GetObjectCommand(foreignObject)),
       () => s3.send(new PutObjectCommand({ ...foreignObject, Body: 'x' })),
       () => s3.send(new ListObjectsV2Command(foreignObject)),
-      () => s3.send(new CopyObjectCommand({ ...ours, CopySource: `${foreign.bucket}/k` })),
+      () => s3.send(new CopyObjectCommand({ ...ownObject, CopySource: `${foreign.bucket}/k` })),
       () => s3.send(new CreateBucketCommand({ Bucket: `${own.bucket.slice(0, 50)}-2` })),
-      () => s3.send(new DeleteBucketCommand(ours)),
-      () => s3.send(new PutBucketPolicyCommand({ ...ours, Policy: '{}' })),
+      () => s3.send(new DeleteBucketCommand(ownObject)),
+      () => s3.send(new PutBucketPolicyCommand({ ...ownObject, Policy: '{}' })),
       () => s3.send(new PutBucketTaggingCommand(tagged)),
     ]) {
       await expect(work()).rejects.toMatchObject(denied)

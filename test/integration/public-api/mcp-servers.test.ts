@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 
 /** Creates, curates and publishes a server whose one tool reads the collection `products`. */
-async function host(who: 'a' | 'b'): Promise<Hosted> {
+async function publishServer(who: 'a' | 'b'): Promise<Hosted> {
   const { admin, workspace } = world[who]
   const servers = `/v1/mcp/workspaces/${workspace}/servers`
   // Assumption: a server is created from its name alone.
@@ -158,8 +158,8 @@ describe('lifecycle of a server', () => {
   })
 
   test('server: resources of the workspace: candidates, curated, published', async () => {
-    expect((await host('a')).candidate).toContain('products')
-    expect((await host('b')).candidate).toContain('products')
+    expect((await publishServer('a')).candidate).toContain('products')
+    expect((await publishServer('b')).candidate).toContain('products')
   })
 
   test('publish: new version: version, hash, difference and state', async () => {

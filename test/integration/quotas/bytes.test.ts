@@ -164,7 +164,7 @@ describe('bytes of objects', () => {
   const put = (workspace: Room, path: string, bytes: number) =>
     call('PUT', path, { as: workspace.service, body: 'x'.repeat(bytes) })
 
-  async function held(workspace: Room, bucket: string): Promise<number> {
+  async function storedBytes(workspace: Room, bucket: string): Promise<number> {
     const { body } = await call('GET', `/v1/objects/${bucket}?page[size]=200`, { as: workspace.service })
     return body.data.reduce((sum: number, { size }: { size: number }) => sum + size, 0)
   }
@@ -181,18 +181,18 @@ describe('bytes of objects', () => {
     const counts = tally(replies)
     expect(Object.keys(counts)).toEqual(['201', '429'])
     expect(counts[201]).toBe(9)
-    expect(await held(workspace, bucket)).toBe(10_000)
+    expect(await storedBytes(workspace, bucket)).toBe(10_000)
     expect((await quota(workspace, 'object_bytes')).used).toBe(10_000)
     expect((await call('DELETE', path('before'), { as: workspace.service })).status).toBe(200)
     expect((await quota(workspace, 'object_bytes')).used).toBe(9_000)
     // Uploads of one key, in any order of completion.
     await rush(20, (n) => put(workspace, path('same'), 50 * (n + 1)))
-    expect((await quota(workspace, 'object_bytes')).used).toBe(await held(workspace, bucket))
-    expect(await held(workspace, bucket)).toBeLessThanOrEqual(10_000)
+    expect((await quota(workspace, 'object_bytes')).used).toBe(await storedBytes(workspace, bucket))
+    expect(await storedBytes(workspace, bucket)).toBeLessThanOrEqual(10_000)
     await limit(workspace, { object_bytes: -1 })
     expect((await put(workspace, path('more'), 5_000)).status).toBe(201)
     expect((await limit(workspace, { object_bytes: 6_000 })).body.quotas.object_bytes.used).toBe(
-      await held(workspace, bucket),
+      await storedBytes(workspace, bucket),
     )
   }, 120_000)
 
@@ -238,7 +238,7 @@ describe('bytes of objects', () => {
     expect((await put(workspace, `/v1/objects/${bucket}/next`, 700)).status).toBe(201)
     expect((await quota(workspace, 'object_bytes')).used).toBe(1_000)
     expect((await put(workspace, `/v1/objects/${bucket}/none`, 1)).status).toBe(429)
-    expect(await eventually(async () => (await held(workspace, bucket)) || undefined)).toBe(1_000)
+    expect(await eventually(async () => (await storedBytes(workspace, bucket)) || undefined)).toBe(1_000)
   }, 60_000)
 
   const idOf = (bucket: string, key: string) => createHash('sha256').update(`${bucket}/${key}`).digest()

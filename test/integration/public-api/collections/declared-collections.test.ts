@@ -28,10 +28,10 @@ const post = (name: string, row: Row): Promise<Reply> =>
 async function schemaResult(reply: Reply): Promise<unknown> {
   expectStatus(reply, 200, 202)
   if (reply.status === 200) return 'succeeded'
-  const place = str(reply, 'id').startsWith('op_') ? `/v1/operations/${str(reply, 'id')}` : ''
+  const location = str(reply, 'id').startsWith('op_') ? `/v1/operations/${str(reply, 'id')}` : ''
   expect(reply.headers.get('location')).toContain('/v1/operations/op_')
   for (let attempt = 0; attempt < 100; attempt++) {
-    const operation = await world.a.admin.get(place)
+    const operation = await world.a.admin.get(location)
     expectStatus(operation, 200)
     const state = get(operation, 'state')
     if (state !== 'queued' && state !== 'running') return state

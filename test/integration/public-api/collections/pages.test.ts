@@ -53,7 +53,7 @@ beforeAll(async () => {
   await fill(world.b, 'undeclared', ROWS.slice(0, 3))
 })
 
-const onwards = (cursor: string) => (cursor === '' ? '' : `&page[after]=${encodeURIComponent(cursor)}`)
+const afterCursor = (cursor: string) => (cursor === '' ? '' : `&page[after]=${encodeURIComponent(cursor)}`)
 
 describe.each(KINDS)('pages, %s collection', (kind) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(kind)}?${query}`)
@@ -63,7 +63,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
     expect(tags(await ask(`order=${order}`.replace(/^order=$/, ''))).join('')).toBe(expected)
     for (const size of [1, 3]) {
       const by = order === '' ? '' : `order=${order}&`
-      const seen = await readAllPages((cursor) => ask(`${by}page[size]=${size}${onwards(cursor)}`), size)
+      const seen = await readAllPages((cursor) => ask(`${by}page[size]=${size}${afterCursor(cursor)}`), size)
       expect(seen.join('')).toBe(expected)
     }
   })
@@ -88,7 +88,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
     await declareKind(world.a, kind, name, PROPERTIES)
     const ids = await fill(world.a, name, ROWS)
     const page = (cursor: string) =>
-      world.a.service.get(`${documents(name)}?order=n.desc&page[size]=4${onwards(cursor)}`)
+      world.a.service.get(`${documents(name)}?order=n.desc&page[size]=4${afterCursor(cursor)}`)
     const first = await page('')
     expect(tags(first).join('')).toBe('iedg')
     // The last one of the page read, the next one, and the last of all.
@@ -156,7 +156,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
 
   test('cursor: used with another filter or order: refused', async () => {
     const made = await ask('s=eq.x&order=n.desc&page[size]=1')
-    const next = onwards(str(made, 'page/next'))
+    const next = afterCursor(str(made, 'page/next'))
     expect(tags(await ask(`s=eq.x&order=n.desc&page[size]=1${next}`))).toEqual(['d'])
     for (const other of [
       's=eq.y&order=n.desc',
@@ -171,7 +171,7 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
   })
 
   test('cursor: of another collection or tenant: 400 cursor_mismatch', async () => {
-    const next = onwards(str(await ask('page[size]=1'), 'page/next'))
+    const next = afterCursor(str(await ask('page[size]=1'), 'page/next'))
     for (const other of KINDS.filter((name) => name !== kind)) {
       const reply = await world.a.service.get(`${documents(other)}?page[size]=1${next}`)
       expectProblem(reply, 400, 'cursor_mismatch')
@@ -186,10 +186,10 @@ describe.each(KINDS)('pages, %s collection', (kind) => {
     for (const at of [3, Math.floor(cursor.length / 2), cursor.length - 2]) {
       const letter = cursor[at] === 'A' ? 'B' : 'A'
       const forged = cursor.slice(0, at) + letter + cursor.slice(at + 1)
-      expectProblem(await ask(`order=s.desc&page[size]=4${onwards(forged)}`), 400, 'cursor_invalid')
+      expectProblem(await ask(`order=s.desc&page[size]=4${afterCursor(forged)}`), 400, 'cursor_invalid')
     }
     for (const forged of [cursor.slice(0, -4), `${cursor}AAAA`, 'c1_', 'null', '{}', 'é']) {
-      expectProblem(await ask(`order=s.desc&page[size]=4${onwards(forged)}`), 400, 'cursor_invalid')
+      expectProblem(await ask(`order=s.desc&page[size]=4${afterCursor(forged)}`), 400, 'cursor_invalid')
     }
     const parts = cursor.split(/[._]/).map((part) => Buffer.from(part, 'base64url').toString('latin1'))
     expect(parts.join()).not.toMatch(/tenant|ten_|undeclared|relational|document|"v"|1\.5/)
@@ -229,7 +229,7 @@ describe('shape of a page', () => {
       const ask = (query: string) => world.a.service.get(`${documents('mixed')}?order=${order}&${query}`)
       const whole = tags(await ask(''))
       expect(new Set(whole).size).toBe(values.length)
-      expect(await readAllPages((cursor) => ask(`page[size]=1${onwards(cursor)}`), 1)).toEqual(whole)
+      expect(await readAllPages((cursor) => ask(`page[size]=1${afterCursor(cursor)}`), 1)).toEqual(whole)
       const numbers = whole.filter((tag) => ['m0', 'm6', 'm10'].includes(String(tag)))
       const texts = whole.filter((tag) => ['m1', 'm7', 'm11'].includes(String(tag)))
       const turned = (all: string[]) => (order === 'v.asc' ? all : all.toReversed())

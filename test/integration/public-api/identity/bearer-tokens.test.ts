@@ -44,15 +44,18 @@ const claims = (more: Record<string, unknown> = {}) => ({
   ...more,
 })
 
-async function forged(header: Record<string, unknown>, sign: (input: string) => string | Promise<string>) {
+async function forgedToken(
+  header: Record<string, unknown>,
+  sign: (input: string) => string | Promise<string>,
+) {
   const input = `${b64({ typ: 'at+jwt', ...header })}.${b64(claims())}`
   return `${input}.${await sign(input)}`
 }
 
-async function confused(): Promise<string> {
+async function tokenSignedWithPublicKey(): Promise<string> {
   const jwk = await publicKey()
   const pem = createPublicKey({ key: { ...jwk }, format: 'jwk' }).export({ type: 'spki', format: 'pem' })
-  return forged({ alg: 'HS256', kid: jwk.kid }, (input) =>
+  return forgedToken({ alg: 'HS256', kid: jwk.kid }, (input) =>
     createHmac('sha256', pem).update(input).digest('base64url'),
   )
 }
@@ -72,7 +75,7 @@ const bare = ({ authorization = '' }: Readonly<Record<string, string>>) =>
 const good = async (more: Record<string, unknown> = {}) =>
   bare(await tokenOf({ ...inA(), roles: ['service'], ...more }))
 
-async function tampered(): Promise<string> {
+async function tamperedToken(): Promise<string> {
   const [head, body = '', end] = (await good()).split('.')
   const payload = JSON.parse(Buffer.from(body, 'base64url').toString())
   return `${head}.${b64({ ...payload, tenant_id: world.b.tenant, workspace_id: world.b.workspace })}.${end}`
@@ -81,14 +84,14 @@ async function tampered(): Promise<string> {
 const wrong: [string, () => Promise<string>, string?][] = [
   ['three words that are no token', async () => 'abc.def.ghi'],
   ['one word', async () => 'abc'],
-  ['alg none', () => forged({ alg: 'none' }, () => '')],
-  ['alg None, spelt otherwise', () => forged({ alg: 'nOnE' }, () => '')],
-  ['HS256 signed with the public key', confused],
+  ['alg none', () => forgedToken({ alg: 'none' }, () => '')],
+  ['alg None, spelt otherwise', () => forgedToken({ alg: 'nOnE' }, () => '')],
+  ['HS256 signed with the public key', tokenSignedWithPublicKey],
   ['a key of somebody else under our kid', () => ownKey()],
   ['an unknown kid', () => ownKey({ kid: word() })],
   ['a key that it brings along', async () => ownKey({ jwk: await publicKey() })],
   ['a jku of its own', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
-  ['claims of another after signing', tampered],
+  ['claims of another after signing', tamperedToken],
   ['no exp', () => good({ exp: undefined })],
   ['no sub', () => good({ sub: undefined })],
   ['exp as text', () => good({ exp: 'tomorrow' })],

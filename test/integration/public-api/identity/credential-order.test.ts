@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 type Headers = Record<string, string>
 const idsOf = ({ tenant, workspace }: Party) => ({ tenantId: tenant, workspaceId: workspace })
-const broken = (key: string) => `${key.slice(0, -3)}${key.endsWith('aaa') ? 'bbb' : 'aaa'}`
+const mistyped = (key: string) => `${key.slice(0, -3)}${key.endsWith('aaa') ? 'bbb' : 'aaa'}`
 
 /** The key belongs to A, the token to B, the gateway acts for B: the tenant shows which one counts. */
 const keys: [string, (key: string) => Headers][] = [
@@ -61,7 +61,7 @@ describe('two credentials', () => {
     expectCaller({ ...gateway(), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys)('invalid key by %s and gateway: 401', (_, put) =>
-    expectNoCaller({ ...gateway(), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller({ ...gateway(), ...put(mistyped(world.a.serviceKey)) }, 'api_key_invalid'),
   )
   test('token and gateway: the token', async () => {
     const mine = await tokenOf({
@@ -77,21 +77,21 @@ describe('two credentials', () => {
     expectCaller({ ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys.slice(0, 2))('invalid key by %s and token: 401', (_, put) =>
-    expectNoCaller({ ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller({ ...bearer(good), ...put(mistyped(world.a.serviceKey)) }, 'api_key_invalid'),
   )
   test.each(keys.slice(0, 2))(
     'key by %s and invalid token: 401 ("a presented but invalid credential is 401, whatever else is sent")',
     (_, put) => expectNoCaller({ ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
   )
 
-  const places = keys.flatMap((one, at) => keys.slice(at + 1).map((other) => [one, other] as const))
-  const together = places.filter(([[one], [other]]) => !/er|Ap/.test(one) || !/er|Ap/.test(other))
+  const pairs = keys.flatMap((one, at) => keys.slice(at + 1).map((other) => [one, other] as const))
+  const together = pairs.filter(([[one], [other]]) => !/er|Ap/.test(one) || !/er|Ap/.test(other))
 
   test.each(together)('same key by %s and %s: one key', ([, one], [, other]) =>
     expectCaller({ ...one(world.a.serviceKey), ...other(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(together)('different keys by %s and %s: 400 (decisions §3)', async ([, one], [, other]) => {
-    for (const second of [world.b.serviceKey, world.a.anonKey, broken(world.a.serviceKey)]) {
+    for (const second of [world.b.serviceKey, world.a.anonKey, mistyped(world.a.serviceKey)]) {
       expectProblem(
         await getMe({ ...one(world.a.serviceKey), ...other(second) }),
         400,
@@ -106,7 +106,10 @@ describe('three credentials', () => {
     expectCaller({ ...gateway(), ...bearer(good), ...put(world.a.serviceKey) }, 'api_key', world.a),
   )
   test.each(keys.slice(0, 2))('invalid key by %s, token and gateway: 401', (_, put) =>
-    expectNoCaller({ ...gateway(), ...bearer(good), ...put(broken(world.a.serviceKey)) }, 'api_key_invalid'),
+    expectNoCaller(
+      { ...gateway(), ...bearer(good), ...put(mistyped(world.a.serviceKey)) },
+      'api_key_invalid',
+    ),
   )
   test.each(keys.slice(0, 2))('key by %s, invalid token and gateway: 401', (_, put) =>
     expectNoCaller({ ...gateway(), ...bearer(`${good}x`), ...put(world.a.serviceKey) }, 'token_invalid'),
@@ -218,8 +221,8 @@ describe('?apikey= (decisions §3: on subscribe alone, and only svc_anon_)', () 
   })
 
   test('?apikey=: invalid anon key, with or without a gateway: 401', async () => {
-    expectProblem(await new Caller({}).get(at(broken(world.a.anonKey))), 401, 'api_key_invalid')
-    expectProblem(await new Caller(gateway()).get(at(broken(world.a.anonKey))), 401, 'api_key_invalid')
+    expectProblem(await new Caller({}).get(at(mistyped(world.a.anonKey))), 401, 'api_key_invalid')
+    expectProblem(await new Caller(gateway()).get(at(mistyped(world.a.anonKey))), 401, 'api_key_invalid')
   })
 
   test('?apikey=: service key next to any credential: 401 with advice to revoke it', async () => {

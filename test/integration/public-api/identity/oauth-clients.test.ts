@@ -78,11 +78,11 @@ describe('machines', () => {
 })
 
 describe('granting roles (docs/identity.md "Roles")', () => {
-  const place = () => ({ tenant_id: world.a.tenant })
+  const ownTenant = () => ({ tenant_id: world.a.tenant })
 
   test('tenant admin: creates clients: in the own tenant, no operator', async () => {
     const admin = await machine(world, world.a, 'tenant_admin')
-    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 201)
+    expectStatus(await make(admin, { role: 'tenant_admin', ...ownTenant() }), 201)
     expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.a.workspace }), 201)
     expectProblem(await make(admin, { role: 'operator' }), 403)
     expectStatus(await make(admin, { role: 'tenant_admin', tenant_id: world.b.tenant }), 403, 404)
@@ -92,17 +92,17 @@ describe('granting roles (docs/identity.md "Roles")', () => {
   test('workspace admin: creates clients: in the own workspace', async () => {
     const admin = await machine(world, world.a, 'workspace_admin')
     expectStatus(await make(admin, { role: 'service', workspace_id: world.a.workspace }), 201)
-    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 403, 404)
+    expectStatus(await make(admin, { role: 'tenant_admin', ...ownTenant() }), 403, 404)
     expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.b.workspace }), 403, 404)
   })
 
   test.each([
-    ['an operator of a tenant', () => ({ role: 'operator', ...place() })],
+    ['an operator of a tenant', () => ({ role: 'operator', ...ownTenant() })],
     ['a tenant’s admin of no tenant', () => ({ role: 'tenant_admin' })],
-    ['a workspace’s admin of no workspace', () => ({ role: 'workspace_admin', ...place() })],
+    ['a workspace’s admin of no workspace', () => ({ role: 'workspace_admin', ...ownTenant() })],
     [
       'a workspace of another tenant',
-      () => ({ role: 'service', ...place(), workspace_id: world.b.workspace }),
+      () => ({ role: 'service', ...ownTenant(), workspace_id: world.b.workspace }),
     ],
     ['an unknown role', () => ({ role: 'root' })],
     ['no role', () => ({})],

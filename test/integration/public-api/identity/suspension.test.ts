@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 
 /** A tenant for one test, so that no other test is affected. */
-async function party(): Promise<Party> {
+async function createParty(): Promise<Party> {
   const { a } = await twoTenants()
   expectStatus(await a.service.post(DOCUMENTS, { title: 'before', mark: a.mark }), 201)
   return a
@@ -42,7 +42,7 @@ const waitForCode = (ask: () => Promise<{ status: number; body: unknown }>, want
 
 describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   test('suspended tenant: keys, tokens, gateway identities: 403 tenant_suspended on every route', async () => {
-    const a = await party()
+    const a = await createParty()
     const claims = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
     const callers = [
       ...[a.service, a.anon, new Caller(await tokenOf(claims)), await machine(world, a, 'tenant_admin')],
@@ -79,7 +79,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   })
 
   test('suspended tenant: open stream: ends with that code', async () => {
-    const a = await party()
+    const a = await createParty()
     const streams = [
       await Stream.open('/v1/events/subscribe?topic=x', a.service),
       await Stream.open(`/v1/events/subscribe?topic=x&apikey=${a.anonKey}`, new Caller({})),
@@ -97,7 +97,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   })
 
   test('suspended tenant: reply stored under an Idempotency-Key: not disclosed', async () => {
-    const a = await party()
+    const a = await createParty()
     const headers = { 'idempotency-key': word() }
     const body = { title: 'kept', mark: a.mark }
     expectStatus(await a.service.post(DOCUMENTS, body, headers), 201)
@@ -108,7 +108,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   })
 
   test('suspended tenant: machines: no token; users: neither sign-in nor refresh', async () => {
-    const a = await party()
+    const a = await createParty()
     const tenantMachine = await makeMachine(world, a, 'tenant_admin')
     const app = await aClient(world.admin.headers)
     const ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: a.tenant })
@@ -129,7 +129,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   }, 60_000)
 
   test('suspended tenant: operator: sees the reason, may read', async () => {
-    const a = await party()
+    const a = await createParty()
     await suspend(a, { reason: 'abuse' })
     const shown = await world.admin.get(`/v1/tenants/${a.tenant}`)
     expect(shown.body).toMatchObject({
@@ -143,7 +143,7 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   })
 
   test('suspended tenant: key revoked meanwhile: stays revoked after resume', async () => {
-    const a = await party()
+    const a = await createParty()
     const key = { workspace_id: a.workspace, kind: 'service', name: 'x' }
     const made = await world.admin.post('/v1/api-keys', key)
     await suspend(a)
@@ -172,7 +172,7 @@ describe('permissions and repetition', () => {
   })
 
   test('suspension: repeated: same reply, no change (docs/lifecycle.md)', async () => {
-    const a = await party()
+    const a = await createParty()
     const [one, two] = [await suspend(a), await suspend(a)]
     expectStatus(two, 200)
     expect(get(two, 'state')).toBe('suspended')
@@ -188,7 +188,7 @@ describe('permissions and repetition', () => {
   })
 
   test('suspension: twenty suspend and resume requests at once: one of the two states, keys agree', async () => {
-    const a = await party()
+    const a = await createParty()
     const all = await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 ? suspend(a) : resume(a))))
     for (const reply of all) expectStatus(reply, 200, 409)
     const state = get(await world.admin.get(`/v1/tenants/${a.tenant}`), 'state')
@@ -197,39 +197,39 @@ describe('permissions and repetition', () => {
 })
 
 describe('suspended workspace', () => {
-  const place = async (of: Party, verb: string, by: Caller = world.admin) =>
+  const changeState = async (of: Party, verb: string, by: Caller = world.admin) =>
     by.post(`/v1/workspaces/${of.workspace}/${verb}`, verb === 'suspend' ? { reason: 'pause' } : {})
 
   test('suspended workspace: requests: refused; sibling workspace: unaffected', async () => {
-    const a = await party()
+    const a = await createParty()
     const sent = { tenant_id: a.tenant, name: 'S', slug: `s-${word()}`, bucket: null }
     const sibling = str(await world.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' }), 'id')
     const key = { workspace_id: sibling, kind: 'service', name: 'x' }
     const other = new Caller({ apikey: str(await world.admin.post('/v1/api-keys', key), 'key') })
-    expectStatus(await place(a, 'suspend'), 200)
+    expectStatus(await changeState(a, 'suspend'), 200)
     await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
     expectStatus(await other.get('/v1/me'), 200)
-    expectStatus(await place(a, 'resume'), 200)
+    expectStatus(await changeState(a, 'resume'), 200)
     await waitForCode(() => a.service.get('/v1/me'), 200)
   })
 
   test('suspended workspace: by an operator: the tenant admin cannot resume it', async () => {
-    const a = await party()
+    const a = await createParty()
     const admin = await machine(world, a, 'tenant_admin')
-    expectStatus(await place(a, 'suspend'), 200)
-    expectStatus(await place(a, 'resume', admin), 403, 409)
+    expectStatus(await changeState(a, 'suspend'), 200)
+    expectStatus(await changeState(a, 'resume', admin), 403, 409)
     await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
-    expectStatus(await place(a, 'resume'), 200)
-    expectStatus(await place(a, 'suspend', admin), 200)
-    expectStatus(await place(a, 'resume', admin), 200)
+    expectStatus(await changeState(a, 'resume'), 200)
+    expectStatus(await changeState(a, 'suspend', admin), 200)
+    expectStatus(await changeState(a, 'resume', admin), 200)
   })
 
   test('suspension: workspace of another tenant: 404 identical to that of a missing one', async () => {
     const otherAdmin = await machine(world, world.b, 'tenant_admin')
     const missing = { ...world.a, workspace: `${world.a.workspace.slice(0, -5)}zzzzz` }
-    const seen = await place(world.a, 'suspend', otherAdmin)
+    const seen = await changeState(world.a, 'suspend', otherAdmin)
     expectProblem(seen, 404, 'not_found')
-    const none = await place(missing, 'suspend', otherAdmin)
+    const none = await changeState(missing, 'suspend', otherAdmin)
     expect(anonymous(seen, world.a.workspace)).toBe(anonymous(none, missing.workspace))
     expectStatus(await world.a.service.post(DOCUMENTS, { mark: world.a.mark }), 201)
   })
@@ -243,7 +243,7 @@ do:
   - last: {call: collection.create, with: {name: traces, document: {done: true}}}
 `
   test('execution: tenant suspended: held; resumed: continues to one effect', async () => {
-    const a = await party()
+    const a = await createParty()
     const flows = `/v1/flows/workspaces/${a.workspace}`
     const made = await world.admin.post(`${flows}/definitions`, { source: SOURCE })
     expectStatus(made, 201)
