@@ -22,36 +22,36 @@ const tamper = ({ tenantId }: Room, text: string) =>
 
 test.each([
   [
-    'one changed',
+    'entry changed',
     `update tenon.audit set entry = replace(entry, '"done"', '"denied"') where $T and seq = 5`,
     5,
     'content',
   ],
   [
-    'one hidden from its workspace',
+    'entry hidden from its workspace',
     `update tenon.audit set workspace_id = null where $T and seq = 5`,
     5,
     'content',
   ],
-  ['one deleted', 'delete from tenon.audit where $T and seq = 5', 6, 'missing'],
+  ['entry deleted', 'delete from tenon.audit where $T and seq = 5', 6, 'missing'],
   [
-    'two swapped',
+    'two entries swapped',
     `update tenon.audit set seq = -seq where false; update tenon.audit a set entry = b.entry, hash = b.hash
      from tenon.audit b where a.tenant_id = b.tenant_id and a.$T and (a.seq, b.seq) in ((5, 6), (6, 5))`,
     5,
     'content',
   ],
   [
-    'one changed and hashed again',
+    'entry changed and hashed again',
     `update tenon.audit set entry = replace(entry, '"done"', '"denied"'),
       hash = tenon.audit_hash(prev_hash, seq, replace(entry, '"done"', '"denied"')) where $T and seq = 5`,
     6,
     'link',
   ],
-  ['the end cut off', 'delete from tenon.audit where $T and seq > 6', 7, 'head'],
-  ['all of it cut off', 'delete from tenon.audit where $T', 1, 'head'],
-  ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
-  ['one put at the end', appendEntrySql(), 9, 'head'],
+  ['last entries deleted', 'delete from tenon.audit where $T and seq > 6', 7, 'head'],
+  ['all entries deleted', 'delete from tenon.audit where $T', 1, 'head'],
+  ['first entries deleted', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
+  ['entry appended', appendEntrySql(), 9, 'head'],
 ] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
   const workspace = await createChain()
   await tamper(workspace, text)

@@ -68,20 +68,20 @@ describe('declaring with indexes', () => {
   })
 
   test.each([
-    ['a field that is near', { indexes: [{ fields: ['titel'] }] }, 'did you mean "title"'],
+    ['misspelt field', { indexes: [{ fields: ['titel'] }] }, 'did you mean "title"'],
     [
-      'a field of no scalar type',
+      'field without a scalar type',
       { schema: { properties: { a: {} } }, unique: [['a']] },
       'is not declared as',
     ],
     ['no enforcement', { mode: 'warn', unique: [['title']] }, 'need mode enforce'],
     [
-      'anon that changes what it may not read',
+      'anon may change what it may not read',
       { access: { anon: { read: false, update: true } } },
       'must be able to read',
     ],
-    ['too many', { indexes: Array.from({ length: 17 }, () => ({ fields: ['age'] })) }, 'indexes'],
-    ['a field twice', { unique: [['age', 'age']] }, 'unique'],
+    ['too many indexes', { indexes: Array.from({ length: 17 }, () => ({ fields: ['age'] })) }, 'indexes'],
+    ['field named twice', { unique: [['age', 'age']] }, 'unique'],
   ])('declaration: %s: 400 with the reason', async (_what, body, detail) => {
     const reply = await declare(body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])

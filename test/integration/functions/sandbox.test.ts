@@ -42,47 +42,47 @@ describe('error reports', () => {
   })
 
   test.each([
-    ['a text', 'export default () => { throw "just text" }', /^just text$/],
+    ['throws a text', 'export default () => { throw "just text" }', /^just text$/],
     ['null', 'export default () => { throw null }', /^null$/],
     [
-      'an unfriendly object',
+      'throws an object whose conversion fails',
       'export default () => { throw { get message() { throw 1 }, toString() { throw 2 } } }',
       /./,
     ],
     [
-      'an error of getters',
+      'throws an error with failing getters',
       'export default () => { const e = new Error(); Object.defineProperty(e, "message", { get() { throw e } }); throw e }',
       /cannot be shown/,
     ],
     [
-      'a rejection that nobody awaits',
+      'unhandled rejection',
       'export default async () => { Promise.reject(new Error("lost")); await new Promise((d) => setTimeout(d, 500)); return 1 }',
       /^lost$/,
     ],
     [
-      'an error in a timer',
+      'error in a timer',
       'export default () => { setTimeout(() => { throw new Error("late") }, 1); return new Promise(() => {}) }',
       /^late$/,
     ],
-    ['while loading', 'const a: any = undefined\nexport default a.b', /undefined/],
-    ['no function', 'export default 5', /default export is not a function/],
-    ['a BigInt', 'export default () => 1n', /BigInt/],
-    ['a cycle', 'export default () => { const a: any = {}; a.a = a; return a }', /circular/i],
+    ['error while loading', 'const a: any = undefined\nexport default a.b', /undefined/],
+    ['default export is no function', 'export default 5', /default export is not a function/],
+    ['returns a BigInt', 'export default () => 1n', /BigInt/],
+    ['returns a cycle', 'export default () => { const a: any = {}; a.a = a; return a }', /circular/i],
     [
-      'too deep',
+      'returns too deep a value',
       'export default () => { let a: any = 1; for (let i = 0; i < 100; i++) a = [a]; return a }',
       /nested deeper/,
     ],
     [
-      'far too deep',
+      'returns far too deep a value',
       'export default () => { let a: any = 1; for (let i = 0; i < 1e6; i++) a = [a]; return a }',
       /./,
     ],
     ['recursion', 'const f = (): number => f() + 1\nexport default f', /call stack/],
-    ['a message without end', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
+    ['endless message', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
     ['exit', 'export default () => Deno.exit(0)', /ended before it returned/],
     [
-      'exit of Node',
+      'process.exit',
       'import process from "node:process"\nexport default () => process.exit(3)',
       /ended before it returned/,
     ],
@@ -114,20 +114,20 @@ describe('error reports', () => {
 
 describe('time limit', () => {
   test.each([
-    ['a loop', 'export default () => { for (;;) {} }'],
-    ['a loop while loading', 'for (;;) {}\nexport default () => 1'],
+    ['endless loop', 'export default () => { for (;;) {} }'],
+    ['endless loop while loading', 'for (;;) {}\nexport default () => 1'],
     ['a promise that never settles', 'export default () => new Promise(() => {})'],
-    ['timers for ever', 'export default () => new Promise(() => setInterval(() => {}, 1))'],
-    ['a regular expression', 'export default () => /^(a+)+$/.test("a".repeat(60) + "b")'],
+    ['endless timers', 'export default () => new Promise(() => setInterval(() => {}, 1))'],
+    ['slow regular expression', 'export default () => /^(a+)+$/.test("a".repeat(60) + "b")'],
     [
-      'signals are heard and ignored',
+      'signals caught and ignored',
       'export default () => { for (const s of ["SIGTERM", "SIGINT", "SIGHUP"] as const) Deno.addSignalListener(s, () => {}); return new Promise(() => {}) }',
     ],
     [
-      'a thread that loops',
+      'worker in an endless loop',
       'export default () => { new Worker("data:text/javascript,for(;;){}", { type: "module" }); return new Promise(() => {}) }',
     ],
-    ['stdin is read', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
+    ['reads stdin', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
   ])('time limit: %s: 504 function_timeout', async (_name, source) => {
     const startedMs = performance.now()
     const reply = await run(source, { config: { timeout: '1s' } })
@@ -146,9 +146,9 @@ describe('memory limit', () => {
       'export default () => { const a: Uint8Array[] = []; for (let i = 0; i < 64; i++) a.push(new Uint8Array(32 << 20).fill(i)); return a.length }',
     ],
     ['one buffer of 2 GB', 'export default () => new Uint8Array(2 ** 31).fill(1).length'],
-    ['a buffer that cannot be', 'export default () => new ArrayBuffer(2 ** 50).byteLength'],
+    ['buffer of impossible size', 'export default () => new ArrayBuffer(2 ** 50).byteLength'],
     [
-      'in a thread',
+      'in a worker',
       'export default () => { new Worker("data:text/javascript,const a=[];for(;;)a.push(new Uint8Array(1<<22).fill(1))", { type: "module" }); return new Promise(() => {}) }',
     ],
     [
@@ -182,16 +182,16 @@ describe('memory limit', () => {
 describe('forged output', () => {
   test.each([
     [
-      'on stdout',
+      'text on stdout',
       'console.table([1]); Deno.stdout.writeSync(new TextEncoder().encode("hello\\nready 2.0.0\\n"))',
     ],
     [
-      'a frame with a guessed nonce',
+      'frame with a guessed nonce',
       `Deno.stdout.writeSync(new TextEncoder().encode("\\n${'0'.repeat(32)} result 4\\nfake"))`,
     ],
     ['half a megabyte', 'Deno.stdout.writeSync(new Uint8Array(500_000))'],
     [
-      'and the writer is gone',
+      'writer closed afterwards',
       'Object.defineProperty(globalThis, "Deno", { value: undefined }); JSON.stringify = () => "fake"',
     ],
   ])('forged output: %s: ignored, the real result is returned', async (_name, statement) => {
@@ -214,53 +214,53 @@ const attemptSource = (body: string) =>
 
 describe('isolation from the host', () => {
   test.each([
-    ['a file', 'return Deno.readTextFileSync("/etc/passwd")'],
-    ['a file by Node', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
-    ['a folder', 'return [...Deno.readDirSync("/")].length'],
+    ['file', 'return Deno.readTextFileSync("/etc/passwd")'],
+    ['file by node:fs', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
+    ['folder', 'return [...Deno.readDirSync("/")].length'],
     [
-      'a file as a module',
+      'file imported as a module',
       'return (await import("file:///etc/passwd", { with: { type: "text" } } as any)).default',
     ],
     [
-      'a file as JSON',
+      'file imported as JSON',
       'return (await import("file:///proc/self/status", { with: { type: "json" } })).default',
     ],
     [
-      'a file by require',
+      'file by require',
       'return (await import("node:module")).createRequire("file:///x.js")("/etc/hostname")',
     ],
     [
-      'a file of a database',
+      'file by a database',
       'const { DatabaseSync } = await import("node:sqlite"); return new DatabaseSync("/tmp/x.db") && "open"',
     ],
     [
-      'a file as a thread',
+      'file as a worker',
       'return await new Promise((d, r) => { const w = new Worker("file:///etc/passwd", { type: "module" }); w.onerror = (e) => { e.preventDefault(); r(new Error("refused")) } })',
     ],
     ['writing', 'Deno.writeTextFileSync("/tmp/tenon-written", "x"); return "written"'],
     [
-      'a folder of WASI',
+      'folder by WASI',
       'const { WASI } = await import("node:wasi"); new WASI({ version: "preview1", preopens: { "/": "/tmp" } } as any); return "open"',
     ],
-    ['the environment', 'return Deno.env.toObject()'],
-    ['the environment by Node', 'return JSON.stringify((await import("node:process")).default.env)'],
-    ['a command', 'return new Deno.Command("/bin/id").outputSync().code'],
-    ['a command by Node', 'return (await import("node:child_process")).execSync("id").toString()'],
-    ['a signal to its parent', 'return Deno.kill(Deno.ppid, "SIGKILL")'],
-    ['a library', 'return Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {})'],
-    ['the API', 'return (await fetch(input.url)).status'],
-    ['a socket', 'await Deno.connect({ hostname: "127.0.0.1", port: input.port }); return "open"'],
-    ['a server', 'Deno.serve({ port: 0 }, () => new Response("x")); return "serving"'],
-    ['a name', 'return await Deno.resolveDns("example.com", "A")'],
-    ['a module of the net', 'return await import("https://example.com/x.js")'],
-    ['a package', 'return await import("npm:chalk")'],
+    ['environment', 'return Deno.env.toObject()'],
+    ['environment by Node', 'return JSON.stringify((await import("node:process")).default.env)'],
+    ['command', 'return new Deno.Command("/bin/id").outputSync().code'],
+    ['command by Node', 'return (await import("node:child_process")).execSync("id").toString()'],
+    ['signal to the parent process', 'return Deno.kill(Deno.ppid, "SIGKILL")'],
+    ['native library', 'return Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {})'],
+    ['API of the platform', 'return (await fetch(input.url)).status'],
+    ['socket', 'await Deno.connect({ hostname: "127.0.0.1", port: input.port }); return "open"'],
+    ['server', 'Deno.serve({ port: 0 }, () => new Response("x")); return "serving"'],
+    ['DNS lookup', 'return await Deno.resolveDns("example.com", "A")'],
+    ['module from the network', 'return await import("https://example.com/x.js")'],
+    ['package', 'return await import("npm:chalk")'],
     [
-      'asking for it',
+      'permission request',
       'const { state } = await Deno.permissions.request({ name: "read" }); if (state !== "granted") throw new Error(state)',
     ],
-    ['keeping something', 'localStorage.setItem("a", "b"); return "kept"'],
-    ['a cache', 'await caches.open("x"); return "open"'],
-    ['the host', 'return (await import("node:os")).hostname()'],
+    ['localStorage', 'localStorage.setItem("a", "b"); return "kept"'],
+    ['cache', 'await caches.open("x"); return "open"'],
+    ['host information', 'return (await import("node:os")).hostname()'],
   ])('isolation: %s: denied', async (_name, body) => {
     const { url } = inject('tenon')
     const reply = await run(attemptSource(body), { input: { url, port: Number(new URL(url).port) } })
@@ -272,10 +272,10 @@ describe('isolation from the host', () => {
     ['text', 'import x from "file:///etc/passwd" with { type: "text" }\nexport default () => x'],
     ['json', 'import x from "file:///etc/passwd" with { type: "json" }\nexport default () => x'],
     ['code', 'export { default } from "file:///etc/passwd"'],
-    ['a path', 'import x from "/etc/passwd" with { type: "text" }\nexport default () => x'],
-    ['the net', 'import x from "https://example.com/x.js"\nexport default () => x'],
+    ['path without a scheme', 'import x from "/etc/passwd" with { type: "text" }\nexport default () => x'],
+    ['network address', 'import x from "https://example.com/x.js"\nexport default () => x'],
     [
-      'a thread with rights',
+      'worker with permissions',
       'export default () => new Promise((d) => { const w = new Worker("data:text/javascript,postMessage(Deno.readTextFileSync(\'/etc/passwd\'))", { type: "module", deno: { permissions: { read: true } } } as any); w.onmessage = (e) => d(e.data) })',
     ],
   ])('isolation: static import of %s: refused', async (_name, source) => {

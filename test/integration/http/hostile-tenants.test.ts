@@ -105,9 +105,9 @@ test('bucket: exists already: cannot be claimed; scopes: unknown: refused', asyn
 
 test.each([
   ['NUL in the output', '- a: { set: { x: "a\\0b" } }', 'faulted'],
-  ['half a surrogate in the output', '- a: { set: { x: "\\uD800" } }', 'faulted'],
+  ['lone surrogate in the output', '- a: { set: { x: "\\uD800" } }', 'faulted'],
   [
-    'names of 450 letters in each other',
+    'nested names of 450 characters',
     `- ${'a'.repeat(450)}: { do: [ { ${'b'.repeat(450)}: { call: collection.create, with: { name: c, document: {} } } } ] }`,
     'completed',
   ],

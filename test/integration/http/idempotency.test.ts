@@ -222,7 +222,7 @@ test.each([
   ['empty', ''],
   ['empty quotes', '""'],
   ['256 characters', 'x'.repeat(256)],
-  ['a letter beyond ASCII', 'sch\u00fcssel'],
+  ['non-ASCII character', 'sch\u00fcssel'],
 ])('idempotency key: %s: 400 header_invalid', async (_name, key) => {
   const workspace = await aRoom()
   const { status, body } = await post(workspace.service, key, { n: 1 })

@@ -53,17 +53,17 @@ describe('with the gateway secret', () => {
   })
 
   test.each([
-    ['another role', { 'x-pg-role': 'tenon_admin' }, ['x-pg-role']],
-    ['an admin', { 'x-pg-role': 'operator' }, ['x-pg-role']],
-    ['a role in capitals', { 'x-pg-role': 'SERVICE' }, ['x-pg-role']],
+    ['unknown role', { 'x-pg-role': 'tenon_admin' }, ['x-pg-role']],
+    ['administrative role', { 'x-pg-role': 'operator' }, ['x-pg-role']],
+    ['role in upper case', { 'x-pg-role': 'SERVICE' }, ['x-pg-role']],
     ['two roles', { 'x-pg-role': 'anon, service' }, ['x-pg-role']],
     ['no role', { 'x-pg-role': '' }, ['x-pg-role']],
     ['no subject', { 'x-auth-subject': ' ' }, ['x-auth-subject']],
-    ['a subject of 201 characters', { 'x-auth-subject': 'x'.repeat(201) }, ['x-auth-subject']],
-    ['a short tenant', { 'x-tenant-id': 'ten_1' }, ['x-tenant-id']],
+    ['subject of 201 characters', { 'x-auth-subject': 'x'.repeat(201) }, ['x-auth-subject']],
+    ['truncated tenant', { 'x-tenant-id': 'ten_1' }, ['x-tenant-id']],
     ['two tenants', { 'x-tenant-id': 'ten_1, ten_10' }, ['x-tenant-id']],
     [
-      'nothing but a subject',
+      'only a subject',
       { 'x-tenant-id': '', 'x-workspace-id': '', 'x-pg-role': '' },
       ['x-tenant-id', 'x-workspace-id', 'x-pg-role'],
     ],

@@ -126,12 +126,12 @@ describe('registered client', () => {
   })
 
   test.each([
-    ['no address', {}, 'invalid_client_metadata'],
-    ['an open address', { redirect_uris: ['http://agent.test/'] }, 'invalid_redirect_uri'],
-    ['a script', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
-    ['client credentials', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
-    ['tokens in addresses', { response_types: ['token'] }, 'invalid_client_metadata'],
-    ['a name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
+    ['no redirect URI', {}, 'invalid_client_metadata'],
+    ['redirect URI without TLS', { redirect_uris: ['http://agent.test/'] }, 'invalid_redirect_uri'],
+    ['javascript redirect URI', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
+    ['client_credentials grant', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
+    ['implicit grant', { response_types: ['token'] }, 'invalid_client_metadata'],
+    ['name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
   ])('client registration: %s: refused', async (_what, body, error) => {
     const given =
       'redirect_uris' in body || Object.keys(body).length === 0 ? {} : { redirect_uris: [REDIRECT] }

@@ -196,9 +196,9 @@ describe('public client', () => {
   })
 
   test.each([
-    ['a role', { role: 'service' }],
-    ['no address', { redirect_uris: [] }],
-    ['an address twice', { redirect_uris: [REDIRECT, REDIRECT] }],
+    ['with a role', { role: 'service' }],
+    ['no redirect URI', { redirect_uris: [] }],
+    ['same redirect URI twice', { redirect_uris: [REDIRECT, REDIRECT] }],
   ])('public client: %s: refused', async (_what, body) => {
     expect((await make(body)).status).toBe(400)
   })

@@ -174,10 +174,10 @@ describe('client', () => {
   })
 
   test.each([
-    ['no challenge', { code_challenge: '' }],
-    ['a plain challenge', { code_challenge_method: 'plain' }],
-    ['a token in the address', { response_type: 'token' }],
-    ['a resource that is none', { resource: 'https://evil.test/v1' }],
+    ['no code_challenge', { code_challenge: '' }],
+    ['code_challenge_method plain', { code_challenge_method: 'plain' }],
+    ['response_type token', { response_type: 'token' }],
+    ['unknown resource', { resource: 'https://evil.test/v1' }],
     ['two resources', { resource: ['a', 'b'].join() }],
   ])('client: %s: redirected with an error', async (_what, change) => {
     const end = await new Browser(REDIRECT).open(authorization(clientId, change).url)

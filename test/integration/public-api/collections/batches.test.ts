@@ -58,11 +58,11 @@ describe.each(STORES)('batch, %s collection', (store) => {
   })
 
   test.each([
-    ['a version that has passed', { op: 'update', data: { n: 9 }, if_version: 7 }, 412],
-    ['a document that is not there', { op: 'delete', id: '01890a5d-ac96-774b-bcce-b302099a8057' }, 404],
-    ['a document against the schema', { op: 'create', data: { tag: 5 } }, 422],
+    ['an outdated version', { op: 'update', data: { n: 9 }, if_version: 7 }, 412],
+    ['a missing document', { op: 'delete', id: '01890a5d-ac96-774b-bcce-b302099a8057' }, 404],
+    ['a document that violates the schema', { op: 'create', data: { tag: 5 } }, 422],
     ['a missing required field', { op: 'create', data: { n: 5 } }, 422],
-    ['a field that is no number', { op: 'increment', field: 'tag' }, 409],
+    ['a field that is not a number', { op: 'increment', field: 'tag' }, 409],
   ])('atomic batch: contains %s: refused as a whole', async (_, op, status) => {
     const tag = word()
     const [id] = await fill(world.a, store, [{ tag, n: 1 }])

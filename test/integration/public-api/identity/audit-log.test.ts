@@ -164,8 +164,8 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
 
 describe('every denial', () => {
   const denials: [string, string, number, () => Promise<Reply>][] = [
-    ['the wrong domain', 'privilege_domain_mismatch', 403, () => world.a.service.get('/v1/tenants')],
-    ['an anon key that writes', 'forbidden', 403, () => world.a.anon.post(DOCUMENTS, { n: 1 })],
+    ['wrong privilege domain', 'privilege_domain_mismatch', 403, () => world.a.service.get('/v1/tenants')],
+    ['write by an anon key', 'forbidden', 403, () => world.a.anon.post(DOCUMENTS, { n: 1 })],
   ]
 
   test.each(denials)('denial: %s: recorded with its code', async (_, code, status, ask) => {

@@ -82,40 +82,40 @@ async function tamperedToken(): Promise<string> {
 }
 
 const wrong: [string, () => Promise<string>, string?][] = [
-  ['three words that are no token', async () => 'abc.def.ghi'],
+  ['three segments that are no token', async () => 'abc.def.ghi'],
   ['one word', async () => 'abc'],
   ['alg none', () => forgedToken({ alg: 'none' }, () => '')],
-  ['alg None, spelt otherwise', () => forgedToken({ alg: 'nOnE' }, () => '')],
+  ['alg None in another letter case', () => forgedToken({ alg: 'nOnE' }, () => '')],
   ['HS256 signed with the public key', tokenSignedWithPublicKey],
-  ['a key of somebody else under our kid', () => ownKey()],
+  ['foreign key under our kid', () => ownKey()],
   ['an unknown kid', () => ownKey({ kid: word() })],
-  ['a key that it brings along', async () => ownKey({ jwk: await publicKey() })],
-  ['a jku of its own', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
-  ['claims of another after signing', tamperedToken],
+  ['embedded key (jwk)', async () => ownKey({ jwk: await publicKey() })],
+  ['own jku', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
+  ['claims changed after signing', tamperedToken],
   ['no exp', () => good({ exp: undefined })],
   ['no sub', () => good({ sub: undefined })],
   ['exp as text', () => good({ exp: 'tomorrow' })],
-  ['a past exp', () => good({ iat: now() - 900, exp: now() - 300 }), 'token_expired'],
-  ['an nbf to come', () => good({ nbf: now() + 600 })],
+  ['exp in the past', () => good({ iat: now() - 900, exp: now() - 300 }), 'token_expired'],
+  ['nbf in the future', () => good({ nbf: now() + 600 })],
   [
-    'another audience',
+    'other audience',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { audience: 'https://example.com' })),
   ],
   ['no audience', async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { audience: null }))],
   [
-    'an issuer that is not on the list',
+    'issuer that is not configured',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: 'https://example.com' })),
   ],
   [
-    'our issuer with a slash more',
+    'our issuer with a trailing slash',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: `${ISSUER}/` })),
   ],
   [
-    'an issuer that ours begins',
+    'issuer that is a prefix of ours',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: `${ISSUER}.example.com` })),
   ],
   [
-    'the typ of an ID token',
+    'typ of an ID token',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { typ: 'id+jwt' })),
   ],
 ]
@@ -201,10 +201,10 @@ describe('rights granted by claims', () => {
   })
 
   test.each([
-    ['half a tenant', (t: string) => t.slice(0, -1)],
-    ['a tenant and a letter', (t: string) => `${t}0`],
+    ['truncated id', (t: string) => t.slice(0, -1)],
+    ['id with an extra letter', (t: string) => `${t}0`],
     ['ten_1', () => 'ten_1'],
-    ['a list', (t: string) => [t]],
+    ['list of ids', (t: string) => [t]],
     ['SQL', () => "ten_1' or true --"],
   ])('claim tenant_id: %s: no access', async (_, bend) => {
     const caller = await as({ ...inA(), tenant_id: bend(world.a.tenant), roles: ['service'] })

@@ -110,10 +110,10 @@ describe('authorization code with PKCE', () => {
   })
 
   test.each([
-    ['without a challenge', { code_challenge: '', code_challenge_method: '' }],
-    ['with the plain method', { code_challenge_method: 'plain' }],
-    ['for a token in the address', { response_type: 'token' }],
-    ['for a resource that is not ours', { resource: 'https://example.com/v1' }],
+    ['without code_challenge', { code_challenge: '', code_challenge_method: '' }],
+    ['with code_challenge_method plain', { code_challenge_method: 'plain' }],
+    ['for an implicit token', { response_type: 'token' }],
+    ['for a foreign resource', { resource: 'https://example.com/v1' }],
   ])('authorization request: %s: redirected with an error', async (_, bent) => {
     const seen = await new Browser(REDIRECT).open(authorization(app, bent).url)
     const errorCode = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html

@@ -97,14 +97,14 @@ describe('granting roles (docs/identity.md "Roles")', () => {
   })
 
   test.each([
-    ['an operator of a tenant', () => ({ role: 'operator', ...ownTenant() })],
-    ['a tenant’s admin of no tenant', () => ({ role: 'tenant_admin' })],
-    ['a workspace’s admin of no workspace', () => ({ role: 'workspace_admin', ...ownTenant() })],
+    ['operator within a tenant', () => ({ role: 'operator', ...ownTenant() })],
+    ['tenant admin without a tenant', () => ({ role: 'tenant_admin' })],
+    ['workspace admin without a workspace', () => ({ role: 'workspace_admin', ...ownTenant() })],
     [
-      'a workspace of another tenant',
+      'workspace of another tenant',
       () => ({ role: 'service', ...ownTenant(), workspace_id: world.b.workspace }),
     ],
-    ['an unknown role', () => ({ role: 'root' })],
+    ['unknown role', () => ({ role: 'root' })],
     ['no role', () => ({})],
   ])('client: %s: refused', async (_, body) => {
     expectStatus(await make(world.admin, body()), 400, 404)
@@ -195,10 +195,10 @@ describe('clients that register themselves (RFC 7591; mcp §2.1, 5)', () => {
   })
 
   test.each([
-    ['an address of the open network without TLS', { redirect_uris: ['http://evil.example/cb'] }],
+    ['non-loopback address without TLS', { redirect_uris: ['http://evil.example/cb'] }],
     ['no address', { redirect_uris: [] }],
-    ['a grant of machines', { grant_types: ['client_credentials'], redirect_uris: [] }],
-    ['a script', { redirect_uris: ['javascript:alert(1)'] }],
+    ['client_credentials grant', { grant_types: ['client_credentials'], redirect_uris: [] }],
+    ['javascript address', { redirect_uris: ['javascript:alert(1)'] }],
   ])('registration: %s: refused', async (_, more) => {
     const reply = await register({ ...body, ...more })
     expectStatus(reply, 400)
