@@ -10,7 +10,7 @@ import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 let node: ApiProcess
 beforeAll(async () => {
   node = await startApi({
-    // Operators of other files are the same subject, so they are counted in another process.
+    // Operators of other files are the same subject, so this process counts in a Valkey database of its own.
     REDIS_URL: `${inject('tenon').env['REDIS_URL']}/7`,
     TENON_RATE_ANON_ADDRESS: '6/min burst 3',
     TENON_RATE_ADMIN: '6/min burst 4',
@@ -32,7 +32,7 @@ async function statusesOf(count: number, work: (n: number) => Promise<Reply>): P
   return statuses
 }
 
-test('hosted MCP server: several clients: counted one by one', async () => {
+test('hosted MCP server: one client: limited by subject', async () => {
   const hosted = await aServer(await aRoom(), 'notes')
   const mcpClient = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
