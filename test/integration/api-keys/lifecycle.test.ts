@@ -1,4 +1,4 @@
-/** The life of an API key: rotated, disabled, ended, limited; and what its admins are shown of it. */
+/** The lifecycle of API keys: rotation, disabling, expiry, limits, and what admins see. */
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,16 +7,16 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let room: Room
+let workspace: Room
 let keys: Keys
 beforeAll(async () => {
   node = await aSecondNode()
-  room = await aRoom()
-  keys = keysOf(room)
+  workspace = await aRoom()
+  keys = keysOf(workspace)
 })
 afterAll(() => node.close())
 
-test('what an admin is shown of a key', async () => {
+test('API key: read by an admin: all properties, never its text', async () => {
   const { key, ...shown } = await keys.make({
     name: 'ci',
     rate_limit: 90,
@@ -25,8 +25,8 @@ test('what an admin is shown of a key', async () => {
   expect(key).toMatch(/^svc_service_[\w-]{43}[0-9a-f]{8}$/)
   expect(shown).toEqual({
     id: expect.stringMatching(/^key_/),
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     kind: 'service',
     name: 'ci',
     prefix: 'svc_service_',
@@ -45,7 +45,7 @@ test('what an admin is shown of a key', async () => {
 })
 
 describe('rotation', () => {
-  test('the new key has the rights of the old one, which is good until the grace is over', async () => {
+  test('rotation: with grace: new key has the same rights, the old one is valid until the grace ends', async () => {
     const old = await keys.make({ scopes: ['collections:read'], rate_limit: 7 })
     const { status, headers, body } = await keys.rotate(old.id, { grace_seconds: 60 })
     expect([status, headers.get('location')]).toEqual([201, `${KEYS}/${body.id}`])
@@ -66,7 +66,7 @@ describe('rotation', () => {
     expect(await told(body.key)).toBe(200)
   })
 
-  test('without grace the old key ends now, here at once and elsewhere within seconds', async () => {
+  test('rotation: without grace: the old key ends at once here, within seconds on other nodes', async () => {
     const old = await keys.make()
     expect([await told(old.key), await told(old.key, node.at)]).toEqual([200, 200])
     expect((await keys.rotate(old.id, { grace_seconds: 0 })).status).toBe(201)
@@ -75,10 +75,10 @@ describe('rotation', () => {
     expect((await keys.get(old.id)).status).toBe('expired')
   })
 
-  test('of ten at once one wins, on whichever node, and there is one new key', async () => {
+  test('rotation: ten at once over two nodes: one succeeds, one new key', async () => {
     const old = await keys.make()
     const url = `${KEYS}/${old.id}/rotate`
-    const other = { at: node.at, as: room.operator, body: {} }
+    const other = { at: node.at, as: workspace.operator, body: {} }
     const [statuses, others] = await Promise.all([
       Promise.all(Array.from({ length: 5 }, async () => (await keys.rotate(old.id)).status)),
       Promise.all(Array.from({ length: 5 }, async () => (await call('POST', url, other)).status)),
@@ -88,7 +88,7 @@ describe('rotation', () => {
     expect(made).toHaveLength(1)
   })
 
-  test('only what is active is replaced: the others say what they are', async () => {
+  test('rotation: key is not active: refused with its status', async () => {
     const made = await Promise.all(Array.from({ length: 4 }, () => keys.make({ expires_at: inSeconds(600) })))
     const [disabled, expiring, expired, revoked] = made.map(({ id }) => id as string) as [
       string,
@@ -109,7 +109,7 @@ describe('rotation', () => {
     expect((await keys.rotate('key_00000000000000000000000000')).status).toBe(404)
   })
 
-  test('the new key lives as long as the old one was to, or as is said', async () => {
+  test('rotation: expiry: that of the old key, or as requested', async () => {
     const [one, two, three] = await Promise.all(
       [1, 2, 3].map(() => keys.make({ expires_at: inSeconds(3_600) })),
     )
@@ -119,17 +119,17 @@ describe('rotation', () => {
     const endless = '9999-12-31T23:59:59.999Z'
     const last = await keys.make({ expires_at: endless })
     expect((await keys.rotate(last.id)).body.expires_at).toBe(endless)
-    // The grace of a day is longer than the old one had.
+    // The grace of a day is longer than the remaining time of the old key.
     expect((await keys.get(one.id)).expires_at).toBe(one.expires_at)
     expect((await keys.rotate(two.id, { expires_at: null })).body.expires_at).toBeNull()
-    const said = inSeconds(60)
-    expect((await keys.rotate(three.id, { expires_at: said })).body.expires_at).toBe(said)
+    const requested = inSeconds(60)
+    expect((await keys.rotate(three.id, { expires_at: requested })).body.expires_at).toBe(requested)
   })
 
-  test('under an Idempotency-Key the lost reply is given again, the text of the key with it', async () => {
+  test('rotation: repeated under an Idempotency-Key: same reply, with the text of the key', async () => {
     const { id } = await keys.make()
     const headers = { 'idempotency-key': randomUUID() }
-    const send = () => call('POST', `${KEYS}/${id}/rotate`, { as: room.operator, headers, body: {} })
+    const send = () => call('POST', `${KEYS}/${id}/rotate`, { as: workspace.operator, headers, body: {} })
     const [first, again] = [await send(), await send()]
     expect(again.headers.get('idempotent-replayed')).toBe('true')
     expect([again.status, again.body]).toEqual([201, first.body])
@@ -146,7 +146,7 @@ describe('rotation', () => {
     { expires_at: '2020-01-01T00:00:00Z' },
     { expires_at: 'soon' },
     { kind: 'anon' },
-  ])('%j is refused', async (body) => {
+  ])('rotation: %j: refused', async (body) => {
     const { id } = await keys.make()
     const reply = await keys.rotate(id, body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
@@ -155,7 +155,7 @@ describe('rotation', () => {
 })
 
 describe('changes', () => {
-  test('a disabled key is refused, here at once and elsewhere within seconds, until it is enabled', async () => {
+  test('disabling: key: refused at once here, within seconds on other nodes, until enabled', async () => {
     const { id, key } = await keys.make()
     expect([await told(key), await told(key, node.at)]).toEqual([200, 200])
     expect((await keys.change(id, { status: 'disabled' })).body.status).toBe('disabled')
@@ -166,7 +166,7 @@ describe('changes', () => {
     await becomes(key, 200, node.at)
   })
 
-  test('what is not named stays; null takes an end and a rate away', async () => {
+  test('change: member absent: unchanged; null: removes expiry or rate', async () => {
     const end = inSeconds(600)
     const { key: _key, ...made } = await keys.make({
       expires_at: end,
@@ -177,12 +177,12 @@ describe('changes', () => {
     expect((await keys.change(made.id, { name: 'two' })).body).toEqual({ ...made, name: 'two' })
     const { body } = await keys.change(made.id, { expires_at: null, rate_limit: null, scopes: [] })
     expect(body).toEqual({ ...made, name: 'two', expires_at: null, rate_limit: null, scopes: [] })
-    const merge = { as: room.operator, headers: { 'content-type': 'application/merge-patch+json' } }
+    const merge = { as: workspace.operator, headers: { 'content-type': 'application/merge-patch+json' } }
     const patched = await call('PATCH', `${KEYS}/${made.id}`, { ...merge, body: { rate_limit: 1_000_000 } })
     expect(patched.body.rate_limit).toBe(1_000_000)
   })
 
-  test('a key that has been replaced ends: its end can be moved, not taken away; it can be disabled', async () => {
+  test('change: replaced key: expiry can be moved but not removed, key can be disabled', async () => {
     const { id } = await keys.make()
     await keys.rotate(id)
     const taken = await keys.change(id, { expires_at: null })
@@ -196,7 +196,7 @@ describe('changes', () => {
     expect((await keys.change(id, { status: 'active' })).body.status).toBe('expiring')
   })
 
-  test('revoked stays revoked, expired stays expired', async () => {
+  test('change: revoked or expired key: status is final', async () => {
     const [revoked, expired] = await Promise.all([keys.make(), keys.make({ expires_at: inSeconds(600) })])
     await keys.revoke(revoked.id)
     await passed(expired.id)
@@ -231,7 +231,7 @@ describe('changes', () => {
     { expires_at: '2020-01-01T00:00:00Z' },
     { kind: 'anon' },
     { workspace_id: 'ws_x' },
-  ])('%j is refused', async (body) => {
+  ])('change: %j: refused', async (body) => {
     const { key: _key, ...made } = await keys.make()
     const reply = await keys.change(made.id, body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])

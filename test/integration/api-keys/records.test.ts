@@ -1,4 +1,4 @@
-/** What is kept of API keys: lists, last use, their places in the quota; and who may touch them. */
+/** Stored data of API keys: lists, last use, quota, access. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { masked } from '../../support/clients/sql-as-role.ts'
@@ -15,16 +15,16 @@ import {
 import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let room: Room
+let workspace: Room
 let keys: Keys
 beforeAll(async () => {
   node = await aSecondNode()
-  room = await aRoom()
-  keys = keysOf(room)
+  workspace = await aRoom()
+  keys = keysOf(workspace)
 })
 afterAll(() => node.close())
 
-test('keys are listed by workspace and by status', async () => {
+test('list: API keys: filtered by workspace and status', async () => {
   const own = await aRoom()
   const sibling = await aWorkspace(own)
   const made = await Promise.all(
@@ -55,45 +55,45 @@ test('keys are listed by workspace and by status', async () => {
 })
 
 describe('last_used_at', () => {
-  const usedAgo = (id: string, seconds: number) =>
+  const setLastUsed = (id: string, seconds: number) =>
     asSuperuser(`update tenon.api_keys set last_used_at = now() - $2 * interval '1 second' where id = $1`, [
       id,
       seconds,
     ])
-  /** A row has another version after each write. */
+  /** The version of the row, which changes with each write. */
   const version = async (id: string) =>
     (await asSuperuser<{ xmin: string }>('select xmin from tenon.api_keys where id = $1', [id]))[0]?.xmin
 
-  test('advances for a key that is busy all the time, remembered as it is', async () => {
+  test('last_used_at: key in constant use, cached: advances', async () => {
     const { id, key } = await keys.make()
     await told(key)
     await eventually(async () => ((await keys.get(id)).last_used_at === null ? undefined : true))
-    await usedAgo(id, 61)
+    await setLastUsed(id, 61)
     const before = Date.now()
-    // Half of the calls are answered from memory: the look-up comes with one of the others.
+    // Half of the calls hit the cache; one of the others does the lookup.
     await eventually(async () => {
       expect(await told(key)).toBe(200)
       return Date.parse((await keys.get(id)).last_used_at) > before - 30_000 ? true : undefined
     }, 8_000)
   })
 
-  test('is not written again within the minute, nor for a key that is refused', async () => {
+  test('last_used_at: second use within the minute, or refused key: not written', async () => {
     const { id, key } = await keys.make()
-    await usedAgo(id, 30)
+    await setLastUsed(id, 30)
     const fresh = await version(id)
     for (const at of [undefined, node.at, undefined]) expect(await told(key, at)).toBe(200)
     expect(await version(id)).toBe(fresh)
-    // A change makes this node look again.
+    // A change makes this node look the key up again.
     await keys.change(id, { status: 'disabled' })
-    await usedAgo(id, 300)
+    await setLastUsed(id, 300)
     const { last_used_at: last } = await keys.get(id)
     expect(await told(key)).toBe('api_key_disabled')
     expect((await keys.get(id)).last_used_at).toBe(last)
   })
 })
 
-describe('the quota', () => {
-  test('both keys of a rotation count while both live; a key that has ended gives its place back', async () => {
+describe('quota', () => {
+  test('quota of API keys: rotation: both keys count; ended key: no longer counts', async () => {
     const own = await aRoom()
     const used = async () =>
       (await keys.admin('GET', `/v1/quotas?workspace_id=${own.workspaceId}`)).body.quotas.api_keys
@@ -116,23 +116,23 @@ describe('the quota', () => {
     await keys.revoke(fifth.id)
     expect(await used()).toMatchObject({ used: 2 })
     expect((await keys.admin('POST', KEYS, body)).status).toBe(201)
-    // Revoked long after it had expired and given its place back.
+    // Revoked long after it expired and stopped counting.
     await keys.revoke(fourth.id)
     expect(await used()).toMatchObject({ used: 3 })
   })
 })
 
-describe('who may touch it', () => {
-  test('for an admin of another workspace, or of another tenant, it is not there', async () => {
+describe('access', () => {
+  test('API key: admin of another workspace or tenant: 404', async () => {
     const [{ key: _key, ...made }, other, sibling] = await Promise.all([
       keys.make(),
       aRoom(),
-      aWorkspace(room),
+      aWorkspace(workspace),
     ])
-    const strangers = [
+    const otherAdmins = [
       await tokenOf({
         roles: ['workspace_admin'],
-        tenant_id: room.tenantId,
+        tenant_id: workspace.tenantId,
         workspace_id: sibling.workspaceId,
       }),
       await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId }),
@@ -143,21 +143,25 @@ describe('who may touch it', () => {
       ['POST', `${KEYS}/${made.id}/rotate`, {}],
       ['DELETE', `${KEYS}/${made.id}`],
     ] as const
-    for (const as of strangers) {
+    for (const as of otherAdmins) {
       for (const [method, path, body] of ways) {
         const reply = await call(method, path, { as, ...(body && { body }) })
         expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
       }
     }
     expect(await keys.get(made.id)).toEqual(made)
-    const own = { roles: ['workspace_admin'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
+    const own = {
+      roles: ['workspace_admin'],
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
+    }
     const rotated = await call('POST', `${KEYS}/${made.id}/rotate`, { as: await tokenOf(own), body: {} })
     expect([rotated.status, rotated.body.created_by]).toEqual([201, 'user-1'])
   })
 
-  test('in the database: nobody moves a key, gives it another digest or kind, or reads it with a data role', async () => {
+  test('database: data roles: cannot move, re-digest, retype or read a key', async () => {
     const { id } = await keys.make()
-    const ref = [room.tenantId, room.workspaceId]
+    const ref = [workspace.tenantId, workspace.workspaceId]
     for (const mask of ['tenon_admin', 'tenon_operator']) {
       for (const column of ['tenant_id', 'workspace_id', 'kind', 'hash', 'rotated_from', 'created_by'])
         await expect(
@@ -176,9 +180,9 @@ describe('who may touch it', () => {
     }
     for (const mask of ['tenon_service', 'tenon_anon'])
       await expect(masked(mask, ref, 'select id from tenon.api_keys')).rejects.toThrow(/permission denied/)
-    const stranger = await aRoom()
-    const theirs = [stranger.tenantId, stranger.workspaceId]
+    const otherTenant = await aRoom()
+    const otherIds = [otherTenant.tenantId, otherTenant.workspaceId]
     const wide = `update tenon.api_keys set disabled_at = now() where id = '${id}' returning id`
-    expect(await masked('tenon_admin', theirs, wide)).toEqual([])
+    expect(await masked('tenon_admin', otherIds, wide)).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** What scopes narrow keys and tokens to: every data operation under every scope, and streams that outlive one. */
+/** Scopes of keys and tokens: every data operation under every scope, and streams that outlive a scope. */
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -12,15 +12,15 @@ import { aRoom, type Caller, call, eventually, type Room, tokenOf } from '../../
 
 afterEach(stopHearing)
 
-let room: Room
-/** Things that are not there: who gets past the door is told so. */
+let workspace: Room
+/** Ids that do not exist: an authorised caller gets 404. */
 let world: World
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
   const id = '01890000-0000-7000-8000-000000000000'
   const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
   world = {
-    room,
+    room: workspace,
     ...none,
     scheduleId: 't',
     webhookId: 't',
@@ -36,15 +36,15 @@ const ADMINISTRATIVE = OPERATIONS.filter(({ domain }) => domain === 'structural_
 const DOCUMENTS = '/v1/collections/things/documents'
 
 const key = async (scopes: readonly string[], kind = 'service') => {
-  const body = { workspace_id: room.workspaceId, kind, name: 'narrow', scopes }
-  return call('POST', '/v1/api-keys', { as: room.operator, body })
+  const body = { workspace_id: workspace.workspaceId, kind, name: 'narrow', scopes }
+  return call('POST', '/v1/api-keys', { as: workspace.operator, body })
 }
 const narrowKey = async (...scopes: string[]): Promise<Caller & { id: string }> => {
   const { body } = await key(scopes)
   return { apikey: body.key, id: body.id }
 }
 const narrowToken = (scope: string) =>
-  tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId, scope })
+  tokenOf({ roles: ['service'], tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, scope })
 
 async function send(operation: AnyOperation, as: Caller) {
   const row = ROWS[operation.name]
@@ -52,7 +52,7 @@ async function send(operation: AnyOperation, as: Caller) {
   return call(operation.http.method, row?.path(world) ?? '', { as, ...(body !== undefined && { body }) })
 }
 
-test('the scopes that there are', () => {
+test('scopes: list: as documented', () => {
   expect(SCOPES).toEqual([
     'analytics:read',
     'collections:read',
@@ -63,36 +63,39 @@ test('the scopes that there are', () => {
     'objects:read',
     'objects:write',
   ])
-  // An operation of keys that is not in the list of data operations would need a scope that nobody can be given.
+  // An operation missing from the data operations would need a scope that no key can have.
   expect([...new Set(DATA.map(({ requiredScope }) => requiredScope))].sort()).toEqual(SCOPES)
   expect(ADMINISTRATIVE.filter(({ requiredScope }) => requiredScope !== undefined)).toEqual([])
 })
 
-describe.each(SCOPES)('a caller with %s alone', (scope) => {
+describe.each(SCOPES)('caller with scope %s only', (scope) => {
   const callers: Record<string, Caller> = {}
   beforeAll(async () => {
     const { id: _id, ...asKey } = await narrowKey(scope)
     Object.assign(callers, { key: asKey, token: await narrowToken(`openid ${scope} profile`) })
   })
 
-  test.each(DATA.map((operation) => [operation.name, operation] as const))('%s', async (_name, operation) => {
-    for (const as of Object.values(callers)) {
-      const { status, headers, body } = await send(operation, as)
-      const code = headers.get('x-problem-code') ?? body.code
-      if (operation.requiredScope === scope) {
-        expect([401, 403, 500]).not.toContain(status)
-        continue
+  test.each(DATA.map((operation) => [operation.name, operation] as const))(
+    'operation %s: allowed exactly if the scope covers it',
+    async (_name, operation) => {
+      for (const as of Object.values(callers)) {
+        const { status, headers, body } = await send(operation, as)
+        const code = headers.get('x-problem-code') ?? body.code
+        if (operation.requiredScope === scope) {
+          expect([401, 403, 500]).not.toContain(status)
+          continue
+        }
+        expect([status, code]).toEqual([403, 'insufficient_scope'])
+        expect(headers.get('www-authenticate')).toBe(
+          `Bearer realm="tenon", error="insufficient_scope", scope="${operation.requiredScope}"`,
+        )
+        if (operation.http.method !== 'HEAD') expect(body.scope).toBe(operation.requiredScope)
       }
-      expect([status, code]).toEqual([403, 'insufficient_scope'])
-      expect(headers.get('www-authenticate')).toBe(
-        `Bearer realm="tenon", error="insufficient_scope", scope="${operation.requiredScope}"`,
-      )
-      if (operation.http.method !== 'HEAD') expect(body.scope).toBe(operation.requiredScope)
-    }
-  })
+    },
+  )
 })
 
-test('a scope gives no right that the kind has not', async () => {
+test('scope: right that the kind of key lacks: still refused', async () => {
   const { body } = await key(['objects:read', 'collections:read', 'events:read'], 'anon')
   const as = { apikey: body.key }
   expect((await call('GET', DOCUMENTS, { as })).status).toBe(200)
@@ -102,20 +105,20 @@ test('a scope gives no right that the kind has not', async () => {
   expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
 })
 
-test('a narrowed anon key does not write even where the collection allows anon keys to', async () => {
+test('anon key with read scope: collection allows writes: still refused', async () => {
   const collection = 'open'
   const access = { anon: { create: true } }
-  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {}, access }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   const narrow = { apikey: (await key(['collections:read'], 'anon')).body.key }
   const path = `/v1/collections/${collection}/documents`
-  expect((await call('POST', path, { as: room.anon, body: { n: 1 } })).status).toBe(201)
+  expect((await call('POST', path, { as: workspace.anon, body: { n: 1 } })).status).toBe(201)
   const refused = await call('POST', path, { as: narrow, body: { n: 1 } })
   expect([refused.status, refused.body.code]).toEqual([403, 'insufficient_scope'])
 })
 
 describe('tokens', () => {
-  test('scopes of others narrow nothing; one that is misspelt opens nothing', async () => {
+  test('token: unknown scopes: no restriction; misspelt scope of ours: opens nothing', async () => {
     for (const scope of ['openid profile email', '', 'read:messages', 'mcp:notes:search'])
       expect((await call('GET', DOCUMENTS, { as: await narrowToken(scope) })).status).toBe(200)
     for (const scope of ['collection:read', 'everything:write', 'openid things:read']) {
@@ -125,7 +128,7 @@ describe('tokens', () => {
   })
 
   test.each(ADMINISTRATIVE.map((operation) => [operation.name, operation] as const))(
-    'a narrowed operator is none: %s',
+    'operator token with a scope: %s: refused',
     async (_name, operation) => {
       const as = await tokenOf({ roles: ['operator'], scope: SCOPES.join(' ') })
       const { status, headers, body } = await send(operation, as)
@@ -135,11 +138,11 @@ describe('tokens', () => {
   )
 })
 
-describe('which scopes a key is given', () => {
+describe('scopes of a new key', () => {
   const change = (id: string, scopes: readonly string[]) =>
-    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body: { scopes } })
+    call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body: { scopes } })
 
-  test('one that does not exist is named, with the nearest', async () => {
+  test('scope: does not exist: refused with the nearest name', async () => {
     const reply = await key(['collections:read', 'colections:read', 'flows:write'])
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.errors).toEqual([
@@ -156,7 +159,7 @@ describe('which scopes a key is given', () => {
     expect((await change(id, ['events:read', 'events:read'])).body.scopes).toEqual(['events:read'])
   })
 
-  test.each(SCOPES)('an anon key may have %s where it reads, and not where it writes', async (scope) => {
+  test.each(SCOPES)('anon key: scope %s: accepted for reads, refused for writes', async (scope) => {
     const reads = scope.endsWith(':read')
     const made = await key([scope], 'anon')
     expect(made.status).toBe(reads ? 201 : 400)
@@ -166,7 +169,7 @@ describe('which scopes a key is given', () => {
     if (!reads) expect(changed.body.errors[0]).toMatchObject({ pointer: '/scopes/0' })
   })
 
-  test('a change is in force at once, wider and narrower', async () => {
+  test('scope: widened or narrowed: effective at once', async () => {
     const { id, ...as } = await narrowKey('events:read')
     const status = async () => (await call('GET', DOCUMENTS, { as })).status
     expect(await status()).toBe(403)
@@ -180,13 +183,13 @@ describe('which scopes a key is given', () => {
 })
 
 describe('streams', () => {
-  const ends = (heard: readonly Heard[]) =>
-    eventually(async () => heard.find(({ event }) => event === 'end')?.data.code, 8_000)
+  const ends = (received: readonly Heard[]) =>
+    eventually(async () => received.find(({ event }) => event === 'end')?.data.code, 8_000)
   const change = (id: string, body: object) =>
-    call('PATCH', `/v1/api-keys/${id}`, { as: room.operator, body })
+    call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body })
 
   test.each(['collections.*', 'collections.things.*', 'collections.things.created', 'collections'])(
-    'changes carry documents, so %s needs collections:read as well',
+    'subscription: topic %s: also needs collections:read',
     async (topic) => {
       for (const as of [await narrowKey('events:read'), await narrowToken('events:read')]) {
         const { id: _id, ...caller } = as as Record<string, string>
@@ -202,7 +205,7 @@ describe('streams', () => {
     },
   )
 
-  test('a stream ends, and says why, when its key is disabled, rotated away or narrowed', async () => {
+  test('stream: its key is disabled, rotated or narrowed: ends with the reason', async () => {
     const keys = await Promise.all(
       Array.from({ length: 4 }, () => narrowKey('events:read', 'collections:read')),
     )
@@ -212,25 +215,28 @@ describe('streams', () => {
     const [one, two, three, four] = keys.map(({ id }) => id)
     await change(one ?? '', { status: 'disabled' })
     const body = { grace_seconds: 0 }
-    await call('POST', `/v1/api-keys/${two}/rotate`, { as: room.operator, body })
+    await call('POST', `/v1/api-keys/${two}/rotate`, { as: workspace.operator, body })
     await change(three ?? '', { scopes: ['objects:read'] })
     await change(four ?? '', { scopes: ['events:read'] })
     expect(
-      await Promise.all([disabled, replaced, narrowed, halved].map((heard) => ends(heard ?? []))),
+      await Promise.all([disabled, replaced, narrowed, halved].map((received) => ends(received ?? []))),
     ).toEqual(['api_key_disabled', 'api_key_expired', 'insufficient_scope', 'insufficient_scope'])
   })
 
-  test('one that keeps what it needs goes on', async () => {
+  test('stream: its key keeps the scope it needs: continues', async () => {
     const { id, ...as } = await narrowKey('events:read', 'collections:read')
-    const heard = await hear(as, 'topic=collections.kept.*')
+    const received = await hear(as, 'topic=collections.kept.*')
     await change(id, { name: 'renamed', scopes: ['collections:read', 'events:read', 'objects:read'] })
-    const made = await call('POST', '/v1/collections/kept/documents', { as: room.service, body: { n: 1 } })
+    const made = await call('POST', '/v1/collections/kept/documents', {
+      as: workspace.service,
+      body: { n: 1 },
+    })
     expect(made.status).toBe(201)
-    await heardAtLeast(heard, 1)
+    await heardAtLeast(received, 1)
   })
 })
 
-test('the tools of the official MCP server are narrowed likewise', async () => {
+test('official MCP server: narrowed token: tools are narrowed too', async () => {
   const call = async (scope: string) => {
     const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
     const client = new Client({ name: 'test', version: '1' })

@@ -1,4 +1,4 @@
-/** The audit log as its readers see it: what leaves an entry, what stands in it, who sees it. */
+/** The audit log: which actions leave entries, their contents, and who can read them. */
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -20,70 +20,75 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 let own: CountedNode
 let url: string
-let room: Room
+let testWorkspace: Room
 let admin: Caller
 beforeAll(async () => {
   own = await countedNode()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  room = await aRoom()
-  admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  testWorkspace = await aRoom()
+  admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: testWorkspace.tenantId })
 })
 afterAll(() => own?.close())
 
-const aKey = (more: object = {}, headers: Record<string, string> = {}) => {
-  const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x', ...more }
-  return call('POST', '/v1/api-keys', { as: room.operator, body, headers })
+const createKey = (more: object = {}, headers: Record<string, string> = {}) => {
+  const body = { workspace_id: testWorkspace.workspaceId, kind: 'anon', name: 'x', ...more }
+  return call('POST', '/v1/api-keys', { as: testWorkspace.operator, body, headers })
 }
 
-describe('an entry', () => {
-  test('of what changes structure is in the log before its reply', async () => {
-    const made = await aKey({}, { 'x-request-id': 'the-request' })
-    const [entry] = await ofRoom(room)
+describe('entry', () => {
+  test('audit entry: structural change: written before the reply', async () => {
+    const made = await createKey({}, { 'x-request-id': 'the-request' })
+    const [entry] = await ofRoom(testWorkspace)
     expect(entry).toMatchObject({
       ...{ operation: 'api_key.create', outcome: 'done', status: 201, request_id: 'the-request' },
-      ...{ target: '/v1/api-keys', tenant_id: room.tenantId, workspace_id: room.workspaceId, before: null },
+      ...{
+        target: '/v1/api-keys',
+        tenant_id: testWorkspace.tenantId,
+        workspace_id: testWorkspace.workspaceId,
+        before: null,
+      },
       actor: { role: 'operator', kind: 'token' },
     })
     expect(made.status).toBe(201)
   })
 
-  test('of a document follows in a moment', async () => {
-    await call('POST', '/v1/collections/c/documents', { as: room.service, body: { a: 1 } })
+  test('audit entry: document change: follows shortly', async () => {
+    await call('POST', '/v1/collections/c/documents', { as: testWorkspace.service, body: { a: 1 } })
     const [entry] = await eventually(async () => {
-      const found = await ofRoom(room, '&operation=collection.create')
+      const found = await ofRoom(testWorkspace, '&operation=collection.create')
       return found.length > 0 ? found : undefined
     })
     expect(entry).toMatchObject({ actor: { kind: 'api_key', role: 'service' }, outcome: 'done' })
   })
 
-  test('has the digests of the resource as its GET shows it, before and after', async () => {
-    const { body: key } = await aKey()
+  test('audit entry: change: digests of the resource before and after, as GET shows it', async () => {
+    const { body: key } = await createKey()
     const path = `/v1/api-keys/${key.id}`
     const before = await call('GET', path, { as: admin })
-    const [made] = await ofRoom(room)
+    const [made] = await ofRoom(testWorkspace)
     expect(made).toMatchObject({ operation: 'api_key.create', before: null })
     expect(made?.['after']).toBe(sha256(canonical(before.body)))
     await call('PATCH', path, { as: admin, body: { name: 'renamed' } })
     const after = await call('GET', path, { as: admin })
-    expect((await ofRoom(room))[0]).toMatchObject({
+    expect((await ofRoom(testWorkspace))[0]).toMatchObject({
       operation: 'api_key.update',
       before: sha256(canonical(before.body)),
       after: sha256(canonical(after.body)),
     })
     await call('DELETE', path, { as: admin })
-    const [revoked] = await ofRoom(room)
+    const [revoked] = await ofRoom(testWorkspace)
     expect(revoked?.['before']).toBe(sha256(canonical(after.body)))
     expect(revoked?.['after']).toBe(sha256(canonical((await call('GET', path, { as: admin })).body)))
   })
 
-  test('of the same request that is sent again under its key there is one', async () => {
+  test('audit entry: request repeated under its key: one entry', async () => {
     const headers = { 'idempotency-key': 'once', 'x-request-id': 'once' }
-    const replies = [await aKey({}, headers), await aKey({}, headers)]
+    const replies = [await createKey({}, headers), await createKey({}, headers)]
     expect(replies.map((reply) => reply.headers.get('idempotent-replayed'))).toEqual([null, 'true'])
     expect(await recorded('once')).toHaveLength(1)
   })
 
-  test('of what failed says so', async () => {
+  test('audit entry: failed operation: outcome failed', async () => {
     await call('DELETE', '/v1/api-keys/key_nothing', { as: admin, headers: { 'x-request-id': 'nothing' } })
     await eventually(async () => (await recorded('nothing'))[0])
     expect(await recorded('nothing')).toMatchObject([
@@ -92,12 +97,12 @@ describe('an entry', () => {
   })
 })
 
-describe('who sees it', () => {
-  test('a tenant admin his tenant, a workspace admin his workspace, another tenant nothing', async () => {
-    const sibling = await aWorkspace(room)
+describe('readers', () => {
+  test('audit log: tenant admin: own tenant; workspace admin: own workspace; another tenant: nothing', async () => {
+    const sibling = await aWorkspace(testWorkspace)
     const mine = await tokenOf({
       roles: ['workspace_admin'],
-      tenant_id: room.tenantId,
+      tenant_id: testWorkspace.tenantId,
       workspace_id: sibling.workspaceId,
     })
     const seen = await entriesOf(mine, '')
@@ -106,17 +111,17 @@ describe('who sees it', () => {
     expect((await call('GET', '/v1/audit/verify', { as: mine })).status).toBe(403)
     const all = new Set((await entriesOf(admin, '')).map((entry) => entry['workspace_id']))
     expect(all).toContain(sibling.workspaceId)
-    expect(all).toContain(room.workspaceId)
+    expect(all).toContain(testWorkspace.workspaceId)
     const other = await aRoom()
-    const stranger = await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId })
-    expect(await entriesOf(stranger, `&tenant_id=${room.tenantId}`)).toEqual([])
-    expect(await entriesOf(stranger, '&tenant_id=-')).toEqual([])
-    const foreign = `/v1/audit/verify?tenant_id=${room.tenantId}`
-    const verified = await call('GET', foreign, { as: stranger })
+    const otherAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId })
+    expect(await entriesOf(otherAdmin, `&tenant_id=${testWorkspace.tenantId}`)).toEqual([])
+    expect(await entriesOf(otherAdmin, '&tenant_id=-')).toEqual([])
+    const foreign = `/v1/audit/verify?tenant_id=${testWorkspace.tenantId}`
+    const verified = await call('GET', foreign, { as: otherAdmin })
     expect([verified.status, verified.body.code]).toEqual([404, 'not_found'])
   })
 
-  test('it is filtered, and paged without gap or double', async () => {
+  test('audit log: filters and pages: no gap, no repetition', async () => {
     const all = await entriesOf(admin, '')
     const [newest] = all
     const seqs = [...all].map(({ seq }) => seq)
@@ -144,12 +149,12 @@ describe('who sees it', () => {
   })
 })
 
-describe('other doors', () => {
-  test('a tool that changes something, over REST and over the wire', async () => {
-    const hosted = await aServer(room, 'notes')
+describe('other entry points', () => {
+  test('audit entry: MCP tool with a side effect, over REST and over the wire: written', async () => {
+    const hosted = await aServer(testWorkspace, 'notes')
     const tool = { tool: 'notes_create', arguments: { document: { text: 'by rest' } } }
     const headers = { 'x-request-id': 'by-rest' }
-    await ok(call('POST', `${hosted.base}/call`, { as: room.operator, body: tool, headers }))
+    await ok(call('POST', `${hosted.base}/call`, { as: testWorkspace.operator, body: tool, headers }))
     await eventually(async () => ((await recorded('by-rest')).length === 2 ? true : undefined))
     expect((await recorded('by-rest')).map(({ operation }) => operation).sort()).toEqual([
       'collection.create',
@@ -159,37 +164,39 @@ describe('other doors', () => {
     const params = { name: 'notes_create', arguments: { document: { text: 'by wire' } } }
     expect((await rpc(hosted.path, as, 'tools/call', params)).status).toBe(200)
     await eventually(async () => {
-      const entries = await ofRoom(room, '&operation=collection.create')
+      const entries = await ofRoom(testWorkspace, '&operation=collection.create')
       return entries.find(({ actor }) => (actor as { kind: string }).kind === 'mcp_client')
     })
     expect((await rpc(hosted.path, {}, 'tools/list')).status).toBe(401)
-    const refused = await eventually(async () => (await ofRoom(room, '&operation=mcp.message'))[0])
+    const refused = await eventually(async () => (await ofRoom(testWorkspace, '&operation=mcp.message'))[0])
     expect(refused).toMatchObject({ outcome: 'denied', status: 401, actor: { kind: 'nobody' } })
   })
 
-  test('a run that changes something is the one who did', async () => {
+  test('audit entry: change by an execution: the execution is the actor', async () => {
     const source = `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: writes\n  version: '1.0.0'\ndo:
   - put:\n      call: collection.create\n      with: { name: written, document: { a: 1 } }\n`
-    const as = room.operator
-    const { body: flow } = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
-    await ok(call('POST', `${room.flows}/definitions/${flow.id}/versions`, { as, body: {} }))
-    const ran = await call('POST', `${room.flows}/definitions/${flow.id}/executions`, {
+    const as = testWorkspace.operator
+    const { body: flow } = await call('POST', `${testWorkspace.flows}/definitions`, { as, body: { source } })
+    await ok(call('POST', `${testWorkspace.flows}/definitions/${flow.id}/versions`, { as, body: {} }))
+    const ran = await call('POST', `${testWorkspace.flows}/definitions/${flow.id}/executions`, {
       as,
       body: { input: {} },
       headers: { prefer: 'wait=20' },
     })
     expect(ran.body, JSON.stringify(ran.body)).toMatchObject({ status: 'completed' })
     const entry = await eventually(async () => {
-      const entries = await ofRoom(room, '&operation=collection.create')
+      const entries = await ofRoom(testWorkspace, '&operation=collection.create')
       return entries.find(({ actor }) => (actor as { kind: string }).kind === 'run')
     })
-    expect((entry['actor'] as { subject: string }).subject).toContain(`${room.tenantId}:${room.workspaceId}:`)
+    expect((entry['actor'] as { subject: string }).subject).toContain(
+      `${testWorkspace.tenantId}:${testWorkspace.workspaceId}:`,
+    )
     expect(entry['target']).toBe('/v1/collections/written/documents')
   })
 })
 
-describe('the chain', () => {
-  test('is verified by the exported entries alone', async () => {
+describe('hash chain', () => {
+  test('hash chain: exported entries: verifiable on their own', async () => {
     const entries = (await entriesOf(admin, '')).reverse()
     let before = '0'.repeat(64)
     for (const { seq, prev_hash, hash, ...entry } of entries) {
@@ -200,7 +207,7 @@ describe('the chain', () => {
     expect(entries.map(({ seq }) => seq)).toEqual(entries.map((_entry, index) => index + 1))
   })
 
-  test('is one, whichever process appends', async () => {
+  test('hash chain: several processes append: one chain', async () => {
     const { workspaceId, operator, service } = await aRoom()
     const body = { workspace_id: workspaceId, kind: 'anon', name: 'x' }
     const writes = Array.from({ length: 100 }, async (_none, n) => {
@@ -213,7 +220,7 @@ describe('the chain', () => {
     const of = { tenantId: workspace.tenant_id, operator } as Room
     const state = await eventually(async () => {
       const result = await verified(of)
-      // Made by aRoom: the tenant, the workspace and two keys.
+      // Made by the fixture: the tenant, the workspace and two keys.
       return result.checked === 204 ? result : undefined
     })
     expect(state).toMatchObject({ ok: true, head: { seq: 204 } })

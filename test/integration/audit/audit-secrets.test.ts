@@ -1,4 +1,4 @@
-/** A secret that somebody sends at any place of a request is in no log line, no audit entry and no problem document. */
+/** Secrets sent anywhere in a request appear in no log line, audit entry or problem. */
 
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -8,11 +8,11 @@ import { type CountedNode, countedNode } from '../../support/stack/counted-api.t
 
 let own: CountedNode
 let url: string
-let room: Room
+let workspace: Room
 beforeAll(async () => {
   own = await countedNode()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(() => own?.close())
 
@@ -21,7 +21,7 @@ const secret = fc.oneof(
   fc.constantFrom('anon' as const, 'service' as const).map((kind) => makeKey(kind)),
   fc.tuple(letters, letters, letters).map(([a, b, c]) => `eyJ${a}.eyJ${b}.${c}`),
 )
-const place = fc.constantFrom(
+const position = fc.constantFrom(
   'path',
   'query',
   'name of a query',
@@ -57,12 +57,12 @@ function send(method: 'GET' | 'POST' | 'PATCH', path: string, at: string, hidden
   })
 }
 
-test('wherever it stands', async () => {
+test('secret: at any position of a request: in no log line, audit entry or problem', async () => {
   const hiddens: string[] = []
   const problems: string[] = []
   await fc.assert(
-    fc.asyncProperty(route, place, secret, fc.boolean(), async ([method, path], at, hidden, operator) => {
-      const reply = await send(method, path, at, hidden, operator ? room.operator : room.service)
+    fc.asyncProperty(route, position, secret, fc.boolean(), async ([method, path], at, hidden, operator) => {
+      const reply = await send(method, path, at, hidden, operator ? workspace.operator : workspace.service)
       hiddens.push(hidden)
       if (reply.status >= 400) problems.push(JSON.stringify(reply.body))
     }),
@@ -74,6 +74,6 @@ test('wherever it stands', async () => {
   expect(problems.length).toBeGreaterThan(50)
   expect(own.lines.length).toBeGreaterThan(150)
   expect(hiddens.filter((hidden) => kept.includes(hidden))).toEqual([])
-  // What is sought is what was sent: of a harmless word there is something.
+  // Control: a harmless word sent the same way is found.
   expect(kept).toContain('/v1/collections/thing/documents')
 })

@@ -1,4 +1,4 @@
-/** Who owns the database can change the audit log; what he changes is found. */
+/** Changes to the audit log by the owner of the database are detected. */
 
 import { expect, test } from 'vitest'
 import { ofRoom, verified } from '../../support/clients/audit.ts'
@@ -6,88 +6,91 @@ import { masked } from '../../support/clients/sql-as-role.ts'
 import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
 
 /** A tenant with eight entries: itself, its workspace, two keys, and four more. */
-async function aChain(): Promise<Room> {
-  const room = await aRoom()
+async function createChain(): Promise<Room> {
+  const workspace = await aRoom()
   for (const name of ['a', 'b', 'c', 'd']) {
-    const body = { workspace_id: room.workspaceId, kind: 'anon', name }
-    expect((await call('POST', '/v1/api-keys', { as: room.operator, body })).status).toBe(201)
+    const body = { workspace_id: workspace.workspaceId, kind: 'anon', name }
+    expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body })).status).toBe(201)
   }
-  expect(await verified(room)).toMatchObject({ ok: true, checked: 8, first_bad: null, head: { seq: 8 } })
-  return room
+  expect(await verified(workspace)).toMatchObject({ ok: true, checked: 8, first_bad: null, head: { seq: 8 } })
+  return workspace
 }
 
-/** Past the triggers, which nobody but a superuser can do. */
+/** Bypasses the triggers, which takes a superuser. */
 const tamper = ({ tenantId }: Room, text: string) =>
   asSuperuser(`set session_replication_role = replica; ${text.replaceAll('$T', `tenant_id = '${tenantId}'`)}`)
 
 test.each([
   [
-    'one changed',
+    'entry changed',
     `update tenon.audit set entry = replace(entry, '"done"', '"denied"') where $T and seq = 5`,
     5,
     'content',
   ],
   [
-    'one hidden from its workspace',
+    'entry hidden from its workspace',
     `update tenon.audit set workspace_id = null where $T and seq = 5`,
     5,
     'content',
   ],
-  ['one deleted', 'delete from tenon.audit where $T and seq = 5', 6, 'missing'],
+  ['entry deleted', 'delete from tenon.audit where $T and seq = 5', 6, 'missing'],
   [
-    'two swapped',
+    'two entries swapped',
     `update tenon.audit set seq = -seq where false; update tenon.audit a set entry = b.entry, hash = b.hash
      from tenon.audit b where a.tenant_id = b.tenant_id and a.$T and (a.seq, b.seq) in ((5, 6), (6, 5))`,
     5,
     'content',
   ],
   [
-    'one changed and hashed again',
+    'entry changed and hashed again',
     `update tenon.audit set entry = replace(entry, '"done"', '"denied"'),
       hash = tenon.audit_hash(prev_hash, seq, replace(entry, '"done"', '"denied"')) where $T and seq = 5`,
     6,
     'link',
   ],
-  ['the end cut off', 'delete from tenon.audit where $T and seq > 6', 7, 'head'],
-  ['all of it cut off', 'delete from tenon.audit where $T', 1, 'head'],
-  ['the beginning cut off', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
-  ['one put at the end', ADDED(), 9, 'head'],
-] as const)('%s: it is found', async (_what, text, seq, reason) => {
-  const room = await aChain()
-  await tamper(room, text)
-  expect(await verified(room)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
+  ['last entries deleted', 'delete from tenon.audit where $T and seq > 6', 7, 'head'],
+  ['all entries deleted', 'delete from tenon.audit where $T', 1, 'head'],
+  ['first entries deleted', 'delete from tenon.audit where $T and seq < 3', 3, 'missing'],
+  ['entry appended', appendEntrySql(), 9, 'head'],
+] as const)('hash chain: %s: detected', async (_what, text, seq, reason) => {
+  const workspace = await createChain()
+  await tamper(workspace, text)
+  expect(await verified(workspace)).toMatchObject({ ok: false, next: null, first_bad: { seq, reason } })
 })
 
-function ADDED(): string {
+function appendEntrySql(): string {
   return `insert into tenon.audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
     select tenant_id, 9, entry, hash, tenon.audit_hash(hash, 9, entry), workspace_id from tenon.audit where $T and seq = 8`
 }
 
-test('an end that was forged with its head is found by a head that was kept elsewhere', async () => {
-  const room = await aChain()
-  const { head } = await verified(room)
+test('hash chain: end and head forged: detected with an anchor kept elsewhere', async () => {
+  const workspace = await createChain()
+  const { head } = await verified(workspace)
   const anchor = `&anchor=${head.seq}:${head.hash}`
-  expect((await verified(room, anchor)).ok).toBe(true)
+  expect((await verified(workspace, anchor)).ok).toBe(true)
   await tamper(
-    room,
+    workspace,
     `delete from tenon.audit where $T and seq = 8; update tenon.audit_heads h set seq = 7, hash = a.hash
      from tenon.audit a where h.tenant_id = a.tenant_id and a.$T and a.seq = 7`,
   )
-  // Within itself nothing is wrong with it.
-  expect((await verified(room)).ok).toBe(true)
-  expect(await verified(room, anchor)).toMatchObject({ ok: false, first_bad: { seq: 8, reason: 'anchor' } })
+  // On its own the chain is consistent.
+  expect((await verified(workspace)).ok).toBe(true)
+  expect(await verified(workspace, anchor)).toMatchObject({
+    ok: false,
+    first_bad: { seq: 8, reason: 'anchor' },
+  })
 })
 
-test('from the middle on, an entry is held against the one before', async () => {
-  const room = await aChain()
-  expect(await verified(room, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
-  await tamper(room, 'delete from tenon.audit where $T and seq = 6')
-  expect(await verified(room, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
+test('hash chain: verified from the middle: includes the link to the entry before', async () => {
+  const workspace = await createChain()
+  expect(await verified(workspace, '&after=5')).toMatchObject({ ok: true, checked: 3, next: null })
+  await tamper(workspace, 'delete from tenon.audit where $T and seq = 6')
+  expect(await verified(workspace, '&after=5')).toMatchObject({ first_bad: { seq: 7, reason: 'missing' } })
 })
 
-test('nobody who logs in can change or add a line, and without tricks nor can a superuser', async () => {
-  const room = await aChain()
-  const ref = [room.tenantId, '']
+test('audit table: login roles: cannot change or add rows; superuser: only by disabling triggers', async () => {
+  const workspace = await createChain()
+  const ref = [workspace.tenantId, '']
   const statements = [
     `update tenon.audit set entry = entry where seq = 1`,
     `delete from tenon.audit where seq = 1`,
@@ -106,5 +109,5 @@ test('nobody who logs in can change or add a line, and without tricks nor can a 
   }
   for (const mask of ['tenon_admin', 'tenon_service', 'tenon_anon'])
     await expect(masked(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(/denied/)
-  expect((await ofRoom(room)).length).toBe(8)
+  expect((await ofRoom(workspace)).length).toBe(8)
 })

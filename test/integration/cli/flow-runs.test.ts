@@ -1,4 +1,4 @@
-/** The verbs for executions as a person types them, against the real platform. */
+/** CLI commands for executions, typed by a user, against the running platform. */
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -10,18 +10,18 @@ import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenan
 
 const run = promisify(execFile)
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
-let room: Room
+let workspace: Room
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-runs-'))
   const { url, clientId, clientSecret } = inject('tenon')
-  room = await aRoom()
+  workspace = await aRoom()
   const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  const settings = { TENON_WORKSPACE_ID: room.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
+  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
   env = { ...process.env, ...secrets, ...settings }
-  const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
+  const { subject } = (await call('GET', '/v1/me', { as: workspace.operator })).body
   const document = 'id: 01890000-0000-7000-8000-000000000001'
   const flows = {
     narrow: `concurrency: { limit: 1 }\ndo: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
@@ -35,9 +35,9 @@ beforeAll(async () => {
   for (const [name, tasks] of Object.entries(flows)) {
     const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
     const body = { name, source: `${head}\n${tasks}\n` }
-    await call('POST', `${room.flows}/definitions`, { as: room.operator, body })
-    const path = `${room.flows}/definitions/${name}/versions`
-    expect((await call('POST', path, { as: room.operator, body: {} })).status).toBe(201)
+    await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body })
+    const path = `${workspace.flows}/definitions/${name}/versions`
+    expect((await call('POST', path, { as: workspace.operator, body: {} })).status).toBe(201)
   }
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -59,30 +59,30 @@ const tenon = (...args: string[]): Promise<Ended> =>
     (error: Ended) => error,
   )
 
-/** The id of an execution that was started and left alone. */
-const detached = async (flow: string, ...more: string[]) =>
+/** The id of an execution that was started and detached. */
+const startDetached = async (flow: string, ...more: string[]) =>
   (await tenon('flow', 'run', flow, '--detach', ...more)).stdout.trim()
 
-const until = (id: string, status: string) =>
+const waitForStatus = (id: string, status: string) =>
   eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
     return body.status === status ? body : undefined
   })
 
-/** What differs from run to run. */
+/** Removes what differs from run to run. */
 const plain = (text: string) =>
   text
     .replaceAll(/run_[0-9a-z]+/g, 'run_X')
     .replaceAll(/ +\+\d+\.\d+s/g, ' +T')
     .replaceAll(/\b[\d.]+m?s\b/g, 'T')
 
-test('run says of each fault of an input where it is', async () => {
+test('run: invalid input: every error with its location', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'strict', '--input', '{"m":"two"}')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/input_invalid: .* 2 locations\.\n +\/input\/m .*integer\n +\/input .*`n`\n/)
 })
 
-test('run tells what happens, in lines where nobody looks, and gives the output alone', async () => {
+test('run: without a terminal: events as lines, the output alone on stdout', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'greet')
   expect([code, JSON.parse(stdout)]).toEqual([0, { message: 'Hello' }])
   expect(plain(stderr).replace(/^http.*\n/m, '')).toBe(`run_X
@@ -98,9 +98,9 @@ completed
   expect(waited.stderr).not.toContain('hello')
 }, 180_000)
 
-test('list, by what was asked for; show draws the tree', async () => {
-  const id = await detached('greet', '--key', 'order-8')
-  await until(id, 'completed')
+test('list: with filters: matching executions; show: draws the tree', async () => {
+  const id = await startDetached('greet', '--key', 'order-8')
+  await waitForStatus(id, 'completed')
   const { stdout } = await tenon('flow', 'list', '--limit', '100')
   expect(stdout.split('\n')[0]).toMatch(/^EXECUTION +FLOW +STATUS +TRIGGER +STARTED +LASTED +KEY$/)
   expect(stdout).toMatch(new RegExp(`^${id}  greet v1 +✓ completed +manual +\\S+ \\S+ +\\S+ +order-8$`, 'm'))
@@ -112,7 +112,7 @@ test('list, by what was asked for; show draws the tree', async () => {
   expect((await tenon('flow', 'versions', 'greet')).stdout).toMatch(/^v1 +[0-9a-f]{12} /m)
 }, 180_000)
 
-test('a run that fails ends with 1, and says where in the source; so does show', async () => {
+test('run: execution faults: exit code 1 and the location in the source; show: the same', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'bad')
   expect([code, JSON.parse(stdout).status]).toEqual([1, 404])
   const why = `at /do/1/find
@@ -126,9 +126,9 @@ test('a run that fails ends with 1, and says where in the source; so does show',
   expect(plain(shown.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*not_found/m)
 }, 180_000)
 
-test('approve and cancel; watch ends as the run does', async () => {
-  const [yes, no] = [await detached('ask'), await detached('ask')]
-  await Promise.all([until(yes, 'waiting'), until(no, 'waiting')])
+test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
+  const [yes, no] = [await startDetached('ask'), await startDetached('ask')]
+  await Promise.all([waitForStatus(yes, 'waiting'), waitForStatus(no, 'waiting')])
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', yes], { cwd: folder, env })
   let seen = ''
   watching.stderr.on('data', (chunk) => {
@@ -149,13 +149,13 @@ test('approve and cancel; watch ends as the run does', async () => {
   expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('state_conflict')])
 }, 180_000)
 
-test('a run that waits for a place says where, and goes on when it has one', async () => {
+test('run: execution queued for a slot: reports it, continues once it has one', async () => {
   const [first, second, third] = [
-    await detached('narrow'),
-    await detached('narrow'),
-    await detached('narrow'),
+    await startDetached('narrow'),
+    await startDetached('narrow'),
+    await startDetached('narrow'),
   ]
-  await until(first, 'waiting')
+  await waitForStatus(first, 'waiting')
   const shown = await tenon('flow', 'show', third)
   expect(plain(shown.stdout)).toBe(
     '○ narrow v1  run_X  pending  T\n  number 2 in the queue, 1 of 1 running\n',
@@ -176,8 +176,8 @@ test('a run that waits for a place says where, and goes on when it has one', asy
   expect(seen.match(/in the queue/g)).toHaveLength(2)
 }, 180_000)
 
-test('who goes away from a run is told that it goes on', async () => {
-  const id = await detached('ask')
+test('run: interrupted: reports that the execution continues', async () => {
+  const id = await startDetached('ask')
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', id], { cwd: folder, env })
   let seen = ''
   watching.stderr.on('data', (chunk) => {
@@ -188,10 +188,10 @@ test('who goes away from a run is told that it goes on', async () => {
   watching.kill('SIGINT')
   expect(await closed).toBe(130)
   expect(seen).toContain(`${id} goes on; \`tenon flow cancel ${id}\` ends it.`)
-  expect(await until(id, 'waiting')).toMatchObject({ id })
+  expect(await waitForStatus(id, 'waiting')).toMatchObject({ id })
 }, 180_000)
 
-test('aliases are set, listed, run and removed', async () => {
+test('alias: set, listed, run, removed: effective', async () => {
   const set = await tenon('flow', 'alias', 'set', 'greet', 'production', '1')
   expect([set.code, set.stdout]).toEqual([0, 'production  v1\n'])
   expect((await tenon('flow', 'alias', 'list', 'greet')).stdout).toBe('production  v1\n')
@@ -200,28 +200,28 @@ test('aliases are set, listed, run and removed', async () => {
   const wrong = await tenon('flow', 'alias', 'set', 'greet', 'canary', '1:90', 'two')
   expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('two is no version')])
   expect((await tenon('flow', 'alias', 'remove', 'greet', 'production')).code).toBe(0)
-  const gone = await tenon('flow', 'run', 'greet', '--alias', 'production')
-  expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('not_found')])
+  const removed = await tenon('flow', 'run', 'greet', '--alias', 'production')
+  expect([removed.code, removed.stderr]).toEqual([1, expect.stringContaining('not_found')])
 }, 180_000)
 
-test('retry goes on with a step that is held, in the same run', async () => {
-  const id = await detached('held')
-  await until(id, 'suspended')
+test('retry: suspended step: continues in the same execution', async () => {
+  const id = await startDetached('held')
+  await waitForStatus(id, 'suspended')
   const shown = await tenon('flow', 'show', id)
   expect(plain(shown.stdout)).toMatch(
     /^‖ held v1 {2}run_X {2}suspended .*\n└─ ‖ find .* held .*\n {5}.*not_found/m,
   )
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })
-  expect(await until(id, 'suspended')).toMatchObject({ id })
+  expect(await waitForStatus(id, 'suspended')).toMatchObject({ id })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
 }, 180_000)
 
-test('retry of a run that has failed is another run, from where it failed', async () => {
-  const id = await detached('halfway')
-  await until(id, 'faulted')
+test('retry: faulted execution: new execution from the failed step', async () => {
+  const id = await startDetached('halfway')
+  await waitForStatus(id, 'faulted')
   const again = await tenon('flow', 'retry', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
-  const run = await until(again.stdout.trim(), 'faulted')
+  const run = await waitForStatus(again.stdout.trim(), 'faulted')
   expect(run).toMatchObject({ rerun_of: id, trigger: { kind: 'rerun', id } })
   expect(run.steps.map(({ name, reused }: Step) => [name, reused])).toEqual([
     ['note', true],
@@ -230,27 +230,27 @@ test('retry of a run that has failed is another run, from where it failed', asyn
   const watched = await tenon('flow', 'retry', id)
   expect([watched.code, JSON.parse(watched.stdout).status]).toEqual([1, 404])
   expect(watched.stderr).toContain('at /do/1/find')
-  const notes = await call('GET', '/v1/collections/notes/documents', { as: room.service })
+  const notes = await call('GET', '/v1/collections/notes/documents', { as: workspace.service })
   expect(notes.body.data).toHaveLength(1)
 }, 180_000)
 
-test('what is not there is said in one line', async () => {
+test('any command: unknown id: one line', async () => {
   for (const verb of ['watch', 'show', 'cancel', 'retry']) {
     const { code, stdout, stderr } = await tenon('flow', verb, 'run_nothing')
     expect([verb, code, stdout, stderr]).toEqual([verb, 1, '', expect.stringContaining('not_found')])
   }
 }, 180_000)
 
-test('pause and resume; rerun, with what would be taken over', async () => {
-  const id = await detached('ask')
-  await until(id, 'waiting')
+test('pause and resume: running execution: effective; rerun: shows the results it would reuse', async () => {
+  const id = await startDetached('ask')
+  await waitForStatus(id, 'waiting')
   expect(await tenon('flow', 'pause', id, '--reason', 'Wait.')).toMatchObject({ stdout: `${id} suspended\n` })
   expect(await tenon('flow', 'resume', id)).toMatchObject({ stdout: `${id} waiting\n` })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
-  await until(id, 'cancelled')
+  await waitForStatus(id, 'cancelled')
   const planned = await tenon('flow', 'rerun', id, '--dry-run')
   expect(JSON.parse(planned.stdout)).toMatchObject({ reused: [], refusals: [] })
   const again = await tenon('flow', 'rerun', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
-  expect(await until(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
+  expect(await waitForStatus(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
 }, 180_000)

@@ -1,4 +1,4 @@
-/** The verbs for definitions as a person types them: what is wrong, what it looks like, what to begin with. */
+/** CLI commands for flow definitions: validation, graph, templates, tests, simulation. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -23,7 +23,7 @@ beforeAll(async () => {
   env = { ...process.env, ...secrets, TENON_URL: url }
   await writeFile(join(folder, 'bad.yaml'), BAD)
   await writeFile(join(folder, 'good.yaml'), GOOD)
-  await writeFile(join(folder, 'warned.yaml'), WARNED)
+  await writeFile(join(folder, 'warned.yaml'), WARNINGS)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -35,7 +35,7 @@ do:
   - a: { swich: 1 }
   - b: { wait: soon }
 `
-const SAID = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
+const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
 3 |   - a: { swich: 1 }
   |          ^
 bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
@@ -55,10 +55,10 @@ const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise
     (error: Ended) => error,
   )
 
-/** Nobody answers there, and nobody is known. */
-const alone = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
+/** An address without a server, and no credentials. */
+const withoutServer = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })
 
-const WARNED = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
+const WARNINGS = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
 do:
   - a: { wait: PT1S, then: end }
   - b: { wait: PT1S }
@@ -68,14 +68,14 @@ const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`
   |     ^
 `
 
-test('validate warns of what is valid and hardly meant, by a server and without one', async () => {
-  const [asked, offline] = await Promise.all([
+test('validate: valid but suspicious flow: warnings, with and without a server', async () => {
+  const [online, offline] = await Promise.all([
     tenon('flow validate warned.yaml'),
-    tenon('flow validate --offline warned.yaml', alone()),
+    tenon('flow validate --offline warned.yaml', withoutServer()),
   ])
-  for (const { code, stdout, stderr } of [asked, offline])
+  for (const { code, stdout, stderr } of [online, offline])
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'warned.yaml: valid\n', stderr: WARNING })
-  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', alone())
+  const { code, stdout } = await tenon('flow validate --offline --json warned.yaml', withoutServer())
   const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
   expect([code, JSON.parse(stdout)]).toEqual([
     0,
@@ -83,21 +83,21 @@ test('validate warns of what is valid and hardly meant, by a server and without 
   ])
 }, 60_000)
 
-test('publish warns as well, and publishes; a flow that is not valid has faults, and no version', async () => {
+test('publish: flow with warnings: published with warnings; invalid flow: diagnostics, no version', async () => {
   const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
   expect(warned).toMatchObject({ code: 0, stderr: WARNING })
   expect(warned.stdout).toMatch(/^warned v1 /)
-  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: SAID })
+  expect(bad).toMatchObject({ code: 1, stdout: '', stderr: DIAGNOSTICS })
 }, 60_000)
 
-test('validate tells all faults of all files, by a server and without one', async () => {
-  const [asked, offline] = await Promise.all([
+test('validate: several files: all diagnostics of all files, with and without a server', async () => {
+  const [online, offline] = await Promise.all([
     tenon('flow validate bad.yaml good.yaml'),
-    tenon('flow validate --offline bad.yaml good.yaml', alone()),
+    tenon('flow validate --offline bad.yaml good.yaml', withoutServer()),
   ])
-  for (const { code, stdout, stderr } of [asked, offline])
-    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: SAID })
-  const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', alone())
+  for (const { code, stdout, stderr } of [online, offline])
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: 'good.yaml: valid\n', stderr: DIAGNOSTICS })
+  const { code, stdout } = await tenon('flow validate --offline --json bad.yaml good.yaml', withoutServer())
   expect([code, JSON.parse(stdout)]).toEqual([
     1,
     [
@@ -113,10 +113,10 @@ test('validate tells all faults of all files, by a server and without one', asyn
       { file: 'good.yaml', valid: true, faults: [], warnings: [] },
     ],
   ])
-  expect(await tenon('flow validate --offline none.yaml', alone())).toMatchObject({ code: 1 })
+  expect(await tenon('flow validate --offline none.yaml', withoutServer())).toMatchObject({ code: 1 })
 }, 60_000)
 
-test('a terminal has colours, all else has none', () => {
+test('colours: terminal: coloured; otherwise: plain', () => {
   const fault = {
     code: 'wrong_type',
     message: 'No.',
@@ -139,21 +139,21 @@ test('a terminal has colours, all else has none', () => {
   expect(coloured.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
 })
 
-test('graph writes Mermaid or JSON, the same with a server and without', async () => {
-  const [asked, offline] = await Promise.all([
+test('graph: with and without a server: same Mermaid or JSON', async () => {
+  const [online, offline] = await Promise.all([
     tenon('flow graph good.yaml'),
-    tenon('flow graph good.yaml --offline', alone()),
+    tenon('flow graph good.yaml --offline', withoutServer()),
   ])
-  expect(offline.stdout).toBe(asked.stdout)
-  expect(asked.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
+  expect(offline.stdout).toBe(online.stdout)
+  expect(online.stdout).toMatch(/^flowchart TD\n {2}n0\(\["good"\]\)\n {2}n1\("a<br\/>wait 1 second"\)\n/)
   const json = JSON.parse((await tenon('flow graph good.yaml --format json')).stdout)
   expect(json.edges.map(({ kind }: { kind: string }) => kind)).toEqual(['next', 'end', 'next'])
   const refused = await tenon('flow graph bad.yaml')
-  expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', SAID])
+  expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', DIAGNOSTICS])
   expect(await tenon('flow graph good.yaml --format png')).toMatchObject({ code: 1, stdout: '' })
 }, 60_000)
 
-test('init writes a flow that is valid, and never over one that is there', async () => {
+test('init: new name: a valid flow; existing file: never overwritten', async () => {
   expect((await tenon('flow init new')).stdout).toBe('new/greet.yaml\nnew/greet.cases.yaml\n')
   const written = await readFile(join(folder, 'new/greet.yaml'), 'utf8')
   expect(written).toMatch(/^# yaml-language-server: \$schema=http:\/\/\S+\/v1\/flows\/schema\.json\n/)
@@ -163,9 +163,9 @@ test('init writes a flow that is valid, and never over one that is there', async
   expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
 }, 60_000)
 
-test('test runs the cases of what init has written, and tells what is not covered', async () => {
+test('test: flow made by init: runs its cases, reports what is not covered', async () => {
   await tenon('flow init tested')
-  const passed = await tenon('flow test', alone(), 'tested')
+  const passed = await tenon('flow test', withoutServer(), 'tested')
   expect([passed.code, passed.stderr]).toEqual([0, ''])
   expect(passed.stdout).toBe(`greet.yaml
   ✓ whoever has a name is greeted, and the greeting is kept
@@ -176,7 +176,7 @@ test('test runs the cases of what init has written, and tells what is not covere
   const cases = join(folder, 'tested/greet.cases.yaml')
   const first = (await readFile(cases, 'utf8')).split('- name: whoever has none')[0] ?? ''
   await writeFile(cases, first.replace('output: { message', 'output: { massage'))
-  const failed = await tenon('flow test tested/greet.yaml', alone())
+  const failed = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([failed.code, failed.stdout]).toEqual([
     1,
     `tested/greet.yaml
@@ -194,31 +194,33 @@ test('test runs the cases of what init has written, and tells what is not covere
 `,
   ])
   await writeFile(cases, '- nam: x')
-  const odd = await tenon('flow test tested/greet.cases.yaml', alone())
-  const says = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
-  expect([odd.code, odd.stderr]).toEqual([1, says])
-  const none = await tenon('flow test good.yaml', alone())
+  const odd = await tenon('flow test tested/greet.cases.yaml', withoutServer())
+  const message = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
+  expect([odd.code, odd.stderr]).toEqual([1, message])
+  const none = await tenon('flow test good.yaml', withoutServer())
   expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
   await writeFile(cases, '- [')
-  const broken = await tenon('flow test tested/greet.yaml', alone())
+  const broken = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
-  expect(await tenon('flow test bad.yaml', alone())).toMatchObject({ code: 1, stderr: SAID })
+  expect(await tenon('flow test bad.yaml', withoutServer())).toMatchObject({ code: 1, stderr: DIAGNOSTICS })
 }, 90_000)
 
-test('simulate prints what happens, and the output alone on stdout', async () => {
+test('simulate: flow: events on stderr, the output alone on stdout', async () => {
   await writeFile(join(folder, 'ask.yaml'), ASK)
   await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
-  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
   expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
   expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
   expect(stderr).toContain('completed after 1 hour 1 second of virtual time')
-  const waits = await tenon('flow simulate ask.yaml', alone())
+  const waits = await tenon('flow simulate ask.yaml', withoutServer())
   expect([waits.code, waits.stdout]).toEqual([1, ''])
   expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')
-  const json = JSON.parse((await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', alone())).stdout)
+  const json = JSON.parse(
+    (await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', withoutServer())).stdout,
+  )
   expect(json).toMatchObject({ status: 'completed', coverage: { tasks: { entered: 2, total: 2 } } })
   await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
-  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', alone())
+  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
   expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
 }, 60_000)
 

@@ -1,4 +1,4 @@
-/** `tenon fn`: deploys a file, invokes it, says what is wrong with both as a compiler would. */
+/** `tenon fn`: deploys and invokes a file, and reports errors like a compiler. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -11,17 +11,17 @@ import { aRoom } from '../../support/fixtures/tenants.ts'
 const run = promisify(execFile)
 type Failed = { readonly code: number; readonly stdout: string; readonly stderr: string }
 
-test('deploy, invoke, a fault with file:line:column, a failure with its log', async () => {
+test('fn: deploy, invoke, compile error, failure: result, file:line:column, log', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const room = await aRoom()
+  const workspace = await aRoom()
   const env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
     TENON_QUIET: '1',
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
   }
   const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', 'fn', ...args], { env })
   const dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))

@@ -1,4 +1,4 @@
-/** `tenon login`: the terminal waits while a person signs in with a browser. */
+/** `tenon login`: the terminal waits while a user signs in with a browser. */
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,32 +9,32 @@ import { aRoom, call, eventually } from '../../support/fixtures/tenants.ts'
 async function login(clientId: string, person: Person, action: 'allow' | 'deny') {
   const env = { ...process.env, TENON_URL: inject('tenon').url }
   const child = spawn(process.execPath, ['stack/bootstrap.mjs', 'login', '--client', clientId], { env })
-  const said = { out: '', err: '' }
+  const output = { out: '', err: '' }
   child.stdout.on('data', (chunk) => {
-    said.out += chunk
+    output.out += chunk
   })
   child.stderr.on('data', (chunk) => {
-    said.err += chunk
+    output.err += chunk
   })
   const ended = once(child, 'exit')
-  const url = await eventually(async () => /http\S+\/auth\/authorize\S+/.exec(said.err)?.[0], 60_000)
+  const url = await eventually(async () => /http\S+\/auth\/authorize\S+/.exec(output.err)?.[0], 60_000)
   const browser = new Browser('nowhere:')
   const { tenant, email, password } = person
   const fields = { action: 'login', tenant, email, password }
   const consent = await browser.submit(await browser.open(url), fields)
   const back = await browser.submit(consent, { action })
   const [code] = await ended
-  return { ...said, back, code }
+  return { ...output, back, code }
 }
 
-test('a person signs in, and her token stands alone on stdout; where she denies there is none', async () => {
-  const room = await aRoom()
-  const person = await aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
-  const clientId = await aClient(room.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
+test('login: user signs in: token alone on stdout; user denies: no token', async () => {
+  const workspace = await aRoom()
+  const person = await aPerson(workspace.operator, { role: 'workspace_admin', ...inRoom(workspace) })
+  const clientId = await aClient(workspace.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
   const { out, back, code } = await login(clientId, person, 'allow')
   expect([code, back.html]).toEqual([0, expect.stringContaining('close this page')])
   const { body } = await call('GET', '/v1/workspaces', { as: bearer(out.trim()) })
-  expect(body.data).toMatchObject([{ id: room.workspaceId }])
+  expect(body.data).toMatchObject([{ id: workspace.workspaceId }])
   const denied = await login(clientId, person, 'deny')
   expect([denied.code, denied.out]).toEqual([1, ''])
   expect(denied.err).toContain('No sign-in: it was not allowed')

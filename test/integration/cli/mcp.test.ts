@@ -1,4 +1,4 @@
-/** `tenon mcp`: from a collection to what an agent is told, and the agent's call, by the terminal alone. */
+/** `tenon mcp`: from a collection to a published server and tool calls, by command line only. */
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -8,16 +8,16 @@ import { aRoom, call } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
-test('publish makes a server and says what to tell an agent; its token calls; call calls as well', async () => {
+test('mcp publish: collection: server with instructions for clients; its token and `mcp call`: call the tool', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const room = await aRoom()
-  await call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'by hand' } })
+  const workspace = await aRoom()
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
   const env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
   }
   const tenon = (...args: string[]) => run(process.execPath, ['src/cli/main.ts', 'mcp', ...args], { env })
   const published = await tenon('publish', 'notes')
@@ -25,7 +25,7 @@ test('publish makes a server and says what to tell an agent; its token calls; ca
     version: 1,
     diff: { added: ['notes_get', 'notes_list', 'notes_query'] },
   })
-  const path = `/v1/mcp/workspaces/${room.workspaceId}/servers/notes/mcp`
+  const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
   expect(JSON.parse(line)).toEqual({ mcpServers: { notes: { type: 'http', url: `${url}${path}` } } })
   const token = await tenon('token', 'notes')

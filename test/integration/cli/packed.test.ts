@@ -1,4 +1,4 @@
-/** The command in one file says and does what its modules do. */
+/** The packed command behaves like its source modules. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -16,8 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-/** What it ends with, and what it says. */
-function ended(program: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+/** Returns exit code and output. */
+function runToEnd(program: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const { url, clientId, clientSecret } = inject('tenon')
   const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret, TENON_URL: url }
   const env = { ...process.env, ...secrets, TENON_CALLER_CWD: folder }
@@ -34,19 +34,19 @@ test.each([
   [['nothing'], 1, /unknown command 'nothing'/],
   [['flow', 'validate', 'bad.yaml', '--offline'], 1, /bad\.yaml:2:/],
   [['flow', 'show', 'run_x', '--workspace', 'ws_x'], 1, /./],
-])('tenon %j', async (args, code, says) => {
+])('packed command: tenon %j: exit code %i, same output as the sources', async (args, code, expected) => {
   const packed = packedCommand(args[0])
   if (packed === undefined) throw new Error('The platform has started, so its build is there.')
   const [one, other] = await Promise.all([
-    ended([packed, ...args]),
-    ended([resolve('src/cli/main.ts'), ...args]),
+    runToEnd([packed, ...args]),
+    runToEnd([resolve('src/cli/main.ts'), ...args]),
   ])
   expect(one).toEqual(other)
   expect(one.code).toBe(code)
-  expect(one.stdout + one.stderr).toMatch(says)
+  expect(one.stdout + one.stderr).toMatch(expected)
 })
 
-test('what starts servers, or reads the checkout, is not packed', () => {
+test('packed command: code that starts servers or reads the checkout: not included', () => {
   for (const verb of ['up', 'migrate', 'demo', 'build', 'doctor', 'reference'])
     expect([verb, packedCommand(verb)]).toEqual([verb, undefined])
 })

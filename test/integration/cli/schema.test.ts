@@ -1,4 +1,4 @@
-/** `tenon schema apply|update`: a file becomes collections, and changes them; a fault is one line and exit code 1. */
+/** `tenon schema apply|update`: creates and changes collections from a file; an error is one line and exit code 1. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,14 +10,14 @@ import { aRoom, call } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
-test('a file of two declarations, then a broken one', async () => {
-  const room = await aRoom()
+test('schema apply and update: valid file: two collections; invalid file: one line, exit code 1', async () => {
+  const workspace = await aRoom()
   const { url, clientId, clientSecret } = inject('tenon')
   const dir = await mkdtemp(join(tmpdir(), 'tenon-schema-'))
   const env = {
     ...process.env,
     ...{ TENON_URL: url, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret, TENON_TOKEN: '' },
-    ...{ TENON_WORKSPACE_ID: room.workspaceId, TENON_CALLER_CWD: dir },
+    ...{ TENON_WORKSPACE_ID: workspace.workspaceId, TENON_CALLER_CWD: dir },
   }
   const apply = async (content: unknown, name = 'apply') => {
     await writeFile(
@@ -35,7 +35,7 @@ test('a file of two declarations, then a broken one', async () => {
     ])
     expect(stdout).toMatch(/^sch_\w+ one \(relational, enforce\)\nsch_\w+ two \(document, warn\)\n$/)
     const path = '/v1/collections/one/documents'
-    expect((await call('POST', path, { as: room.service, body: { n: 'x' } })).status).toBe(422)
+    expect((await call('POST', path, { as: workspace.service, body: { n: 'x' } })).status).toBe(422)
     const again = apply({ collection: 'one', store: 'relational', schema })
     await expect(again).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('conflict:') })
     const wider = { ...schema, title: 'wider' }
@@ -44,7 +44,7 @@ test('a file of two declarations, then a broken one', async () => {
       'update',
     )
     expect(changed.stdout).toMatch(/^sch_\w+ one \(revision 1\)\n$/)
-    for (const n of [1, 2]) await call('POST', path, { as: room.service, body: { n } })
+    for (const n of [1, 2]) await call('POST', path, { as: workspace.service, body: { n } })
     const narrow = { properties: { n: { type: 'integer', maximum: 1 } } }
     await expect(apply({ collection: 'one', schema: narrow }, 'update')).rejects.toMatchObject({
       ...{ code: 1, stderr: expect.stringContaining('schema_incompatible:') },

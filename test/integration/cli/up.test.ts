@@ -1,4 +1,4 @@
-/** The first command of the README, as a new user types it: on servers of its own, through the real bootstrap. */
+/** The first command of the README, as a new user types it: with servers of its own, through the real bootstrap. */
 
 import { execFile, spawn } from 'node:child_process'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
@@ -11,13 +11,13 @@ import { aRoom, eventually } from '../../support/fixtures/tenants.ts'
 const run = promisify(execFile)
 const UP = ['stack/bootstrap.mjs', 'up', '--ephemeral']
 
-/** Processes whose command line names the text. */
+/** Processes whose command line contains the text. */
 async function processesOf(text: string): Promise<string[]> {
   const { stdout } = await run('ps', ['-eo', 'pid=,args='], { maxBuffer: 16 * 1024 * 1024 })
   return stdout.split('\n').filter((line) => line.includes(text) && !line.includes('ps -eo'))
 }
 
-test('up --once: a tenant was provisioned, each service was used, their results are on the screen, and it ends', async () => {
+test('up --once: new folder: creates a tenant, uses each service, prints the results, ends', async () => {
   const { stdout } = await run(process.execPath, [...UP, '--once'])
   expect(stdout).toContain('Flow hello v1: completed')
   expect(stdout).toContain('"message": "Hello, Ada!"')
@@ -35,7 +35,7 @@ test('up --once: a tenant was provisioned, each service was used, their results 
   expect(stdout).toMatch(/Ready in [\d.]+ s/)
 }, 120_000)
 
-test('Ctrl-C while it starts: it ends, and nothing of it is left', async () => {
+test('up: Ctrl-C during the start: ends and leaves nothing running', async () => {
   const TMPDIR = await mkdtemp(join(tmpdir(), 'tenon-interrupted-'))
   await chmod(TMPDIR, 0o711)
   const env = { ...process.env, TMPDIR }
@@ -49,7 +49,7 @@ test('Ctrl-C while it starts: it ends, and nothing of it is left', async () => {
   await rm(TMPDIR, { recursive: true, force: true })
 }, 120_000)
 
-test('tenon token prints the token alone; tenon flow validate prints file:line:column', async () => {
+test('token: prints the token alone; flow validate: prints file:line:column', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
   const { workspaceId } = await aRoom()
   const env = {
@@ -81,10 +81,10 @@ test('tenon token prints the token alone; tenon flow validate prints file:line:c
   const ran = await tenon('flow', 'run', 'hello', '--input', '{"name":"Ada"}')
   expect(JSON.parse(ran.stdout)).toMatchObject({ message: 'Hello, Ada!' })
   expect(ran.stderr).toContain('completed')
-  const nobody = await run(process.execPath, ['stack/bootstrap.mjs', 'token'], {
+  const unreachable = await run(process.execPath, ['stack/bootstrap.mjs', 'token'], {
     env: { ...env, TENON_URL: 'http://127.0.0.1:1' },
   }).catch((error: { code: number; stderr: string }) => error)
-  expect(nobody).toMatchObject({
+  expect(unreachable).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('Nobody answers at http://127.0.0.1:1'),
   })

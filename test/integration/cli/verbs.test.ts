@@ -1,4 +1,4 @@
-/** The verbs of the CLI as a person types them, each against the running platform. */
+/** CLI commands against the running platform, as a user types them. */
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -9,20 +9,20 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import { aRoom, type Room } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
-let room: Room
+let workspace: Room
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
   const { url, clientId, clientSecret } = inject('tenon')
   env = {
     ...process.env,
     TENON_URL: url,
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: room.workspaceId,
+    TENON_WORKSPACE_ID: workspace.workspaceId,
     TENON_QUIET: '1',
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
   }
 })
 
@@ -30,14 +30,14 @@ const tenon = async (...args: string[]) =>
   (await run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })).stdout
 const json = async (...args: string[]) => JSON.parse(await tenon(...args))
 
-test('collection add and list', async () => {
+test('collection add and list: new collection: listed', async () => {
   await json('collection', 'add', 'todos', '{"title":"milk"}')
   expect((await json('collection', 'list', 'todos')).data).toMatchObject([{ title: 'milk' }])
   const refused = await tenon('collection', 'add', 'todos', '{title:}').catch((error) => error)
   expect(refused).toMatchObject({ code: 1, stderr: 'The document is not JSON: {title:}\n' })
 }, 60_000)
 
-test('tenant suspend and resume, of a tenant and of a workspace', async () => {
+test('tenant suspend and resume: tenant and workspace: state changes', async () => {
   const other = await aRoom()
   const states = []
   for (const id of [other.tenantId, other.workspaceId]) {
@@ -47,7 +47,7 @@ test('tenant suspend and resume, of a tenant and of a workspace', async () => {
   expect(states).toEqual(['unpaid', 'active', 'unpaid', 'active'])
 }, 60_000)
 
-test('collection import and export', async () => {
+test('collection import and export: file: documents stored and exported', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
   try {
     const [from, to] = [join(dir, 'in.ndjson'), join(dir, 'out.ndjson')]
@@ -70,14 +70,14 @@ test('collection import and export', async () => {
   }
 }, 90_000)
 
-test('quota set and show, service configure, metrics', async () => {
+test('quota set and show, service configure, metrics: workspace: values read back', async () => {
   expect((await json('quota', 'set', 'documents', '7')).quotas.documents.limit).toBe(7)
   expect(await tenon('quota', 'show')).toMatch(/^documents +\d+ of 7$/m)
   expect((await json('service', 'configure', 'mcp.flow_tools')).experimental).toEqual(['mcp.flow_tools'])
   expect(await json('metrics', 'errors', '--window', '10m')).toMatchObject({ metric: 'errors', step: '1m' })
 }, 60_000)
 
-test('event subscribe hears what event publish says', async () => {
+test('event subscribe: event published: printed', async () => {
   const listener = spawn(process.execPath, ['stack/bootstrap.mjs', 'event', 'subscribe', 'orders.*'], { env })
   const ready = new Promise((done) => listener.stderr.once('data', done))
   const heard = new Promise<string>((done) =>
@@ -92,7 +92,7 @@ test('event subscribe hears what event publish says', async () => {
   }
 }, 60_000)
 
-test('key create, list, rotate, disable, enable, revoke', async () => {
+test('key create, list, rotate, disable, enable, revoke: key: each takes effect', async () => {
   const first = await json('key', 'create', '--kind', 'service', '--name', 'ci', '--scopes', 'events:write')
   expect(first).toMatchObject({ key: expect.stringMatching(/^svc_service_/), scopes: ['events:write'] })
   const second = await json('key', 'rotate', first.id, '--grace', '60')

@@ -1,4 +1,4 @@
-/** Several changes in one call: all or none in one transaction, or each by itself. */
+/** Batches: several changes in one call, atomic or each by itself. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -6,11 +6,11 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let declared: string
 beforeAll(async () => {
-  room = await aRoom()
-  declared = await aCollection({
+  workspace = await aRoom()
+  declared = await createCollection({
     store: 'relational',
     schema: {
       properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
@@ -20,34 +20,34 @@ beforeAll(async () => {
   })
 })
 
-async function aCollection(declaration: object): Promise<string> {
+async function createCollection(declaration: object): Promise<string> {
   const collection = unique('c')
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
 const batch = (collection: string, ops: object[], more: object = {}) =>
-  call('POST', `/v1/collections/${collection}/batch`, { as: room.service, body: { ops, ...more } })
-const all = async (collection: string) => {
+  call('POST', `/v1/collections/${collection}/batch`, { as: workspace.service, body: { ops, ...more } })
+const readAll = async (collection: string) => {
   const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
-    as: room.service,
+    as: workspace.service,
   })
   return body.data as Record<string, unknown>[]
 }
 const make = async (collection: string, body: object) =>
-  (await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body })).body
+  (await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body })).body
     .id as string
 afterAll(stopHearing)
 
-describe.each(['undeclared', 'declared'])('%s', (kind) => {
+describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     const schema = { properties: { title: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 9 }
-    collection = kind === 'undeclared' ? unique('c') : await aCollection({ store: 'relational', schema })
+    collection = kind === 'undeclared' ? unique('c') : await createCollection({ store: 'relational', schema })
   })
 
-  test('every sort of change, in one transaction, each on what the ones before it left', async () => {
+  test('batch: every op, in one transaction: each op sees the result of the ones before it', async () => {
     const [a, b] = [await make(collection, { n: 1, o: { x: 1 } }), await make(collection, { n: 2 })]
     const reply = await batch(collection, [
       { op: 'create', data: { title: 'new' }, ref: 'first' },
@@ -66,18 +66,18 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
       ...[2, 3, 4, 5, 5].map((version) => ({ status: 200, id: a, version })),
       ...[2, 2].map((version) => ({ status: 200, id: b, version })),
     ])
-    const left = Object.fromEntries((await all(collection)).map((document) => [document['id'], document]))
+    const left = Object.fromEntries((await readAll(collection)).map((document) => [document['id'], document]))
     expect(left[a]).toMatchObject({ title: 'x', n: 6, o: { y: 2 }, _version: 5 })
     expect(left[made.id]).toMatchObject({ title: 'new' })
     expect(left[b]).toBeUndefined()
   })
 
-  test('where one cannot be done none is, and the reply says which', async () => {
+  test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
-    const before = [await all(collection), await told(room, collection)]
-    const gone = '019aa0a0-0000-7000-8000-000000000000'
+    const before = [await readAll(collection), await told(workspace, collection)]
+    const missingId = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
-      [{ op: 'update', id: gone, data: { n: 1 } }, 'not_found'],
+      [{ op: 'update', id: missingId, data: { n: 1 } }, 'not_found'],
       [{ op: 'delete', id: 'no uuid' }, 'not_found'],
       [{ op: 'replace', id, data: {}, if_version: 7 }, 'precondition_failed'],
       [{ op: 'increment', id, field: 'title', by: 1, if_version: 9 }, 'precondition_failed'],
@@ -95,11 +95,11 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
       ])
       expect([code, reply.body.code]).toEqual([code, code])
       if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
-      expect([await all(collection), await told(room, collection)]).toEqual(before)
+      expect([await readAll(collection), await told(workspace, collection)]).toEqual(before)
     }
   })
 
-  test('each by itself: what can be done is, in order', async () => {
+  test('batch: atomic is false, some ops fail: the other ops are applied in order', async () => {
     const id = await make(collection, { n: 1 })
     const { body } = await batch(
       collection,
@@ -120,17 +120,19 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     ])
   })
 
-  test('increments of many at once lose nothing', async () => {
+  test('batch: concurrent increments of one field: all are counted', async () => {
     const id = await make(collection, { n: 0 })
     const replies = await Promise.all(
       Array.from({ length: 30 }, () => batch(collection, [{ op: 'increment', id, field: 'n', by: 2 }])),
     )
     expect(replies.map(({ status }) => status)).toEqual(Array(30).fill(200))
-    const { body } = await call('GET', `/v1/collections/${collection}/documents/${id}`, { as: room.service })
+    const { body } = await call('GET', `/v1/collections/${collection}/documents/${id}`, {
+      as: workspace.service,
+    })
     expect([body.n, body._version]).toEqual([60, 31])
   })
 
-  test('batches that want each other’s documents all come through', async () => {
+  test('batch: concurrent batches with the same documents in opposite order: all succeed', async () => {
     const ids = [await make(collection, { n: 0 }), await make(collection, { n: 0 })]
     const update = (id: string | undefined) => ({ op: 'update', id, data: { seen: true } })
     const replies = await Promise.all(
@@ -141,7 +143,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
     expect(replies.map(({ status }) => status)).toEqual(Array(20).fill(200))
   })
 
-  test('five hundred, and not one more', async () => {
+  test('batch: 500 ops: accepted; 501 ops: refused', async () => {
     const create = (n: number) => Array.from({ length: n }, (_, i) => ({ op: 'create', data: { n: i } }))
     const { body } = await batch(collection, create(LIMITS.batchOpsMax))
     expect(new Set(body.results.map(({ id }: { id: string }) => id)).size).toBe(LIMITS.batchOpsMax)
@@ -150,7 +152,7 @@ describe.each(['undeclared', 'declared'])('%s', (kind) => {
   })
 })
 
-test('members that an op needs, or that mean nothing to it, are all named at once', async () => {
+test('batch: ops with missing or superfluous members: every fault is reported at once', async () => {
   const { body } = await batch('x', [
     { op: 'create', id: 'a' },
     { op: 'delete', id: 'a', by: 1 },
@@ -164,7 +166,7 @@ test('members that an op needs, or that mean nothing to it, are all named at onc
   ])
 })
 
-test('an upsert creates once and updates after that, whoever is first', async () => {
+test('batch: concurrent upserts of one value: one creates, the others update', async () => {
   const upsert = (sku: string, data: object) => ({ op: 'upsert', on: ['sku'], data: { sku, ...data } })
   const both = await batch(declared, [upsert('a', { n: 1 }), upsert('a', { n: 2 }), upsert('b', {})])
   expect(both.body.results).toMatchObject([{ status: 201 }, { status: 200, version: 2 }, { status: 201 }])
@@ -186,19 +188,19 @@ test('an upsert creates once and updates after that, whoever is first', async ()
   expect([tooMuch.status, tooMuch.body.code]).toEqual([422, 'schema_violation'])
 })
 
-test('one transaction spans collections, declared and not', async () => {
+test('batch: ops on declared and undeclared collections: one transaction', async () => {
   const other = unique('c')
-  const run = (ops: object[]) => call('POST', '/v1/batch', { as: room.service, body: { ops } })
+  const run = (ops: object[]) => call('POST', '/v1/batch', { as: workspace.service, body: { ops } })
   const make = { collection: other, op: 'create', data: { a: 1 } }
   const refused = await run([make, { collection: declared, op: 'create', data: { n: 101 } }])
-  expect([refused.status, refused.body.op_index, await all(other)]).toEqual([422, 1, []])
+  expect([refused.status, refused.body.op_index, await readAll(other)]).toEqual([422, 1, []])
   const taken = await run([make, { collection: declared, op: 'create', data: { sku: 'b' } }])
-  expect([taken.status, taken.body.op_index, await all(other)]).toEqual([409, 1, []])
+  expect([taken.status, taken.body.op_index, await readAll(other)]).toEqual([409, 1, []])
   const done = await run([make, { collection: declared, op: 'create', data: { sku: 'z' } }])
-  expect([done.status, (await all(other)).length]).toEqual([200, 1])
+  expect([done.status, (await readAll(other)).length]).toEqual([200, 1])
 })
 
-test('a batch of large documents commits and says so, however large they are together', async () => {
+test('batch: 150 documents of 250 kB: committed, with a result for each', async () => {
   const collection = unique('c')
   const ids: string[] = []
   for (let n = 0; n < 150; n++) ids.push(await make(collection, { text: 'x'.repeat(250_000) }))

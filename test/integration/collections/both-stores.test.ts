@@ -1,4 +1,4 @@
-/** Declared collections in either store: the same documents, the same questions, the same answers. */
+/** Compares the stores of declared collections: same documents, same queries, same results. */
 
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -20,25 +20,26 @@ const SCHEMA = {
   },
 }
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-async function declared(store: string, mode = 'enforce'): Promise<string> {
-  const body = { workspace_id: room.workspaceId, collection: unique('s'), store, schema: SCHEMA, mode }
-  const reply = await call('POST', '/v1/schemas', { as: room.operator, body })
+async function declareCollection(store: string, mode = 'enforce'): Promise<string> {
+  const body = { workspace_id: workspace.workspaceId, collection: unique('s'), store, schema: SCHEMA, mode }
+  const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(reply.status).toBe(201)
   return reply.body.collection
 }
 
-const create = (collection: string, body: unknown) => call('POST', at(collection), { as: room.service, body })
+const create = (collection: string, body: unknown) =>
+  call('POST', at(collection), { as: workspace.service, body })
 const query = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
 const list = (collection: string, text: string): Promise<Reply> =>
-  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: room.anon })
+  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: workspace.anon })
 
 const PEOPLE = [
   { n: 1, name: 'ada', score: 1.5, active: true, due: '2026-01-01T00:00:00Z', address: { city: 'London' } },
@@ -49,24 +50,24 @@ const PEOPLE = [
   { n: -5, name: '', score: 3, nested: { n: 1 } },
 ]
 
-describe.each(STORES)('the %s store', (store) => {
-  test('gives back what it was given, to the letter', async () => {
-    const collection = await declared(store)
+describe.each(STORES)('store %s', (store) => {
+  test('document: written, then read: the values are identical', async () => {
+    const collection = await declareCollection(store)
     for (const person of PEOPLE) {
       const made = await create(collection, person)
       expect(made.status).toBe(201)
       const { id, _created_at, _updated_at, _version, ...fields } = made.body
       expect(fields).toEqual(person)
       expect([_version, _created_at]).toEqual([1, _updated_at])
-      expect((await call('GET', at(collection, id), { as: room.anon })).body).toEqual(made.body)
+      expect((await call('GET', at(collection, id), { as: workspace.anon })).body).toEqual(made.body)
     }
   })
 
-  test('sets the named fields, null as null, and makes a version for it', async () => {
-    const collection = await declared(store)
+  test('update: null and named fields: sets the fields, increments the version', async () => {
+    const collection = await declareCollection(store)
     const { body } = await create(collection, { n: 1, name: 'a', active: true, more: 1 })
     const put = (fields: unknown, headers = {}) =>
-      call('PUT', at(collection, body.id), { as: room.service, body: fields, headers })
+      call('PUT', at(collection, body.id), { as: workspace.service, body: fields, headers })
     expect((await put({ name: null, more: { x: 1 }, score: 2 })).body).toMatchObject({
       ...{ n: 1, name: null, active: true, more: { x: 1 }, score: 2, _version: 2 },
     })
@@ -78,44 +79,49 @@ describe.each(STORES)('the %s store', (store) => {
     expect((await put({ n: 'x' })).body.code).toBe('schema_violation')
     expect((await put({ more: 'x'.repeat(250_000) })).status).toBe(200)
     expect((await put({ again: 'x'.repeat(20_000) })).body.code).toBe('body_too_large')
-    expect((await call('DELETE', at(collection, body.id), { as: room.service })).body.deleted).toBe(true)
+    expect((await call('DELETE', at(collection, body.id), { as: workspace.service })).body.deleted).toBe(true)
     expect((await put({ n: 3 })).status).toBe(404)
-    expect((await call('GET', at(collection, body.id), { as: room.service })).status).toBe(404)
+    expect((await call('GET', at(collection, body.id), { as: workspace.service })).status).toBe(404)
   })
 
-  test('eight writers at once lose nothing', async () => {
-    const collection = await declared(store)
+  test('update: eight concurrent writers: no write is lost', async () => {
+    const collection = await declareCollection(store)
     const { body } = await create(collection, { n: 0 })
     const writes = await Promise.all(
       Array.from({ length: 8 }, (_, n) =>
-        call('PUT', at(collection, body.id), { as: room.service, body: { [`f${n}`]: n, n } }),
+        call('PUT', at(collection, body.id), { as: workspace.service, body: { [`f${n}`]: n, n } }),
       ),
     )
     expect(writes.map(({ status }) => status)).toEqual(Array(8).fill(200))
-    const { body: end } = await call('GET', at(collection, body.id), { as: room.service })
+    const { body: end } = await call('GET', at(collection, body.id), { as: workspace.service })
     expect(end._version).toBe(9)
     expect(Object.keys(end).filter((name) => /^f\d$/.test(name))).toHaveLength(8)
   })
 
-  test('more properties than columns, and texts that no store keeps', async () => {
+  test('document: more properties than columns, texts that no store can keep: stored, or refused with 4xx', async () => {
     const properties = Object.fromEntries(
       Array.from({ length: 250 }, (_, n) => [`p${n}`, { type: 'string' }]),
     )
-    const body = { workspace_id: room.workspaceId, collection: unique('wide'), store, schema: { properties } }
-    expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+    const body = {
+      workspace_id: workspace.workspaceId,
+      collection: unique('wide'),
+      store,
+      schema: { properties },
+    }
+    expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
     const fields = Object.fromEntries(Object.keys(properties).map((name) => [name, name]))
     const made = await create(body.collection, fields)
     expect(made.body).toMatchObject(fields)
     const path = at(body.collection, made.body.id)
     const changed = { p0: 'x', p249: 'y' }
-    const put = await call('PUT', path, { as: room.service, body: changed })
+    const put = await call('PUT', path, { as: workspace.service, body: changed })
     expect(put.body).toMatchObject({ ...fields, ...changed })
     expect((await list(body.collection, 'p249=eq.y&p0=eq.x&order=p120,p230')).body.data).toHaveLength(1)
     for (const text of ['"a\\u0000"', '"\\ud800"', '1e400', '12345678901234567890']) {
-      const reply = await call('POST', at(body.collection), { as: room.service, body: `{"p1":${text}}` })
+      const reply = await call('POST', at(body.collection), { as: workspace.service, body: `{"p1":${text}}` })
       expect([text, reply.status < 500, reply.status >= 400]).toEqual([text, true, true])
     }
-    expect((await call('GET', path, { as: room.anon })).body).toEqual(put.body)
+    expect((await call('GET', path, { as: workspace.anon })).body).toEqual(put.body)
   })
 
   test.each([
@@ -127,8 +133,8 @@ describe.each(STORES)('the %s store', (store) => {
     ['active=eq.1', 'active', 'boolean'],
     ['active=gt.true', 'active', 'boolean'],
     ['name=json_path_eq.($.a,1)', 'name', 'string'],
-  ])('refuses %s: the field %s is declared as %s', async (text, field, type) => {
-    const { status, body } = await list(await declared(store), text)
+  ])('filter %s: the field %s is declared as %s: 400 filter_type_mismatch', async (text, field, type) => {
+    const { status, body } = await list(await declareCollection(store), text)
     expect([status, body.code]).toEqual([400, 'filter_type_mismatch'])
     expect(body.detail).toContain(`The field ${field} is declared as ${type}`)
     expect(body.errors[0]).toMatchObject({ in: 'query', name: field })
@@ -207,8 +213,8 @@ const QUERIES = [
   'order=_version,n.desc&select=n',
 ]
 
-test.each(['enforce', 'warn', 'off'])('mode %s: one question, one answer of both stores', async (mode) => {
-  const collections = await Promise.all(STORES.map((store) => declared(store, mode)))
+test.each(['enforce', 'warn', 'off'])('queries: mode %s: both stores give the same results', async (mode) => {
+  const collections = await Promise.all(STORES.map((store) => declareCollection(store, mode)))
   const misfits = mode === 'enforce' ? [] : [{ n: 'two', name: 5, active: 'yes', score: {} }, { n: 1.5 }]
   const replies = []
   for (const collection of collections) {
@@ -225,7 +231,7 @@ test.each(['enforce', 'warn', 'off'])('mode %s: one question, one answer of both
   expect(replies[0]).toContainEqual(['name=eq.ada', [1]])
 })
 
-test('random documents, filters, orders and pages: both stores agree', async () => {
+test('queries: random documents, filters, orders and pages: both stores give the same results', async () => {
   const value = {
     n: fc.option(fc.integer({ min: -3, max: 3 }), { nil: undefined }),
     name: fc.option(fc.constantFrom('a', 'b', 'B', 'ä', '', null), { nil: undefined }),
@@ -233,7 +239,7 @@ test('random documents, filters, orders and pages: both stores agree', async () 
     active: fc.option(fc.boolean(), { nil: undefined }),
   }
   const documents = fc.sample(fc.record(value), { numRuns: 40, seed: 7 })
-  const collections = await Promise.all(STORES.map((store) => declared(store)))
+  const collections = await Promise.all(STORES.map((store) => declareCollection(store)))
   for (const collection of collections) {
     for (const [k, document] of documents.entries()) await create(collection, { ...document, k })
   }
@@ -260,15 +266,15 @@ test('random documents, filters, orders and pages: both stores agree', async () 
   const filter = fc.oneof(test, group, fc.record({ $not: fc.oneof(test, group) }))
   const direction = fc.constantFrom(1, -1)
   const sort = fc.dictionary(fc.constantFrom('n', 'name', 'score', 'active', 'k'), direction, { maxKeys: 3 })
-  const asked = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
-  for (const body of fc.sample(asked, { numRuns: 60, seed: 11 })) {
-    const [one, other] = await Promise.all(collections.map((collection) => everything(collection, body)))
+  const queries = fc.record({ filter, sort, limit: fc.constantFrom(3, 7, 100) })
+  for (const body of fc.sample(queries, { numRuns: 60, seed: 11 })) {
+    const [one, other] = await Promise.all(collections.map((collection) => readAllKeys(collection, body)))
     expect([body, other]).toEqual([body, one])
   }
 })
 
-/** The `k` of all that is found, page after page. */
-async function everything(collection: string, body: object): Promise<number[]> {
+/** Returns the `k` of every document found, page after page. */
+async function readAllKeys(collection: string, body: object): Promise<number[]> {
   const found: number[] = []
   let after: string | undefined
   do {

@@ -1,14 +1,14 @@
-/** The list of collections: declared or written to, page by page, and nothing that the caller may not read. */
+/** The list of collections: pages, and only what the caller may read. */
 
 import { expect, test } from 'vitest'
 import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
 
-const create = (room: Room, collection: string) =>
-  call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
-const declare = (room: Room, collection: string, body: object) =>
+const create = (workspace: Room, collection: string) =>
+  call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { n: 1 } })
+const declare = (workspace: Room, collection: string, body: object) =>
   call('POST', '/v1/schemas', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, ...body },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {}, ...body },
   })
 const list = async (as: Room['anon'], size = 50) => {
   const found = []
@@ -23,19 +23,19 @@ const list = async (as: Room['anon'], size = 50) => {
   return found
 }
 
-test('collections are listed by name, declared or not, with documents or not', async () => {
-  const room = await aRoom()
-  const [sibling, other] = await Promise.all([aWorkspace(room), aRoom()])
+test('collection list: declared and undeclared, with and without documents: sorted by name', async () => {
+  const workspace = await aRoom()
+  const [sibling, other] = await Promise.all([aWorkspace(workspace), aRoom()])
   for (const of of [sibling, other]) await create(of, 'foreign')
-  for (const name of ['b', 'Z', 'z-1', 'b', 'A_2']) await create(room, name)
+  for (const name of ['b', 'Z', 'z-1', 'b', 'A_2']) await create(workspace, name)
   const schema = { properties: { n: { type: 'integer' } } }
-  const open = await declare(room, 'c', { schema, indexes: [{ fields: ['n'] }] })
-  const closed = await declare(room, 'a', {
+  const open = await declare(workspace, 'c', { schema, indexes: [{ fields: ['n'] }] })
+  const closed = await declare(workspace, 'a', {
     access: { anon: { read: false } },
     store: 'document',
     mode: 'off',
   })
-  await create(room, 'c')
+  await create(workspace, 'c')
   const undeclared = (name: string) => ({ name, store: 'document', declared: false })
   const all = [
     undeclared('A_2'),
@@ -49,17 +49,17 @@ test('collections are listed by name, declared or not, with documents or not', a
     undeclared('z-1'),
   ]
   for (const size of [1, 2, 5, 50]) {
-    expect(await list(room.service, size)).toEqual(all)
+    expect(await list(workspace.service, size)).toEqual(all)
     const names = all.flatMap(({ name }) => (name === 'a' ? [] : [{ name }]))
-    expect(await list(room.anon, size)).toEqual(names)
+    expect(await list(workspace.anon, size)).toEqual(names)
   }
   expect(await list(sibling.service)).toEqual([undeclared('foreign')])
 })
 
-test('what nobody has written to is no collection', async () => {
-  const room = await aRoom()
-  expect(await list(room.anon)).toEqual([])
-  const { body } = await create(room, 'once')
-  await call('DELETE', `/v1/collections/once/documents/${body.id}`, { as: room.service })
-  expect(await list(room.anon)).toEqual([])
+test('collection list: a collection without writes: not listed', async () => {
+  const workspace = await aRoom()
+  expect(await list(workspace.anon)).toEqual([])
+  const { body } = await create(workspace, 'once')
+  await call('DELETE', `/v1/collections/once/documents/${body.id}`, { as: workspace.service })
+  expect(await list(workspace.anon)).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** Conditional reads (RFC 9110 §13.1.2), and what the door's own headers cost: nothing where they are not sent. */
+/** Conditional reads (RFC 9110 §13.1.2), and the round trips that idempotency keys add to a write. */
 
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
@@ -11,13 +11,13 @@ import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 
 const DOCUMENTS = '/v1/collections/todos/documents'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
-test('a reader that holds the document is sent nothing of it', async () => {
-  const as = room.service
+test('conditional read: If-None-Match with the current tag: 304 without a body', async () => {
+  const as = workspace.service
   const { body } = await call('POST', DOCUMENTS, { as, body: { secret: 'x' } })
   const path = `${DOCUMENTS}/${body.id}`
   const read = (tags: string, method = 'GET') =>
@@ -38,16 +38,16 @@ test('a reader that holds the document is sent nothing of it', async () => {
   expect((await read('"v2"')).status).toBe(304)
 })
 
-test('a condition opens nothing: what is not there, or not the own, stays so', async () => {
-  const { body } = await call('POST', DOCUMENTS, { as: room.service, body: {} })
+test('conditional read: If-None-Match: * from another workspace: 404; without credentials: 401', async () => {
+  const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: {} })
   const other = await aRoom()
   const headers = { 'if-none-match': '*' }
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { as: other.service, headers })).status).toBe(404)
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { headers })).status).toBe(401)
 })
 
-test('a write is not answered as if it were a read', async () => {
-  const as = room.service
+test('conditional write: If-None-Match with a tag: written, never 304', async () => {
+  const as = workspace.service
   const { body, status } = await call('POST', DOCUMENTS, {
     as,
     body: {},
@@ -59,8 +59,8 @@ test('a write is not answered as if it were a read', async () => {
   expect([put.status, put.body.n]).toEqual([200, 1])
 })
 
-/** The application once more, in this process, where its round trips can be counted. */
-async function here() {
+/** A second API in this process, so that its round trips can be counted. */
+async function startLocalApi() {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
   const app = await buildApp(platform, openAuthServices(config, parts))
@@ -68,21 +68,21 @@ async function here() {
   return { url, close: () => app.close().then(() => platform.close()) }
 }
 
-let local: Awaited<ReturnType<typeof here>>
+let local: Awaited<ReturnType<typeof startLocalApi>>
 beforeAll(async () => {
-  local = await here()
+  local = await startLocalApi()
 })
 afterAll(() => local.close())
 
-test('without a key a write takes one round trip; with one, two more; a replay, one', async () => {
+test('round trips: a write: one without an idempotency key, two more with a key, one for a replay', async () => {
   const batch = vi.spyOn(Database.prototype, 'batch')
-  // Entries of the audit log go in the background, for many requests at once.
-  const asked = () =>
+  // Audit entries are written in the background, in batches.
+  const roundTrips = () =>
     batch.mock.calls.filter(([, statements]) => !statements.some(({ text }) => text.includes('append_audit')))
       .length
-  const headers = { ...room.service, 'content-type': 'application/json' }
+  const headers = { ...workspace.service, 'content-type': 'application/json' }
   const trips = async (key?: string) => {
-    const before = asked()
+    const before = roundTrips()
     const sent = { ...headers, ...(key && { 'idempotency-key': key }) }
     const { status } = await fetch(`${local.url}${DOCUMENTS}`, {
       method: 'POST',
@@ -90,9 +90,9 @@ test('without a key a write takes one round trip; with one, two more; a replay, 
       body: '{"n":1}',
     })
     expect(status).toBe(201)
-    return asked() - before
+    return roundTrips() - before
   }
-  // The first one finds the key and what the collection is, which are remembered.
+  // The first request looks up the key and the declaration, which are then cached.
   await trips()
   expect([await trips(), await trips('a'), await trips('a'), await trips('b'), await trips()]).toEqual([
     1, 3, 1, 3, 1,

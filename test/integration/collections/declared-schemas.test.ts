@@ -1,4 +1,4 @@
-/** Declared collections: what a schema may be, what it does to documents, who sees it. */
+/** Declared collections: valid schemas, validation of documents, access. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -12,9 +12,9 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const TODO = {
@@ -38,7 +38,7 @@ interface Declared {
   [member: string]: unknown
 }
 
-const declare = (body: Declared = {}, of: Room = room) =>
+const declare = (body: Declared = {}, of: Room = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -51,8 +51,8 @@ const declare = (body: Declared = {}, of: Room = room) =>
   })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-describe.each(['relational', 'document'])('a %s collection', (store) => {
-  test('is declared, read, listed, withdrawn when it is empty', async () => {
+describe.each(['relational', 'document'])('declaration, %s store', (store) => {
+  test('declaration: created, read, listed, deleted: deletion needs an empty collection', async () => {
     const of = await aRoom()
     const made = await declare({ store }, of)
     expect(made.status).toBe(201)
@@ -81,11 +81,11 @@ describe.each(['relational', 'document'])('a %s collection', (store) => {
   })
 })
 
-const create = (collection: string, body: unknown, of: Room = room): Promise<Reply> =>
+const create = (collection: string, body: unknown, of: Room = workspace): Promise<Reply> =>
   call('POST', at(collection), { as: of.service, body })
 
 describe('documents of a declared collection', () => {
-  test('what does not fit is refused with every fault at once; nothing is stored', async () => {
+  test('document: several violations: refused with all of them, nothing is stored', async () => {
     for (const store of ['relational', 'document']) {
       const { body: schema } = await declare({ store })
       const { status, body } = await create(schema.collection, {
@@ -102,10 +102,10 @@ describe('documents of a declared collection', () => {
           '/y additionalProperties',
         ),
       )
-      expect((await call('GET', at(schema.collection), { as: room.service })).body.data).toEqual([])
+      expect((await call('GET', at(schema.collection), { as: workspace.service })).body.data).toEqual([])
       const good = await create(schema.collection, { title: 'a', age: 1, state: 'open' })
       const put = (fields: unknown) =>
-        call('PUT', at(schema.collection, good.body.id), { as: room.service, body: fields })
+        call('PUT', at(schema.collection, good.body.id), { as: workspace.service, body: fields })
       expect((await put({ state: 'lost' })).body.errors).toMatchObject([
         { pointer: '/state', keyword: 'enum' },
       ])
@@ -119,7 +119,7 @@ describe('documents of a declared collection', () => {
     }
   })
 
-  test('warn stores and says so, off says nothing', async () => {
+  test('document: violates the schema: mode warn stores it with warnings, mode off without', async () => {
     for (const store of ['relational', 'document']) {
       const warn = await declare({ store, mode: 'warn' })
       const made = await create(warn.body.collection, { age: 'old' })
@@ -129,8 +129,8 @@ describe('documents of a declared collection', () => {
         '/title',
       ])
       const path = at(warn.body.collection, made.body.id)
-      expect((await call('GET', path, { as: room.anon })).body).not.toHaveProperty('_warnings')
-      const put = await call('PUT', path, { as: room.service, body: { title: 'a', age: 3 } })
+      expect((await call('GET', path, { as: workspace.anon })).body).not.toHaveProperty('_warnings')
+      const put = await call('PUT', path, { as: workspace.service, body: { title: 'a', age: 3 } })
       expect(put.body).not.toHaveProperty('_warnings')
       const off = await declare({ store, mode: 'off' })
       const any = await create(off.body.collection, { age: 'old', other: 1 })
@@ -138,29 +138,29 @@ describe('documents of a declared collection', () => {
     }
   })
 
-  test('a flow that writes what does not fit fails with the same code', async () => {
+  test('flow: writes an invalid document: faults with schema_violation', async () => {
     const { body } = await declare({ schema: TODO })
     const source = `document: { dsl: '1.0.3', namespace: test, name: ${unique('f')}, version: '1.0.0' }
 do:
 - good: { call: collection.create, with: { name: ${body.collection}, document: { title: a } } }
 - bad: { call: collection.create, with: { name: ${body.collection}, document: { age: 1 } } }`
-    const as = room.operator
-    const flow = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
-    await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
-    const run = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+    const as = workspace.operator
+    const flow = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${workspace.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+    const run = await call('POST', `${workspace.flows}/definitions/${flow.body.id}/executions`, {
       as,
       body: { input: {} },
       headers: { prefer: 'wait=20' },
     })
     expect(run.body.status).toBe('faulted')
     expect(run.body.error.detail).toContain('schema_violation')
-    expect((await call('GET', at(body.collection), { as: room.anon })).body.data).toMatchObject([
+    expect((await call('GET', at(body.collection), { as: workspace.anon })).body.data).toMatchObject([
       { title: 'a' },
     ])
   })
 })
 
-test('a member that is forbidden, or many that are not declared, do not slip through', async () => {
+test('document: a forbidden member, or many undeclared ones: refused, 20 violations at most', async () => {
   const no = await declare({ schema: { properties: { a: false, b: { items: false } } } })
   const { body } = await create(no.body.collection, { a: 1, b: [1] })
   expect(body.errors.map(({ pointer }: Reply['body']) => pointer).sort()).toEqual(['/a', '/b/0'])
@@ -173,7 +173,7 @@ test('a member that is forbidden, or many that are not declared, do not slip thr
 })
 
 describe('declaring', () => {
-  test('a collection that has documents, or a declaration, stays as it is', async () => {
+  test('declaration: the collection has documents or a declaration: 409, unchanged', async () => {
     const collection = unique('c')
     await create(collection, { a: 1 })
     for (const store of ['relational', 'document']) {
@@ -187,21 +187,21 @@ describe('declaring', () => {
     expect([again.status, again.body.code]).toEqual([409, 'conflict'])
   })
 
-  test('a node that has not heard of it loses no document', async () => {
+  test('declaration: made by another node: this node loses no document', async () => {
     const collection = unique('c')
-    // This node remembers that nobody declared it …
-    expect((await call('GET', at(collection), { as: room.anon })).body.data).toEqual([])
-    // … and another one declares it: seen from here, rows come out of nowhere.
+    // This node caches that the collection is undeclared …
+    expect((await call('GET', at(collection), { as: workspace.anon })).body.data).toEqual([])
+    // … and another node declares it.
     const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
     await asSuperuser(
       `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
        values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
-      [id, room.tenantId, room.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
+      [id, workspace.tenantId, workspace.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
     )
     const asOperator = (action: string) =>
       asSuperuser(
         `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3)`,
-        [room.tenantId, room.workspaceId, id],
+        [workspace.tenantId, workspace.workspaceId, id],
       )
     await asOperator('create')
     expect((await create(collection, { n: 1 })).status).toBe(201)
@@ -209,14 +209,14 @@ describe('declaring', () => {
     const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
     expect(row?.c1).toBe('1')
     expect(await asSuperuser('select from tenon.documents where collection = $1', [collection])).toEqual([])
-    // The other way round: the table goes, and what this node remembers of it with it.
-    const [{ body }] = [await call('GET', at(collection), { as: room.service })]
-    await call('DELETE', at(collection, body.data[0].id), { as: room.service })
+    // In reverse: the table is dropped, and this node has to forget the declaration.
+    const [{ body }] = [await call('GET', at(collection), { as: workspace.service })]
+    await call('DELETE', at(collection, body.data[0].id), { as: workspace.service })
     await asOperator('drop')
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
 
-  test('writers and a declaration at once: whoever wins, every document is found again', async () => {
+  test('declaration: concurrent with writes: every document is found afterwards', async () => {
     for (let round = 0; round < 5; round++) {
       const collection = unique('race')
       const writes = Array.from({ length: 12 }, () => () => create(collection, { title: 'a' }))
@@ -224,32 +224,32 @@ describe('declaring', () => {
       const replies = await Promise.all(work.map((start) => start()))
       const made = replies.filter((reply) => reply.status === 201 && reply.body._version === 1)
       expect(made).toHaveLength(12)
-      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: room.service })
+      const { body } = await call('GET', `${at(collection)}?page[size]=200`, { as: workspace.service })
       expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(
         made.map((reply) => reply.body.id).sort(),
       )
     }
   })
 
-  test('anon keys read where nothing else is said, and nowhere else', async () => {
+  test('anon key: declaration with read: false: 403 for every way to read', async () => {
     for (const store of ['relational', 'document']) {
       const { body } = await declare({ store, access: { anon: { read: false } } })
       expect(body.access).toEqual({ anon: { read: false } })
       const made = await create(body.collection, { title: 'a' })
       for (const path of [at(body.collection), at(body.collection, made.body.id)]) {
-        const reply = await call('GET', path, { as: room.anon })
+        const reply = await call('GET', path, { as: workspace.anon })
         expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
       }
       const query = await call('POST', `/v1/collections/${body.collection}/query`, {
-        as: room.anon,
+        as: workspace.anon,
         body: {},
       })
       expect(query.status).toBe(403)
-      expect((await call('GET', at(body.collection), { as: room.service })).body.data).toHaveLength(1)
+      expect((await call('GET', at(body.collection), { as: workspace.service })).body.data).toHaveLength(1)
     }
   })
 
-  test('two tenants, one name: two collections', async () => {
+  test('declaration: same name in two tenants: two collections', async () => {
     const [a, b] = await Promise.all([aRoom(), aRoom()])
     const sibling = await aWorkspace(a)
     for (const of of [a, b, sibling]) {
@@ -262,18 +262,18 @@ describe('declaring', () => {
     }
   })
 
-  test('is for admins of the workspace, in their own', async () => {
+  test('declaration: workspace admin: allowed in the own workspace only', async () => {
     const other = await aRoom()
     const as = await tokenOf({
       roles: ['workspace_admin'],
-      tenant_id: room.tenantId,
-      workspace_id: room.workspaceId,
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
     })
     const body = { collection: unique('c'), store: 'document', schema: {} }
     const post = (workspace_id: string) =>
       call('POST', '/v1/schemas', { as, body: { ...body, workspace_id } })
     expect((await post(other.workspaceId)).status).toBe(404)
-    expect((await post((await aWorkspace(room)).workspaceId)).status).toBe(404)
-    expect((await post(room.workspaceId)).status).toBe(201)
+    expect((await post((await aWorkspace(workspace)).workspaceId)).status).toBe(404)
+    expect((await post(workspace.workspaceId)).status).toBe(201)
   })
 })

@@ -1,4 +1,4 @@
-/** Changes of documents in every store of PostgreSQL: what each leaves, on which conditions, and who is told. */
+/** Changes of documents in every store: result, conditions, change events. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -6,15 +6,15 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(stopHearing)
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-/** Declared ones have columns for some of what the tests write, and room for the rest. */
+/** Declared stores have columns for some of the fields that the tests write, and `rest` for the others. */
 const STORES: Readonly<Record<string, object | undefined>> = {
   undeclared: undefined,
   document: { store: 'document', schema: { properties: { a: {}, n: { type: ['integer', 'null'] } } } },
@@ -31,15 +31,15 @@ const STORES: Readonly<Record<string, object | undefined>> = {
   },
 }
 
-async function aCollection(declaration: object | undefined): Promise<string> {
+async function createCollection(declaration: object | undefined): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
-/** RFC 7396, Appendix A, as far as both sides are objects. */
+/** RFC 7396, Appendix A, for the cases in which both sides are objects. */
 const MERGES: readonly [object, object, object][] = [
   [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
   [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
@@ -57,20 +57,20 @@ const MERGES: readonly [object, object, object][] = [
 const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/^_[a-z]/.test(name)))
 
-describe.each(Object.keys(STORES))('%s', (store) => {
+describe.each(Object.keys(STORES))('document changes, %s', (store) => {
   let collection: string
   beforeAll(async () => {
-    collection = await aCollection(STORES[store])
+    collection = await createCollection(STORES[store])
   })
 
   const make = async (body: object) =>
-    (await call('POST', at(collection), { as: room.service, body })).body as {
+    (await call('POST', at(collection), { as: workspace.service, body })).body as {
       id: string
       _version: number
     }
 
-  test.each(MERGES)('a merge patch: %j + %j', async (target, patch, wanted) => {
-    const as = room.service
+  test.each(MERGES)('merge patch: %j + %j: result as in RFC 7396', async (target, patch, wanted) => {
+    const as = workspace.service
     const { id } = await make(target)
     const headers = { 'content-type': 'application/merge-patch+json' }
     const patched = await call('PATCH', at(collection, id), { as, body: patch, headers })
@@ -79,8 +79,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect((await call('GET', at(collection, id), { as })).body).toEqual(patched.body)
   })
 
-  test('an update sets, takes away, or replaces; nothing at all makes no version', async () => {
-    const as = room.service
+  test('update: set, unset, replace: applied; empty update: no new version', async () => {
+    const as = workspace.service
     const { id } = await make({ title: 'x', n: 1, a: [1], other: { deep: true } })
     const put = (query: string, body: object) =>
       call('PUT', at(collection, id) + query, { as, body }).then(({ body }) => [
@@ -98,8 +98,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect(await put('?replace=true', {})).toEqual([6, {}])
   })
 
-  test('conditions: lists, stars and weak tags', async () => {
-    const as = room.service
+  test('conditional write: lists, stars and weak tags: as in RFC 9110', async () => {
+    const as = workspace.service
     const { id } = await make({ n: 1 })
     const status = async (method: string, headers: Record<string, string>, body?: object) =>
       (await call(method, at(collection, id), { as, headers, ...(body && { body }) })).status
@@ -118,8 +118,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
       expect(await status(method, { 'if-match': '"v3"' }, method === 'DELETE' ? undefined : {})).toBe(404)
   })
 
-  test('of many patches at once none is lost', async () => {
-    const as = room.service
+  test('merge patch: concurrent patches: none is lost', async () => {
+    const as = workspace.service
     const { id } = await make({})
     const names = Array.from({ length: 24 }, (_, n) => `f${n}`)
     const all = await Promise.all(
@@ -130,8 +130,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect([body._version, Object.keys(fieldsOf(body)).sort()]).toEqual([25, [...names].sort()])
   })
 
-  test('a document grows to its limit and not beyond, however it is changed', async () => {
-    const as = room.service
+  test('document: grown by changes of every kind: refused beyond its size limit', async () => {
+    const as = workspace.service
     const { id } = await make({ title: 'x'.repeat(LIMITS.documentBytesMax - 1_000) })
     for (const method of ['PUT', 'PATCH']) {
       const grown = await call(method, at(collection, id), { as, body: { more: 'y'.repeat(1_000) } })
@@ -142,8 +142,8 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect(body._version).toBe(3)
   })
 
-  test('each change is told once, a refused one never', async () => {
-    const as = room.service
+  test('change event: per change: exactly one; refused change: none', async () => {
+    const as = workspace.service
     const { id } = await make({ title: 'x', n: 1, a: { b: [null] }, o: null })
     await call('PUT', at(collection, id), { as, body: { n: 2 } })
     await call('PUT', at(collection, id), { as, body: {} })
@@ -151,7 +151,7 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     await call('PATCH', at(collection, id), { as, body: { title: null } })
     await call('DELETE', at(collection, id), { as, headers: { 'content-type': 'application/json' } })
     await call('DELETE', at(collection, id), { as })
-    const lines = (await told(room, collection)).filter(({ data }) => data.id === id)
+    const lines = (await told(workspace, collection)).filter(({ data }) => data.id === id)
     const title = { title: 'x' }
     expect(lines.map(({ topic, data }) => [topic.split('.')[2], data])).toEqual([
       ['created', { id, version: 1, document: { ...title, n: 1, a: { b: [null] }, o: null } }],
@@ -162,14 +162,14 @@ describe.each(Object.keys(STORES))('%s', (store) => {
   })
 })
 
-test('a merge patch is sent to PATCH and nowhere else', async () => {
+test('merge patch: content type on another method than PATCH: refused', async () => {
   const headers = { 'content-type': 'application/merge-patch+json' }
-  const refused = await call('POST', at('any'), { as: room.service, body: {}, headers })
+  const refused = await call('POST', at('any'), { as: workspace.service, body: {}, headers })
   expect([refused.status, refused.body.code]).toEqual([415, 'media_type_unsupported'])
 })
 
-test('a patch is held to the bounds of documents', async () => {
-  const as = room.service
+test('merge patch: exceeds the bounds of documents: refused', async () => {
+  const as = workspace.service
   const { body } = await call('POST', at('bounds'), { as, body: { a: 1 } })
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
   for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }, { a: 2 ** 60 }]) {
@@ -183,19 +183,19 @@ test('a patch is held to the bounds of documents', async () => {
   expect((await call('GET', at('bounds', body.id), { as })).body).toEqual(body)
 })
 
-test('an empty patch changes nothing, and a part of a document has the tag of the whole', async () => {
-  const as = room.service
+test('merge patch: empty: no change; selection of fields: tag of the whole document', async () => {
+  const as = workspace.service
   const { body } = await call('POST', at('parts'), { as, body: { a: 1, b: { c: 2, d: 3 } } })
   const patched = await call('PATCH', at('parts', body.id), { as, body: {} })
   expect([patched.headers.get('etag'), patched.body]).toEqual(['"v1"', body])
-  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: room.anon })
+  const part = await call('GET', `${at('parts', body.id)}?select=b.d`, { as: workspace.anon })
   expect([part.headers.get('etag'), part.body]).toEqual(['"v1"', { id: body.id, b: { d: 3 } }])
 })
 
-test('HEAD answers as GET does, without the body', async () => {
-  const as = room.service
+test('HEAD: compared with GET: same headers, no body', async () => {
+  const as = workspace.service
   const { body } = await call('POST', at('heads'), { as, body: { a: 1 } })
   const head = await call('HEAD', at('heads', body.id), { as })
   expect([head.status, head.headers.get('etag'), head.body]).toEqual([200, '"v1"', ''])
-  expect((await call('HEAD', at('heads', room.workspaceId), { as })).status).toBe(404)
+  expect((await call('HEAD', at('heads', workspace.workspaceId), { as })).status).toBe(404)
 })

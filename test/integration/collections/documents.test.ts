@@ -1,17 +1,17 @@
-/** Documents through the API: what is written is what is read, in order, with versions. */
+/** Documents through the API: reads return what was written, in order, with versions. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-test('create, read, change, delete', async () => {
-  const as = room.service
+test('document: created, read, changed, deleted: every reply has the current state', async () => {
+  const as = workspace.service
   const fields = { title: 'buy milk', done: false, tags: ['a', { b: null }], note: 'Ünïcødé 😀 \u2028' }
   const made = await call('POST', at('todos'), { as, body: fields })
   expect(made.status).toBe(201)
@@ -19,7 +19,7 @@ test('create, read, change, delete', async () => {
   expect(made.body).toMatchObject({ ...fields, _version: 1 })
   expect(made.body.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/)
 
-  const read = await call('GET', at('todos', made.body.id), { as: room.anon })
+  const read = await call('GET', at('todos', made.body.id), { as: workspace.anon })
   expect(read.body).toEqual(made.body)
 
   const changed = await call('PUT', at('todos', made.body.id), { as, body: { done: true, tags: null } })
@@ -36,8 +36,8 @@ test('create, read, change, delete', async () => {
   }
 })
 
-test('If-Match lets one of two writers through', async () => {
-  const as = room.service
+test('conditional write: two writers with the same If-Match: one succeeds', async () => {
+  const as = workspace.service
   const { body } = await call('POST', at('races'), { as, body: { n: 0 } })
   const writes = await Promise.all(
     Array.from({ length: 8 }, (_, n) =>
@@ -55,15 +55,15 @@ test('If-Match lets one of two writers through', async () => {
   expect(weak.status).toBe(412)
 })
 
-test('pages follow each other without gap or repetition, while rows come and go', async () => {
-  const as = room.service
+test('pages: rows are added and deleted meanwhile: no gap, no repetition', async () => {
+  const as = workspace.service
   const ids: string[] = []
   for (let n = 0; n < 25; n++) ids.push((await call('POST', at('pages'), { as, body: { n } })).body.id)
   const seen: number[] = []
   let after = ''
   do {
     const { body } = await call('GET', `${at('pages')}?page[size]=7${after && `&page[after]=${after}`}`, {
-      as: room.anon,
+      as: workspace.anon,
     })
     expect(body.data.length).toBeLessThanOrEqual(7)
     expect(body.page.has_more).toBe(body.page.next !== null)
@@ -74,20 +74,20 @@ test('pages follow each other without gap or repetition, while rows come and go'
   expect(seen).toEqual(Array.from({ length: 25 }, (_, n) => n))
 })
 
-test('a collection that nobody wrote to is an empty page', async () => {
-  const { status, body } = await call('GET', at('nothing'), { as: room.anon })
+test('list: a collection without writes: empty page', async () => {
+  const { status, body } = await call('GET', at('nothing'), { as: workspace.anon })
   expect([status, body]).toEqual([200, { data: [], page: { size: 50, next: null, has_more: false } }])
 })
 
-test('an anon key may read and not write, and is told so', async () => {
-  const made = await call('POST', at('todos'), { as: room.service, body: { a: 1 } })
+test('anon key: reads: allowed; writes: 403', async () => {
+  const made = await call('POST', at('todos'), { as: workspace.service, body: { a: 1 } })
   for (const [method, id] of [
     ['POST', ''],
     ['PUT', made.body.id],
     ['DELETE', made.body.id],
   ] as const) {
     const reply = await call(method, at('todos', id), {
-      as: room.anon,
+      as: workspace.anon,
       ...(method !== 'DELETE' && { body: { a: 2 } }),
     })
     expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])

@@ -1,4 +1,4 @@
-/** Declared points in time, dates and uuids: compared as what they mean, read back as they were written. */
+/** Declared timestamps, dates and UUIDs: compared by value, returned as written. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
@@ -6,9 +6,9 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 afterAll(stopHearing)
@@ -21,27 +21,27 @@ const properties = {
 }
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-async function declared(body: object = {}): Promise<{ id: string; collection: string }> {
-  const asked = { workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' }
+async function declareCollection(body: object = {}): Promise<{ id: string; collection: string }> {
+  const defaults = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
   const reply = await call('POST', '/v1/schemas', {
-    as: room.operator,
-    body: { ...asked, schema: { properties }, ...body },
+    as: workspace.operator,
+    body: { ...defaults, schema: { properties }, ...body },
   })
   expect([reply.status, reply.body]).toMatchObject([201, {}])
   return reply.body
 }
 async function fill(collection: string, documents: readonly object[]): Promise<void> {
   for (const body of documents)
-    expect((await call('POST', at(collection), { as: room.service, body })).status).toBe(201)
+    expect((await call('POST', at(collection), { as: workspace.service, body })).status).toBe(201)
 }
 const ask = (collection: string, query: string): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query}`, { as: room.service })
+  call('GET', `${at(collection)}?${query}`, { as: workspace.service })
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: unknown }) => n).join(' ') : body.code
 
 const REF = '01890a5d-ac96-774b-bcce-b302099a8057'
-/** `a`, `b` and `c` are one point in time; `d` is before it and stands behind it as text. */
-const WRITTEN = [
+/** `a`, `b` and `c` are one point in time; `d` is earlier but sorts later as text. */
+const DOCUMENTS = [
   { n: 'a', at: '2026-01-01T00:00:00Z', day: '2026-01-01', ref: REF },
   { n: 'b', at: '2026-01-01T02:00:00.000+02:00', ref: REF.toUpperCase() },
   { n: 'c', at: '2025-12-31t19:00:00-05:00', day: '2025-12-31' },
@@ -56,11 +56,11 @@ describe.each([
   ['relational, with indexes', { indexes: [{ fields: ['at'] }, { fields: ['ref'] }, { fields: ['day'] }] }],
   ['document', { store: 'document' }],
   ['relational, not enforced', { mode: 'warn' }],
-])('%s', (_name, body) => {
+])('formats, %s', (_name, body) => {
   let collection: string
   beforeAll(async () => {
-    collection = (await declared(body)).collection
-    await fill(collection, WRITTEN)
+    collection = (await declareCollection(body)).collection
+    await fill(collection, DOCUMENTS)
   })
 
   test.each([
@@ -84,7 +84,7 @@ describe.each([
     ['order=at.desc', 'g f e c b a d'],
     ['order=at.desc.nullslast,n.desc', 'e c b a d g f'],
     ['or=(at.lt.2026-01-01,day.eq.2026-01-01)', 'a d'],
-  ])('%s → %s', async (query, found) => {
+  ])('query: %s: finds %s', async (query, found) => {
     expect(names(await ask(collection, query))).toBe(found)
   })
 
@@ -96,7 +96,7 @@ describe.each([
     ['at=in.(2026-01-01,x)', 'got "x"', 'at=gte.'],
     ['ref=eq.x', 'declared as uuid; got "x"', 'type'],
     ['day=gt.2026-01-01T00:00:00Z', 'declared as date; got', 'type'],
-  ])('%s → 400', async (query, detail, hint) => {
+  ])('query: %s: 400', async (query, detail, hint) => {
     const { status, body: problem } = await ask(collection, query)
     expect([status, problem.code]).toEqual([400, 'filter_type_mismatch'])
     expect(problem.detail).toContain(detail)
@@ -104,7 +104,7 @@ describe.each([
   })
 
   test.each(['at', 'at.desc', 'at.nullsfirst', 'at.desc.nullslast', 'ref,at'])(
-    'pages in the order %s lose and repeat nothing, also where one ends among equals',
+    'pages: order %s, with ties at the page end: nothing lost, nothing repeated',
     async (order) => {
       const whole = names(await ask(collection, `order=${order}`))
       for (const size of [1, 2, 3]) {
@@ -120,27 +120,27 @@ describe.each([
     },
   )
 
-  test('every value reads back as it was written', async () => {
+  test('document: every format: returned as written', async () => {
     const { body: page } = await ask(collection, '')
     const fields = page.data.map(
       ({ id, _created_at, _updated_at, _version, ...rest }: Record<string, unknown>) => rest,
     )
-    expect(fields).toEqual(WRITTEN)
+    expect(fields).toEqual(DOCUMENTS)
   })
 })
 
-describe('values that are not of their format, where nobody enforces it', () => {
+describe('values that violate their format in mode off', () => {
   test.each(['relational', 'document'])(
-    '%s: kept, shown, and found by what is not typed alone',
+    '%s: stored, returned, and found by untyped filters only',
     async (store) => {
-      const { collection } = await declared({ store, mode: 'off' })
+      const { collection } = await declareCollection({ store, mode: 'off' })
       const odd = [
         { n: 'x', at: 'yesterday' },
         { n: 'y', at: 42 },
         { n: 'z', at: '' },
         { n: 'o', at: { a: 1 } },
       ]
-      await fill(collection, [...odd, ...WRITTEN])
+      await fill(collection, [...odd, ...DOCUMENTS])
       const found: [string, string][] = [
         ['at=gte.0000-01-01', 'a b c d e'],
         ['at=neq.2026-01-01', 'x y z o d e'],
@@ -158,17 +158,17 @@ describe('values that are not of their format, where nobody enforces it', () => 
   )
 })
 
-describe('a declaration that changes', () => {
+describe('change of a declaration', () => {
   const plain = { properties: { ...properties, at: { type: ['string', 'null'] } } }
   const put = (id: string, body: object) =>
-    call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers: { prefer: 'wait=20' } })
+    call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body, headers: { prefer: 'wait=20' } })
 
   test.each(['relational', 'document'])(
-    '%s: a format that comes and goes over documents that are there',
+    '%s: format added and removed with existing documents: results follow the declaration',
     async (store) => {
       const indexes = [{ fields: ['at'] }]
-      const { id, collection } = await declared({ store, schema: plain, indexes })
-      await fill(collection, WRITTEN)
+      const { id, collection } = await declareCollection({ store, schema: plain, indexes })
+      await fill(collection, DOCUMENTS)
       const byText = 'c e a d b f g'
       expect(names(await ask(collection, 'order=at'))).toBe(byText)
       expect((await put(id, { schema: { properties } })).status).toBe(200)
@@ -178,12 +178,12 @@ describe('a declaration that changes', () => {
       expect(names(await ask(collection, 'order=at'))).toBe(byText)
       expect(names(await ask(collection, 'at=eq.2026-01-01'))).toBe('')
       const { body } = await ask(collection, '')
-      expect(body.data).toMatchObject(WRITTEN)
+      expect(body.data).toMatchObject(DOCUMENTS)
     },
   )
 
-  test('documents without the format are in its way', async () => {
-    const { id, collection } = await declared({ schema: plain })
+  test('format added: existing documents violate it: refused', async () => {
+    const { id, collection } = await declareCollection({ schema: plain })
     await fill(collection, [{ n: 'x', at: 'yesterday' }])
     const refused = await put(id, { schema: { properties } })
     expect([refused.status, refused.body.code]).toEqual([409, 'schema_incompatible'])
@@ -191,21 +191,21 @@ describe('a declaration that changes', () => {
     expect(names(await ask(collection, 'at=gt.0000-01-01'))).toBe('')
   })
 
-  test('two spellings of one point in time are in the way of a unique one', async () => {
-    const { id, collection } = await declared({ schema: plain, unique: [['at']] })
-    await fill(collection, WRITTEN.slice(0, 2))
+  test('unique constraint added: two spellings of one point in time: refused', async () => {
+    const { id, collection } = await declareCollection({ schema: plain, unique: [['at']] })
+    await fill(collection, DOCUMENTS.slice(0, 2))
     const { body } = await put(id, { schema: { properties } })
     expect(body).toMatchObject({ type: 'index.build', state: 'failed', error: { code: 'unique_violation' } })
   })
 
-  test('as many columns as a table takes, and the others are compared all the same', async () => {
+  test('columns: as many as a table allows: the other fields are compared as well', async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`at${n}`, properties.at]))
-    const { collection } = await declared({
+    const { collection } = await declareCollection({
       schema: { properties: { n: {}, ...many } },
       indexes: [{ fields: ['at149'] }],
     })
     const of = (field: string) =>
-      WRITTEN.map(({ n, at: value }) => ({
+      DOCUMENTS.map(({ n, at: value }) => ({
         n: `${field}${n}`,
         ...(value !== undefined && { [field]: value }),
       }))
@@ -218,51 +218,54 @@ describe('a declaration that changes', () => {
   })
 })
 
-describe('unique by what it means', () => {
-  test.each(['relational', 'document'])('%s', async (store) => {
-    const { collection } = await declared({ store, unique: [['at', 'ref']] })
-    const create = (body: object) => call('POST', at(collection), { as: room.service, body })
-    const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
-    expect(made.status).toBe(201)
-    const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
-    const refused = await create(same)
-    expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
-    // An upsert finds it, and of two in one batch the second finds what the first makes.
-    const other = { at: '2027-01-01T00:00:00Z', ref: REF }
-    const ops = [
-      { op: 'upsert', on: ['at', 'ref'], data: { ...same, n: 'b' } },
-      { op: 'upsert', on: ['at', 'ref'], data: { ...other, n: 'c' } },
-      { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
-    ]
-    const batch = await call('POST', `/v1/collections/${collection}/batch`, {
-      as: room.service,
-      body: { ops },
-    })
-    expect(batch.status).toBe(200)
-    const { body } = await ask(collection, 'order=at')
-    expect(body.data).toMatchObject([
-      { id: made.body.id, ...same, n: 'b' },
-      { at: '2026-12-31T23:00:00-01:00', n: 'd' },
-    ])
-    const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
-    const judged = await call('POST', `/v1/collections/${collection}/batch`, {
-      as: room.service,
-      body: { ops: [wrong] },
-    })
-    expect(judged.body.code).toBe('schema_violation')
-  })
+describe('unique constraint by value', () => {
+  test.each(['relational', 'document'])(
+    'unique constraint, %s: other spelling of the same value: 409',
+    async (store) => {
+      const { collection } = await declareCollection({ store, unique: [['at', 'ref']] })
+      const create = (body: object) => call('POST', at(collection), { as: workspace.service, body })
+      const made = await create({ n: 'a', at: '2026-01-01T00:00:00Z', ref: REF })
+      expect(made.status).toBe(201)
+      const same = { at: '2026-01-01T01:00:00+01:00', ref: REF.toUpperCase() }
+      const refused = await create(same)
+      expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
+      // An upsert finds the document; in one batch the second op finds the document that the first creates.
+      const other = { at: '2027-01-01T00:00:00Z', ref: REF }
+      const ops = [
+        { op: 'upsert', on: ['at', 'ref'], data: { ...same, n: 'b' } },
+        { op: 'upsert', on: ['at', 'ref'], data: { ...other, n: 'c' } },
+        { op: 'upsert', on: ['at', 'ref'], data: { ...other, at: '2026-12-31T23:00:00-01:00', n: 'd' } },
+      ]
+      const batch = await call('POST', `/v1/collections/${collection}/batch`, {
+        as: workspace.service,
+        body: { ops },
+      })
+      expect(batch.status).toBe(200)
+      const { body } = await ask(collection, 'order=at')
+      expect(body.data).toMatchObject([
+        { id: made.body.id, ...same, n: 'b' },
+        { at: '2026-12-31T23:00:00-01:00', n: 'd' },
+      ])
+      const wrong = { op: 'upsert', on: ['at', 'ref'], data: { at: 'yesterday', ref: REF } }
+      const judged = await call('POST', `/v1/collections/${collection}/batch`, {
+        as: workspace.service,
+        body: { ops: [wrong] },
+      })
+      expect(judged.body.code).toBe('schema_violation')
+    },
+  )
 })
 
-test('changes, exports and selections show the text as it was written, and nothing beside it', async () => {
-  const { collection } = await declared({ indexes: [{ fields: ['at'] }] })
-  const [first] = WRITTEN.slice(1)
+test('change events, exports, selections: formatted values: as written, without internal columns', async () => {
+  const { collection } = await declareCollection({ indexes: [{ fields: ['at'] }] })
+  const [first] = DOCUMENTS.slice(1)
   const text = lines(first ?? {})
-  expect((await importInto(collection, text, { as: room.service })).body).toMatchObject({ created: 1 })
-  const [kept] = await exported(collection, { as: room.service })
+  expect((await importInto(collection, text, { as: workspace.service })).body).toMatchObject({ created: 1 })
+  const [kept] = await exported(collection, { as: workspace.service })
   const { id, _version, _created_at, _updated_at, ...fields } = kept as Record<string, unknown>
   expect(fields).toEqual(first)
   const changed = await call('PUT', at(collection, String(id)), {
-    as: room.service,
+    as: workspace.service,
     body: { at: '2026-06-01T00:00:00.000Z' },
   })
   expect(changed.body).toEqual({
@@ -273,7 +276,7 @@ test('changes, exports and selections show the text as it was written, and nothi
   })
   expect(names(await ask(collection, 'at=eq.2026-06-01'))).toBe('b')
   expect((await ask(collection, 'select=at')).body.data).toEqual([{ id, at: '2026-06-01T00:00:00.000Z' }])
-  const events = await told(room, collection)
+  const events = await told(workspace, collection)
   expect(events.map(({ data }) => data.document)).toEqual([
     first,
     { ...first, at: '2026-06-01T00:00:00.000Z' },

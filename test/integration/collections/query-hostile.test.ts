@@ -1,69 +1,72 @@
-/** Queries that are meant to hurt, and collection queries from a flow: clear answers, bounded work, nothing lost. */
+/** Hostile queries and queries from flows: clear errors, bounded work. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 const query = (body: unknown, collection = 'things'): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
 
-test('a document of 2 MB and a filter of 2 MB are 413', async () => {
+test('query: document or filter of 2 MB: 413', async () => {
   const text = 'x'.repeat(2_000_000)
-  expect((await call('POST', at('things'), { as: room.service, body: { text } })).status).toBe(413)
+  expect((await call('POST', at('things'), { as: workspace.service, body: { text } })).status).toBe(413)
   expect((await query({ filter: { text } })).status).toBe(413)
   const ops = [{ op: 'create', data: { text: text.repeat(3) } }]
-  const batch = await call('POST', '/v1/collections/things/batch', { as: room.service, body: { ops } })
+  const batch = await call('POST', '/v1/collections/things/batch', { as: workspace.service, body: { ops } })
   expect([batch.status, batch.body.detail]).toEqual([413, expect.stringContaining('of a batch 4194304')])
 })
 
 test.each([
   ['10,000 arrays', `{"filter":{"a":{"eq":${'['.repeat(10_000)}${']'.repeat(10_000)}}}}`, 'filter_invalid'],
   ['10,000 times $or', `{"filter":${'{"$or":['.repeat(10_000)}{}${']}'.repeat(10_000)}}`, 'filter_invalid'],
-  ['a prototype', '{"filter":{"__proto__":{"a":1}}}', 'body_invalid'],
-  ['an operator called toString', '{"filter":{"a":{"toString":1}}}', 'filter_operator_unknown'],
-  ['an operator called __proto__ in quotes', '{"filter":{"\\"__proto__\\"":1}}', 'filter_invalid'],
+  ['__proto__ as a field', '{"filter":{"__proto__":{"a":1}}}', 'body_invalid'],
+  ['operator toString', '{"filter":{"a":{"toString":1}}}', 'filter_operator_unknown'],
+  ['quoted operator __proto__', '{"filter":{"\\"__proto__\\"":1}}', 'filter_invalid'],
   ['null', 'null', 'body_invalid'],
   ['NUL', '{"filter":{"a":"\\u0000"}}', 'filter_invalid'],
-  ['half a surrogate', '{"filter":{"a":"\\ud800"}}', 'filter_invalid'],
-  ['NUL inside a value', '{"filter":{"a":{"eq":[{"\\u0000":1}]}}}', 'filter_invalid'],
-  ['a filter that is a list', '{"filter":[]}', 'validation_failed'],
-  ['a sort that is a text', '{"sort":"a"}', 'validation_failed'],
-  ['a direction that is none', '{"sort":{"a":{}}}', 'validation_failed'],
-  ['the same, under a name with a line break', '{"sort":{"a\\nb":{}}}', 'validation_failed'],
-  ['a name in the body', '{"name":"other"}', 'validation_failed'],
-])('%s → clear refusal', async (_name, body, code) => {
+  ['lone surrogate', '{"filter":{"a":"\\ud800"}}', 'filter_invalid'],
+  ['NUL in a value', '{"filter":{"a":{"eq":[{"\\u0000":1}]}}}', 'filter_invalid'],
+  ['filter is a list', '{"filter":[]}', 'validation_failed'],
+  ['sort is a text', '{"sort":"a"}', 'validation_failed'],
+  ['invalid sort direction', '{"sort":{"a":{}}}', 'validation_failed'],
+  ['invalid sort direction, field name with a line break', '{"sort":{"a\\nb":{}}}', 'validation_failed'],
+  ['parameter of the URL in the body', '{"name":"other"}', 'validation_failed'],
+])('query: %s: 400', async (_name, body, code) => {
   const reply = await query(body)
   expect([reply.status, reply.body.code]).toEqual([400, code])
 })
 
-test('more shapes of queries than a connection keeps statements of: every answer is right', async () => {
-  for (const a of [1, 9]) await call('POST', at('shapes'), { as: room.service, body: { a } })
+test('query: more shapes than a connection caches statements for: every result is correct', async () => {
+  for (const a of [1, 9]) await call('POST', at('shapes'), { as: workspace.service, body: { a } })
   const shape = (n: number) =>
     Array.from({ length: 9 }, (_, bit) => `a=${(n >> bit) & 1 ? 'gt' : 'gte'}.${bit % 5}`).join('&')
-  // One after the other, so that they all meet the same connection.
+  // Sequentially, so that all use the same connection.
   for (const n of Array.from({ length: 500 }, (_, turn) => turn % 260)) {
-    const { status, body } = await call('GET', `${at('shapes')}?${shape(n)}`, { as: room.anon })
+    const { status, body } = await call('GET', `${at('shapes')}?${shape(n)}`, { as: workspace.anon })
     expect([status, body.data?.map(({ a }: { a: number }) => a)]).toEqual([200, [9]])
   }
 }, 60_000)
 
-test('a scan that takes too long ends with 503 and the fields that want an index', async () => {
+test('query: scan exceeds the time limit: 503 that names the fields to index', async () => {
   const body = { a: 'a'.repeat(250_000) }
-  await Promise.all(Array.from({ length: 120 }, () => call('POST', at('long'), { as: room.service, body })))
+  await Promise.all(
+    Array.from({ length: 120 }, () => call('POST', at('long'), { as: workspace.service, body })),
+  )
   const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
-  const slow = await call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as: room.anon })
+  const slow = await call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as: workspace.anon })
   expect([slow.status, slow.body.code]).toEqual([503, 'query_timeout'])
   expect(slow.body.hint).toContain('an index on a, b (POST')
-  expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: room.anon })).status).toBe(200)
+  expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: workspace.anon })).status).toBe(200)
 }, 60_000)
 
-test('a flow queries, filters and pages', async () => {
-  for (const n of [1, 2, 3]) await call('POST', at('jobs'), { as: room.service, body: { n, open: n > 1 } })
+test('query from a flow: filters and pages: same results as over REST', async () => {
+  for (const n of [1, 2, 3])
+    await call('POST', at('jobs'), { as: workspace.service, body: { n, open: n > 1 } })
   const source = `
 document: { dsl: '1.0.3', namespace: test, name: asks, version: '1.0.0' }
 do:
@@ -80,10 +83,10 @@ do:
       with: { name: jobs, filters: [[open, eq.true], [n, lt.3]], order: n.desc }
       output: { as: '{ second: $context.second[0].n, third: .data[0].n }' }
 `
-  const as = room.operator
-  const made = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+  const as = workspace.operator
+  const made = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
   expect(made.body.faults).toEqual([])
-  const path = `${room.flows}/definitions/${made.body.id}`
+  const path = `${workspace.flows}/definitions/${made.body.id}`
   expect((await call('POST', `${path}/versions`, { as, body: {} })).status).toBe(201)
   const headers = { prefer: 'wait=20' }
   const run = await call('POST', `${path}/executions`, { as, body: { input: {} }, headers })

@@ -1,4 +1,4 @@
-/** Around a page: how many there are in all, the link to the next one, and names that a closed schema does not have. */
+/** Parts of a page: the total, the link to the next page, and names that a closed schema does not have. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { compileFilter } from '../../../src/features/collections/postgres/compile.ts'
@@ -8,38 +8,41 @@ import { Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { aRoom, asSuperuser, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let testWorkspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  testWorkspace = await aRoom()
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 const list = (collection: string, query: string, headers = {}): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query}`, { as: room.anon, headers })
+  call('GET', `${at(collection)}?${query}`, { as: testWorkspace.anon, headers })
 const query = (collection: string, body: unknown, headers = {}): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body, headers })
+  call('POST', `/v1/collections/${collection}/query`, { as: testWorkspace.anon, body, headers })
 const total = ({ status, body }: Reply) => (status === 200 ? body.page.total : body.code)
 
-async function declared(schema: object, mode = 'enforce'): Promise<string> {
+async function declareCollection(schema: object, mode = 'enforce'): Promise<string> {
   const collection = unique('d')
-  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema, mode }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: testWorkspace.workspaceId, collection, store: 'relational', schema, mode }
+  expect((await call('POST', '/v1/schemas', { as: testWorkspace.operator, body })).status).toBe(201)
   return collection
 }
 
 const fill = async (collection: string, count: number) => {
-  for (let n = 0; n < count; n++) await call('POST', at(collection), { as: room.service, body: { n } })
+  for (let n = 0; n < count; n++)
+    await call('POST', at(collection), { as: testWorkspace.service, body: { n } })
 }
 
-describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind) => {
+describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     collection =
-      kind === 'declared' ? await declared({ properties: { n: { type: 'integer' } } }) : unique('counted')
+      kind === 'declared'
+        ? await declareCollection({ properties: { n: { type: 'integer' } } })
+        : unique('counted')
     await fill(collection, 7)
   })
 
-  test('is done where it is asked for, of all that the filter finds, on every page', async () => {
+  test('count: requested: total of the filter on every page', async () => {
     const first = await list(collection, 'n=gte.2&count=exact&page[size]=2')
     expect(first.body.page).toMatchObject({ size: 2, has_more: true, total: 5 })
     const next = `n=gte.2&page[size]=2&page[after]=${first.body.page.next}`
@@ -50,7 +53,7 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
     expect(total(await list(collection, 'or=(n.eq.1,n.eq.2)&count=estimated'))).toBe(2)
   })
 
-  test('may be a preference; a parameter says it louder, and what is not known is for nobody', async () => {
+  test('count: parameter and Prefer header: the parameter wins, unknown values are refused or ignored', async () => {
     const prefer = (text: string) => ({ prefer: text })
     expect(total(await list(collection, 'page[size]=1', prefer('count=exact')))).toBe(7)
     expect(total(await list(collection, '', prefer('return=minimal, Count="estimated"; x=1')))).toBe(7)
@@ -61,30 +64,30 @@ describe.each(['undeclared', 'declared'])('counting in an %s collection', (kind)
     expect(total(await list(collection, '"count"=is.null&count=exact'))).toBe(7)
   })
 
-  test('counts nobody else’s', async () => {
-    const stranger = await aRoom()
+  test('count: documents of other tenants: not included', async () => {
+    const otherTenant = await aRoom()
     for (const count of ['exact', 'estimated']) {
-      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: stranger.anon })
+      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: otherTenant.anon })
       expect(total(reply)).toBe(0)
     }
   })
 })
 
-describe('where there are many', () => {
-  const many = (table: string, columns: string, values: string) =>
+describe('count of many documents', () => {
+  const insertMany = (table: string, columns: string, values: string) =>
     asSuperuser(
       `insert into ${table} (tenant_id, workspace_id, id, ${columns})
        select $1, $2, gen_random_uuid(), ${values} from generate_series(1, 1500) n`,
-      [room.tenantId, room.workspaceId],
+      [testWorkspace.tenantId, testWorkspace.workspaceId],
     )
 
-  test('a table of its own is estimated by the planner, a filter that finds few is counted', async () => {
-    const collection = await declared({ properties: { n: { type: 'integer' } } })
+  test('count: table of its own: estimated by the planner; selective filter: exact', async () => {
+    const collection = await declareCollection({ properties: { n: { type: 'integer' } } })
     const table = await tableOf(collection)
-    await many(table, 'c1', 'n')
+    await insertMany(table, 'c1', 'n')
     await asSuperuser(`analyze ${table}`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
-    // The planner believes what it was told; whoever counts does not.
+    // The planner uses stale statistics; the exact count does not.
     await asSuperuser(`update pg_class set reltuples = reltuples * 100 where oid = '${table}'::regclass`)
     expect(total(await list(collection, 'count=estimated'))).toBeGreaterThan(100_000)
     expect(total(await list(collection, 'count=exact'))).toBe(1_500)
@@ -93,9 +96,9 @@ describe('where there are many', () => {
     expect(half).toBeGreaterThan(1_200)
   })
 
-  test('of the table that all share nobody is told what the planner knows', async () => {
+  test('count: shared table: no planner estimate is disclosed', async () => {
     const collection = unique('shared')
-    await many('tenon.documents', 'collection, data', `'${collection}', jsonb_build_object('n', n)`)
+    await insertMany('tenon.documents', 'collection, data', `'${collection}', jsonb_build_object('n', n)`)
     expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
     expect(total(await list(collection, 'n=lte.1400&count=estimated'))).toBe(1_400)
   })
@@ -104,14 +107,14 @@ describe('where there are many', () => {
 async function tableOf(collection: string): Promise<string> {
   const [row] = await asSuperuser<{ relation: string }>(
     'select relation from tenon.schemas where workspace_id = $1 and collection = $2',
-    [room.workspaceId, collection],
+    [testWorkspace.workspaceId, collection],
   )
   return `tenon_data."${row?.relation}"`
 }
 
-describe('the link to the next page', () => {
+describe('link to the next page', () => {
   const NEXT = /^<(\/v1\/[^>]+)>; rel="next"$/
-  const follow = async (path: string, as = room.anon) => {
+  const follow = async (path: string, as = testWorkspace.anon) => {
     const seen: unknown[] = []
     for (let url: string | undefined = path; url !== undefined; ) {
       const reply: Reply = await call('GET', url, { as })
@@ -124,14 +127,14 @@ describe('the link to the next page', () => {
     return seen
   }
 
-  test('leads through a list with everything that was asked, and ends with it', async () => {
+  test('link: followed: keeps all parameters, ends with the list', async () => {
     const collection = unique('linked')
     for (const n of ['a b', 'a&b', 'a>b', '100%', 'é', 'x'])
-      await call('POST', at(collection), { as: room.service, body: { n } })
-    const asked = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
-    const seen = (await follow(`${at(collection)}?${asked}`)) as { n: string }[]
+      await call('POST', at(collection), { as: testWorkspace.service, body: { n } })
+    const parameters = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
+    const seen = (await follow(`${at(collection)}?${parameters}`)) as { n: string }[]
     expect(seen.map(({ n }) => n)).toEqual(['é', 'a>b', 'a&b', 'a b', '100%'])
-    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: room.anon })
+    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: testWorkspace.anon })
     expect(head.headers.get('link')).toMatch(NEXT)
     const posted = await query(collection, { limit: 1 })
     expect([posted.body.page.has_more, posted.headers.get('link')]).toEqual([true, null])
@@ -139,20 +142,23 @@ describe('the link to the next page', () => {
     expect(refused.headers.get('link')).toBeNull()
   })
 
-  test('is on every list', async () => {
-    const as = room.operator
-    const keys = (await follow(`/v1/api-keys?workspace_id=${room.workspaceId}&page[size]=1`, as)) as object[]
+  test('link: every list operation: present', async () => {
+    const as = testWorkspace.operator
+    const keys = (await follow(
+      `/v1/api-keys?workspace_id=${testWorkspace.workspaceId}&page[size]=1`,
+      as,
+    )) as object[]
     expect(keys.length).toBeGreaterThan(1)
     const reply = await call('GET', '/v1/tenants?page[size]=1', { as })
     expect(reply.headers.get('link')).toMatch(NEXT)
   })
 })
 
-describe('a closed schema', () => {
+describe('closed schema', () => {
   const properties = { color: { type: 'string' }, size: { type: 'object' } }
   let closed: string
   beforeAll(async () => {
-    closed = await declared({ properties, additionalProperties: false })
+    closed = await declareCollection({ properties, additionalProperties: false })
   })
 
   test.each([
@@ -163,13 +169,13 @@ describe('a closed schema', () => {
     ['order=color,_version,siez', 'order_invalid', 'size'],
     ['select=colors', 'select_invalid', 'color'],
     ['select=color,weight.x', 'select_invalid', 'size, color'],
-  ])('%s → %s, and the nearest name', async (text, code, name) => {
+  ])('query: %s: %s with the nearest name as hint', async (text, code, name) => {
     const { status, body } = await list(closed, text)
     expect([status, body.code]).toEqual([400, code])
     expect(body.hint).toContain(name)
   })
 
-  test('takes what is declared, what is inside it, and what is ours; in JSON too', async () => {
+  test('query: declared, nested and reserved names, also in JSON: accepted', async () => {
     const taken =
       'color=eq.red&size.x=eq.1&id=isdistinct.0190abcd-0000-7000-8000-000000000000&order=_created_at,size.y&select=_version,color'
     expect((await list(closed, taken)).status).toBe(200)
@@ -177,11 +183,11 @@ describe('a closed schema', () => {
     expect((await query(closed, { select: ['colour'] })).body.code).toBe('select_invalid')
   })
 
-  test('is not closed where others may be there all the same', async () => {
+  test('query: schema that allows other fields: unknown names are accepted', async () => {
     const open = [
-      await declared({ properties }),
-      await declared({ properties, additionalProperties: false }, 'warn'),
-      await declared({ properties, additionalProperties: false, patternProperties: { '^x': {} } }),
+      await declareCollection({ properties }),
+      await declareCollection({ properties, additionalProperties: false }, 'warn'),
+      await declareCollection({ properties, additionalProperties: false, patternProperties: { '^x': {} } }),
       unique('undeclared'),
     ]
     for (const collection of open)
@@ -189,11 +195,11 @@ describe('a closed schema', () => {
   })
 })
 
-test('under row-level security a like with a beginning goes by the index, and finds the same', async () => {
-  const collection = await declared({ properties: { t: { type: 'string' } } })
+test('like with a prefix: under row-level security: uses the index, same results', async () => {
+  const collection = await declareCollection({ properties: { t: { type: 'string' } } })
   const table = await tableOf(collection)
   for (const t of ['abc', 'abd', 'ab', 'abcé', 'abc\u{10FFFF}', 'ABC', 'a%c'])
-    await call('POST', at(collection), { as: room.service, body: { t } })
+    await call('POST', at(collection), { as: testWorkspace.service, body: { t } })
   const found = async (text: string) =>
     (await list(collection, `${text}&order=t&select=t`)).body.data.map(({ t }: { t: string }) => t)
   expect(await found('t=like.abc*')).toEqual(['abc', 'abcé', 'abc\u{10FFFF}'])
@@ -207,10 +213,10 @@ test('under row-level security a like with a beginning goes by the index, and fi
   expect(await plan('t=ilike.abc*')).not.toMatch(/Index Cond: .*c1/)
 })
 
-/** The plan of a filter for the service key of the room, with sequential scans too dear to be chosen. */
+/** The plan of a filter with the service key of the workspace, with sequential scans made too expensive to be chosen. */
 async function planOf(table: string, text: string): Promise<string> {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
-  const { tenantId: tenant, workspaceId: workspace } = room
+  const { tenantId: tenant, workspaceId: workspace } = testWorkspace
   const context: SessionContext = { role: 'tenon_service', tenant, workspace, statementTimeoutMs: 5_000 }
   const where = compileFilter(readFilters([...new URLSearchParams(text)]), () => ({
     sql: Sql.identifier('c1'),

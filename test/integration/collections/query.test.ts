@@ -1,41 +1,41 @@
-/** The query grammar through the API: what is found, in which order, page by page; and what is refused. */
+/** The query grammar through the API: results, order, pages, refusals. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../../support/fixtures/odd-documents.ts'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
-  for (const fields of PEOPLE) await call('POST', at('people'), { as: room.service, body: fields })
+  workspace = await aRoom()
+  for (const fields of PEOPLE) await call('POST', at('people'), { as: workspace.service, body: fields })
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 
-/** A query as it stands in the URL, unescaped but for what must be. */
+/** A query as it appears in the URL; escapes only what has to be. */
 const list = (query: string, collection = 'people'): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: room.anon })
+  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: workspace.anon })
 
 const query = (body: unknown, collection = 'people'): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: room.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
 
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: string }) => n).join(' ') : body.code
 
-describe('the ten operators', () => {
-  test.each(FOUND)('%s → %s', async (text, found) => {
+describe('filter operators', () => {
+  test.each(FOUND)('filter: %s: finds %s', async (text, found) => {
     expect(names(await list(text))).toBe(found)
   })
 })
 
-describe('the same in JSON, typed by it', () => {
-  test.each(FOUND_BY_JSON)('%j → %s', async (body, found) => {
+describe('filter operators in JSON', () => {
+  test.each(FOUND_BY_JSON)('JSON filter: %j: finds %s', async (body, found) => {
     expect(names(await query(body))).toBe(found)
   })
 })
 
 describe('order', () => {
-  test.each(ORDERED)('%s → %s', async (text, found) => {
+  test.each(ORDERED)('order: %s: gives %s', async (text, found) => {
     expect(names(await list(text))).toBe(found)
   })
 })
@@ -48,14 +48,14 @@ describe('select', () => {
     ['select=_version,missing,n.x,tags.0', { _version: 1 }],
     ['select=id', {}],
     ['select="n"', { n: 'ada' }],
-  ])('%s', async (text, shown) => {
+  ])('select: %s: returns the named fields', async (text, shown) => {
     const { body } = await list(`n=eq.ada&${text}`)
     const [{ id, ...rest }] = body.data
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
     expect(rest).toEqual(shown)
   })
 
-  test('a star is everything, with our fields; in JSON it may be a list', async () => {
+  test('select: star, or a list in JSON: returns all fields', async () => {
     const all = await list('n=eq.ada')
     expect((await list('n=eq.ada&select=*')).body).toEqual(all.body)
     expect(all.body.data[0]).toHaveProperty('_created_at')
@@ -64,7 +64,7 @@ describe('select', () => {
   })
 })
 
-describe('what is refused, and how it is said', () => {
+describe('refused queries', () => {
   test.each([
     ['status=active', 'filter_operator_missing', 'status=eq.active'],
     ['age=1.5', 'filter_operator_missing', 'age=eq.1.5'],
@@ -105,14 +105,14 @@ describe('what is refused, and how it is said', () => {
     [`x=like.${'a*'.repeat(11)}`, 'filter_too_large', ''],
     ['select=a..b', 'select_invalid', ''],
     ['select=_private', 'select_invalid', ''],
-  ])('%s → %s', async (text, code, hint) => {
+  ])('query: %s: 400 %s', async (text, code, hint) => {
     const { status, body } = await list(text)
     expect([status, body.code]).toEqual([400, code])
     if (hint !== 'errors') expect(`${body.hint}`).toContain(hint)
     expect(JSON.stringify(body)).not.toMatch(/select .* from|jsonb_|syntax/)
   })
 
-  test('fifty filters and five hundred elements pass, one more does not', async () => {
+  test('filter: 50 conditions or 500 elements: accepted; one more: refused', async () => {
     const filters = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=is.null`).join('&')
     const values = (count: number) => `n=in.(${Array.from({ length: count }, (_, n) => `v${n}`).join()})`
     expect((await list(filters(50))).body.data).toHaveLength(PEOPLE.length)
@@ -126,7 +126,7 @@ describe('what is refused, and how it is said', () => {
   })
 })
 
-describe('no text of a user is ever SQL, a regex or a jsonpath', () => {
+describe('injection', () => {
   test.each([
     `n=eq.' or 1=1 --`,
     `"n' or '1'='1"=eq.1`,
@@ -142,7 +142,7 @@ describe('no text of a user is ever SQL, a regex or a jsonpath', () => {
     'n=eq.-0',
     'items.99999999999=eq.1',
     'items.999999999=eq.1',
-  ])('%s finds nothing and breaks nothing', async (text) => {
+  ])('injection: %s: finds nothing, breaks nothing', async (text) => {
     const { status, body } = await list(text)
     expect([200, 400]).toContain(status)
     if (status === 200) expect(body.data).toEqual([])
@@ -152,7 +152,7 @@ describe('no text of a user is ever SQL, a regex or a jsonpath', () => {
 describe('pages', () => {
   const kinds = [1, 2, 2, 'a', 'b', 'b', true, false, null, undefined, [1], [], { x: 1 }, -1.5, '']
 
-  /** All pages of a query, each fetched with the cursor of the one before. */
+  /** Reads all pages of a query by following the cursor. */
   async function pages(
     text: string,
     size: number,
@@ -173,7 +173,7 @@ describe('pages', () => {
 
   beforeAll(async () => {
     for (const a of kinds) {
-      for (const b of [1, 2, null]) await call('POST', at('paged'), { as: room.service, body: { a, b } })
+      for (const b of [1, 2, null]) await call('POST', at('paged'), { as: workspace.service, body: { a, b } })
     }
   })
 
@@ -190,7 +190,7 @@ describe('pages', () => {
     'order=_updated_at.desc,b',
     'order=_version,b,_created_at.desc',
     'b=is.null&order=a.desc',
-  ])('%s: turned one at a time, they are the whole', async (text) => {
+  ])('pages: %s, one document each: the whole list', async (text) => {
     const whole = (await list(`${text}&page[size]=200`, 'paged')).body.data.map(
       ({ id }: { id: string }) => id,
     )
@@ -198,19 +198,19 @@ describe('pages', () => {
     for (const size of [1, 4, 7]) expect(await pages(text, size)).toEqual(whole)
   })
 
-  test('what is deleted between two pages, the last seen among it, loses nothing else', async () => {
+  test('pages: documents are deleted in between, the last seen too: nothing else is lost', async () => {
     const whole = await pages('order=b,a', 200)
-    const gone: string[] = []
+    const deleted: string[] = []
     const seen = await pages('order=b,a', 5, async (page) => {
       const id = whole[page * 5 - 1] ?? ''
-      gone.push(id)
-      await call('DELETE', `${at('paged')}/${id}`, { as: room.service })
+      deleted.push(id)
+      await call('DELETE', `${at('paged')}/${id}`, { as: workspace.service })
     })
     expect(seen).toEqual(whole)
-    expect(await pages('order=b,a', 200)).toEqual(whole.filter((id) => !gone.includes(id)))
+    expect(await pages('order=b,a', 200)).toEqual(whole.filter((id) => !deleted.includes(id)))
   })
 
-  test('a query in JSON turns its pages too', async () => {
+  test('pages: JSON query: same as in the URL', async () => {
     const body = { filter: { b: { neq: null } }, sort: { a: -1 }, limit: 8, select: 'b' }
     const first = await query(body, 'paged')
     expect(first.body.page).toMatchObject({ size: 8, has_more: true })
@@ -219,10 +219,10 @@ describe('pages', () => {
     expect(first.body.data.map((one: { id: string }) => one.id)).not.toContain(id)
   })
 
-  test('a cursor is good for its own query, collection and workspace', async () => {
+  test('cursor: used with another query, collection or workspace: refused', async () => {
     const { body } = await list('order=a&page[size]=2&b=eq.1', 'paged')
     const { next } = body.page
-    const code = async (text: string, collection = 'paged', as = room.anon) =>
+    const code = async (text: string, collection = 'paged', as = workspace.anon) =>
       (await call('GET', `${at(collection)}?${text}&page[after]=${next}`, { as })).body.code
     expect(await code('order=a&b=eq.1')).toBeUndefined()
     expect(await code('order=a&b=eq.1&page[size]=9&select=a')).toBeUndefined()
@@ -230,11 +230,11 @@ describe('pages', () => {
     expect(await code('order=a&b=eq.2')).toBe('cursor_mismatch')
     expect(await code('order=a')).toBe('cursor_mismatch')
     expect(await code('order=a&b=eq.1', 'people')).toBe('cursor_mismatch')
-    const stranger = await aRoom()
-    expect(await code('order=a&b=eq.1', 'paged', stranger.service)).toBe('cursor_invalid')
+    const otherTenant = await aRoom()
+    expect(await code('order=a&b=eq.1', 'paged', otherTenant.service)).toBe('cursor_invalid')
   })
 
-  test('a forged cursor is none', async () => {
+  test('cursor: forged: refused', async () => {
     const { body } = await list('order=a&page[size]=2', 'paged')
     const next: string = body.page.next
     expect(next).not.toContain(Buffer.from(body.data[1].id).toString('base64url').slice(0, 20))
@@ -256,9 +256,12 @@ describe('pages', () => {
     expect(names(await list(`page[after]=c1_${'A'.repeat(5_000)}`, 'paged'))).toBe('validation_failed')
   })
 
-  test('a field too long for a cursor ends the paging with a word, not with a wrong page', async () => {
+  test('cursor: field too large for a cursor: cursor_too_large', async () => {
     for (const n of [1, 2]) {
-      await call('POST', at('long'), { as: room.service, body: { n: `${n}`, text: 'x'.repeat(200_000) } })
+      await call('POST', at('long'), {
+        as: workspace.service,
+        body: { n: `${n}`, text: 'x'.repeat(200_000) },
+      })
     }
     expect(names(await list('order=text&page[size]=1', 'long'))).toBe('cursor_too_large')
     expect(names(await list('order=text&page[size]=2', 'long'))).toBe('1 2')

@@ -1,4 +1,4 @@
-/** Declarations that change: columns, policies and indexes change with them, and no document is lost or let through. */
+/** Changes of declarations: columns, policies and indexes follow; no document is lost or escapes validation. */
 
 import { Client } from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -12,13 +12,13 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const properties = { title: { type: 'string' }, age: { type: 'integer' } }
-const declare = (body: object = {}, of: Room = room) =>
+const declare = (body: object = {}, of: Room = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -27,10 +27,10 @@ const declare = (body: object = {}, of: Room = room) =>
     },
   })
 const change = (id: string, body: object, headers: Record<string, string> = {}) =>
-  call('PUT', `/v1/schemas/${id}`, { as: room.operator, body, headers })
+  call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body, headers })
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 const create = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', at(collection), { as: room.service, body })
+  call('POST', at(collection), { as: workspace.service, body })
 const columnsOf = async (id: string) => {
   const [row] = await asSuperuser<{ relation: string }>('select relation from tenon.schemas where id = $1', [
     id,
@@ -49,8 +49,8 @@ const indexesOf = (id: string) =>
     [id],
   )
 
-describe('declaring', () => {
-  test('indexes and unique constraints are there at once, of declared scalar fields', async () => {
+describe('declaring with indexes', () => {
+  test('declaration: indexes and unique constraints on declared scalar fields: effective at once', async () => {
     const { status, body } = await declare({ indexes: [{ fields: ['age', 'title'] }], unique: [['title']] })
     expect(status).toBe(201)
     expect(body.indexes).toEqual([
@@ -63,32 +63,32 @@ describe('declaring', () => {
     ])
     expect((await create(body.collection, { title: 'a' })).status).toBe(201)
     expect((await create(body.collection, { title: 'a' })).status).toBe(409)
-    // Null and missing differ from everything.
+    // Null and missing values never conflict.
     for (const none of [{}, {}]) expect((await create(body.collection, none)).status).toBe(201)
   })
 
   test.each([
-    ['a field that is near', { indexes: [{ fields: ['titel'] }] }, 'did you mean "title"'],
+    ['misspelt field', { indexes: [{ fields: ['titel'] }] }, 'did you mean "title"'],
     [
-      'a field of no scalar type',
+      'field without a scalar type',
       { schema: { properties: { a: {} } }, unique: [['a']] },
       'is not declared as',
     ],
     ['no enforcement', { mode: 'warn', unique: [['title']] }, 'need mode enforce'],
     [
-      'anon that changes what it may not read',
+      'anon may change what it may not read',
       { access: { anon: { read: false, update: true } } },
       'must be able to read',
     ],
-    ['too many', { indexes: Array.from({ length: 17 }, () => ({ fields: ['age'] })) }, 'indexes'],
-    ['a field twice', { unique: [['age', 'age']] }, 'unique'],
-  ])('%s: 400 with the reason', async (_what, body, detail) => {
+    ['too many indexes', { indexes: Array.from({ length: 17 }, () => ({ fields: ['age'] })) }, 'indexes'],
+    ['field named twice', { unique: [['age', 'age']] }, 'unique'],
+  ])('declaration: %s: 400 with the reason', async (_what, body, detail) => {
     const reply = await declare(body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.detail).toContain(detail)
   })
 
-  test('a default must fit its own property', async () => {
+  test('declaration: default violates its property: refused', async () => {
     const wrong = {
       properties: {
         a: { type: 'integer', default: 'x' },
@@ -110,7 +110,7 @@ describe('declaring', () => {
     }
   })
 
-  test('every declared property of a relational collection has a column, indexed ones of a document collection', async () => {
+  test('columns: relational: one for each declared property; document: one for each indexed property', async () => {
     const schema = { properties: { ...properties, tags: { type: 'array' }, any: {} } }
     const relational = await declare({ schema })
     expect(await columnsOf(relational.body.id)).toEqual({
@@ -124,42 +124,42 @@ describe('declaring', () => {
     for (const { body } of [relational, document]) {
       const fields = { title: 'a', age: 1, tags: [{ a: null }], any: 'text' }
       const made = await create(body.collection, fields)
-      expect((await call('GET', at(body.collection, made.body.id), { as: room.service })).body).toMatchObject(
-        fields,
-      )
+      expect(
+        (await call('GET', at(body.collection, made.body.id), { as: workspace.service })).body,
+      ).toMatchObject(fields)
       const found = await call('GET', `${at(body.collection)}?any=eq.text&tags=json_path_eq.([0].a,1)`, {
-        as: room.service,
+        as: workspace.service,
       })
       expect(found.body.data).toEqual([])
     }
   })
 })
 
-describe.each(['relational', 'document'])('changing a %s declaration', (store) => {
-  test('writers succeed however many changes they miss', async () => {
+describe.each(['relational', 'document'])('change of a declaration, %s store', (store) => {
+  test('writers: several changes missed: writes succeed', async () => {
     const { body } = await declare({ store, schema: {} })
     let isChanging = true
     const writer = async () => {
       while (isChanging) expect(await create(body.collection, { title: 'a' })).toMatchObject({ status: 201 })
     }
     const writers = Promise.all(Array.from({ length: 6 }, writer))
-    const changer = async (name: string) => {
+    const changeRepeatedly = async (name: string) => {
       for (let n = 0; n < 8; n++)
         expect((await change(body.id, { schema: { properties: { [`${name}${n}`]: {} } } })).status).toBe(200)
     }
-    const changers = Promise.all(['a', 'b', 'c'].map(changer)).finally(() => {
+    const changers = Promise.all(['a', 'b', 'c'].map(changeRepeatedly)).finally(() => {
       isChanging = false
     })
     await Promise.all([writers, changers])
   })
 
-  test('properties come and go with their values', async () => {
+  test('properties: added and removed: values follow', async () => {
     const { body } = await declare({ store, mode: 'off' })
     const fields = { title: 'a', age: 1, more: 2.5, note: 'x', odd: null, deep: { a: [1, null] } }
     const made = await create(body.collection, fields)
     const read = async () => {
       const { id, _created_at, _updated_at, _version, ...rest } = (
-        await call('GET', at(body.collection, made.body.id), { as: room.service })
+        await call('GET', at(body.collection, made.body.id), { as: workspace.service })
       ).body
       return { rest, _version, _updated_at }
     }
@@ -185,7 +185,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(before.rest).toEqual(fields)
   })
 
-  test('what surely fits needs no examination; what does not is told of, and nothing is changed', async () => {
+  test('schema change: documents certainly fit: not scanned; documents violate it: refused with their ids', async () => {
     const { body } = await declare({ store, schema: { properties, required: ['title'] } })
     const good = await create(body.collection, { title: 'a', age: 1 })
     const bad = await create(body.collection, { title: 'abcdef' })
@@ -196,24 +196,24 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     const refused = await change(body.id, { schema: shorter })
     expect([refused.status, refused.body.code]).toEqual([409, 'schema_incompatible'])
     expect(refused.body).toMatchObject({ examined: 2, offending: [{ id: bad.body.id, pointer: '/title' }] })
-    const { body: same } = await call('GET', `/v1/schemas/${body.id}`, { as: room.operator })
+    const { body: same } = await call('GET', `/v1/schemas/${body.id}`, { as: workspace.operator })
     expect(same).toEqual(body)
     expect((await change(body.id, { schema: shorter, mode: 'warn' })).status).toBe(200)
     expect((await change(body.id, { mode: 'enforce' })).body.code).toBe('schema_incompatible')
-    await call('PUT', at(body.collection, bad.body.id), { as: room.service, body: { title: 'abc' } })
+    await call('PUT', at(body.collection, bad.body.id), { as: workspace.service, body: { title: 'abc' } })
     expect((await change(body.id, { mode: 'enforce' })).status).toBe(200)
     expect((await create(body.collection, { title: 'abcdef' })).body.code).toBe('schema_violation')
-    // A property that goes from a closed schema is offending where it has a value.
+    // A property removed from a closed schema is a violation in documents that have a value.
     const closed = {
       properties: { title: { type: 'string' } },
       required: ['title'],
       additionalProperties: false,
     }
-    const gone = await change(body.id, { schema: closed })
-    expect(gone.body.offending).toMatchObject([{ id: good.body.id, pointer: '/age' }])
+    const deleted = await change(body.id, { schema: closed })
+    expect(deleted.body.offending).toMatchObject([{ id: good.body.id, pointer: '/age' }])
   })
 
-  test('store, collection and workspace stay; the revision is asked for where it is named', async () => {
+  test('schema change: other store, collection or workspace: refused; If-Match: revision is compared', async () => {
     const { body } = await declare({ store })
     const { collection, workspace_id } = body
     const moved = store === 'document' ? 'relational' : 'document'
@@ -228,10 +228,10 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(await asSuperuser('select from pg_class where relname = $1', [body.id])).toEqual([])
   })
 
-  test('access of anon keys follows', async () => {
+  test('schema change: access of anon keys: effective', async () => {
     const { body } = await declare({ store, access: { anon: { read: false } } })
     await create(body.collection, { title: 'a' })
-    const get = async () => (await call('GET', at(body.collection), { as: room.anon })).status
+    const get = async () => (await call('GET', at(body.collection), { as: workspace.anon })).status
     expect(await get()).toBe(403)
     expect((await change(body.id, { access: {} })).body.access).toEqual({})
     expect(await get()).toBe(200)
@@ -239,10 +239,10 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     expect(await get()).toBe(403)
   })
 
-  test('what is written between the examination and the change is examined as well', async () => {
+  test('schema change: document written between scan and change: validated too', async () => {
     const { body } = await declare({ store, schema: { properties: { n: { type: 'integer' } } } })
     await create(body.collection, { n: 1 })
-    const { tenantId, workspaceId } = room
+    const { tenantId, workspaceId } = workspace
     const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
     await client.connect()
     try {
@@ -258,7 +258,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
         [value],
       )
       const changing = change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
-      // Examined is what has been committed; now the change waits for the writer.
+      // The scan covers what is committed; now the change waits for the writer.
       await eventually(async () => {
         const waiting = await asSuperuser(
           `select from pg_locks where not granted and relation = format('tenon_data.%I', $1::text)::regclass`,
@@ -274,7 +274,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     }
   })
 
-  test('a change while others write: each document fits what is declared in the end, none is lost', async () => {
+  test('schema change: concurrent writes: every document fits the final schema, none is lost', async () => {
     const { body } = await declare({ store, schema: { properties: { n: { type: 'integer' } } } })
     await Promise.all(Array.from({ length: 100 }, () => create(body.collection, { n: 1 })))
     let stop = false
@@ -288,23 +288,23 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
     }
     const writers = [0, 1, 2].map(writer)
     await eventually(async () => (made.length > 20 ? true : undefined))
-    const gone = new Set<string>()
-    /** Whoever does not fit is taken away, so that a later turn may come through. */
+    const deleted = new Set<string>()
+    /** Deletes documents that violate the schema, so that a later attempt can succeed. */
     const narrow = async () => {
       const reply = await change(body.id, { schema: { properties: { n: { type: 'integer', maximum: 10 } } } })
       for (const { id } of reply.body.offending ?? []) {
-        await call('DELETE', at(body.collection, id), { as: room.service })
-        gone.add(id)
+        await call('DELETE', at(body.collection, id), { as: workspace.service })
+        deleted.add(id)
       }
       return reply.status
     }
-    const turns = [await narrow(), await narrow(), await narrow()]
+    const attempts = [await narrow(), await narrow(), await narrow()]
     stop = true
     await Promise.all(writers)
-    expect(turns[0]).toBe(409)
+    expect(attempts[0]).toBe(409)
     await eventually(async () => ((await narrow()) === 200 ? true : undefined))
     const over = await call('POST', `/v1/collections/${body.collection}/query`, {
-      as: room.service,
+      as: workspace.service,
       body: { filter: { n: { gt: 10 } } },
     })
     expect(over.body.data).toEqual([])
@@ -312,7 +312,7 @@ describe.each(['relational', 'document'])('changing a %s declaration', (store) =
       `select count(*) as n from tenon_data."${await relationOf(body.id)}" where id = any($1::uuid[])`,
       [made],
     )
-    expect(Number(count?.n)).toBe(made.filter((id) => !gone.has(id)).length)
+    expect(Number(count?.n)).toBe(made.filter((id) => !deleted.has(id)).length)
   })
 })
 

@@ -1,4 +1,4 @@
-/** Canonical texts: the database makes the same ones as the API. */
+/** Canonical JSON: the database and the API produce the same text. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { canonicalOf, FORMATS } from '../../../src/features/collections/schemas/
 import { asSuperuser } from '../../support/fixtures/tenants.ts'
 import { points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
 
-test('the database and the API make the same canonical texts', async () => {
+test('canonical JSON: made by the database and by the API: identical', async () => {
   const texts = fc.sample(fc.oneof(points, points, uuids), { numRuns: 30_000, seed: 20_261_121 })
   for (const format of FORMATS) {
     const rows = await asSuperuser<{ canonical: string | null }>(

@@ -1,4 +1,4 @@
-/** Plans of lists of executions, under row-level security: no filter reads a whole table, no order is sorted anew. */
+/** Query plans of execution lists under row-level security: filters and orders use indexes. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { PlatformServices } from '../../../src/access/internals.ts'
@@ -25,19 +25,19 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let rooms: Room[]
+let workspaces: Room[]
 
 beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  rooms = await Promise.all([aRoom(), aRoom()])
-  for (const room of rooms) await fill(room)
+  workspaces = await Promise.all([aRoom(), aRoom()])
+  for (const workspace of workspaces) await fill(workspace)
   await asSuperuser('analyze tenon.executions')
 }, 60_000)
 afterAll(() => platform.close())
 
-/** One of a thousand is open, one of a hundred has faulted, one of 500 was started by a schedule. */
+/** One in a thousand is open, one in a hundred has faulted, one in 500 was started by a schedule. */
 async function fill({ operator: as, flows, tenantId, workspaceId }: Room): Promise<void> {
   for (const name of ['often', 'seldom']) {
     await call('POST', `${flows}/definitions`, { as, body: { name, source: SOURCE(name) } })
@@ -56,7 +56,7 @@ async function fill({ operator: as, flows, tenantId, workspaceId }: Room): Promi
   )
 }
 
-/** Runs batches, and keeps the plan of each statement on executions, made under the same context. */
+/** Runs batches and records the plan of each statement on executions, under the same session settings. */
 class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
@@ -71,10 +71,10 @@ class Explaining implements StatementExecutor {
   }
 }
 
-/** A page as the API gives it. @returns its plan and where it goes on */
+/** Reads a page as the API does. @returns its plan and the start of the next page */
 async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' = 'all') {
-  const [room] = rooms
-  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const [workspace] = workspaces
+  const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const actor = { subject: 'test', role: 'workspace_admin' as const }
   const scope = WorkspaceScope.open(actor, ref, { ...parts, statements }, randomIds)
@@ -104,7 +104,7 @@ test.each([
   [{ started_after: '2026-01-14T21:00:00Z' }, 'started_at >='],
   [{ started_before: '2026-01-01T00:10:00Z' }, 'started_at <'],
   [{ started_after: '2026-01-02T00:00:00Z', started_before: '2026-01-02T00:05:00Z' }, 'started_at >='],
-])('%j is asked of an index', async (filters, condition) => {
+])('execution list: filter %j: uses an index', async (filters, condition) => {
   for (const order of ['asc', 'desc']) {
     const { nodes } = await planOf({ ...filters, order })
     expect(typesOf(nodes)).not.toContain('Seq Scan')
@@ -113,21 +113,24 @@ test.each([
   }
 })
 
-test.each(['asc', 'desc'])('%s: each page begins in the index where the last one ended', async (order) => {
-  for (const [filters, listed] of [
-    [{}, 'all'],
-    [{ flow: 'often' }, 'flow'],
-  ] as const) {
-    let after: string | undefined
-    for (let page = 0; page < 3; page++) {
-      const { nodes, next, found } = await planOf(
-        { ...filters, order, ...(after !== undefined && { page_after: after }) },
-        listed,
-      )
-      expect(found).toBe(10)
-      expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
-      if (page > 0) expect(conditionsOf(nodes)).toContain('ROW(started_at, id)')
-      after = next
+test.each(['asc', 'desc'])(
+  'execution list: order %s, later pages: each starts in the index where the last one ended',
+  async (order) => {
+    for (const [filters, listed] of [
+      [{}, 'all'],
+      [{ flow: 'often' }, 'flow'],
+    ] as const) {
+      let after: string | undefined
+      for (let page = 0; page < 3; page++) {
+        const { nodes, next, found } = await planOf(
+          { ...filters, order, ...(after !== undefined && { page_after: after }) },
+          listed,
+        )
+        expect(found).toBe(10)
+        expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+        if (page > 0) expect(conditionsOf(nodes)).toContain('ROW(started_at, id)')
+        after = next
+      }
     }
-  }
-})
+  },
+)

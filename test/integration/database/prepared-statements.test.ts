@@ -1,4 +1,4 @@
-/** Prepared statements: bounded on each connection, right when they come and go, right after a failed batch. */
+/** Prepared statements: bounded per connection, correct when evicted, correct after a failed batch. */
 
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -20,7 +20,7 @@ beforeAll(() => {
 })
 afterAll(() => database.close())
 
-/** A statement whose text nobody else has. */
+/** A statement with a unique text. */
 const shape = (n: number) => Sql.of(Object.assign([`select ${n}::integer as n`], { raw: [] }), [])
 const prepared = sql`select count(*)::integer as n from pg_prepared_statements`
 
@@ -28,20 +28,20 @@ async function ask(...statements: Sql[]) {
   return (await database.batch(CONTEXT, statements)).map(([row]) => row?.['n'])
 }
 
-test('endless shapes of queries leave a bounded number of statements, and every answer is right', async () => {
+test('prepared statements: unlimited query shapes: bounded number, correct results', async () => {
   for (let n = 0; n < LIMITS.preparedStatementsMax * 2; n++) expect(await ask(shape(n))).toEqual([n])
   const [count] = await ask(prepared)
   expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
-  // One that was dropped, one that is there, one that is new; some of them twice.
+  // An evicted one, a cached one and a new one; some of them twice.
   expect(await ask(shape(0), shape(599), shape(1_000), shape(0), shape(599))).toEqual([0, 599, 1_000, 0, 599])
 })
 
-test('a batch that fails in its midst leaves nothing behind that would confuse the next', async () => {
+test('prepared statements: batch fails in the middle: the next batch is correct', async () => {
   const broken = sql`select 1 / ${0}::integer as n`
   const oldest = LIMITS.preparedStatementsMax
   for (let n = 0; n < oldest; n++) expect(await ask(shape(n))).toEqual([n])
   for (let n = 2_000; n < 2_050; n++) {
-    // What comes after the fault is dropped for room and never closed; it must come back all the same.
+    // Statements after the error are evicted but never closed; they have to work again all the same.
     await expect(ask(broken, shape(n), shape(n + 500), shape(n + 600))).rejects.toThrow()
     expect(await ask(shape(n), shape(n + 500), shape(n))).toEqual([n, n + 500, n])
   }
@@ -50,7 +50,7 @@ test('a batch that fails in its midst leaves nothing behind that would confuse t
   expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
 })
 
-test('a shared value has one number wherever it stands, also inside other pieces', async () => {
+test('parameters: shared value in several fragments: one number', async () => {
   const a = Sql.shared('a')
   const inner = sql`${a}::text || ${'b'}::text`
   const whole = sql`select ${inner} || ${a}::text || ${Sql.shared('a')}::text || ${'c'}::text as n`
@@ -59,7 +59,7 @@ test('a shared value has one number wherever it stands, also inside other pieces
   expect(await ask(whole, sql`select ${a}::text as n`)).toEqual(['abaac', 'a'])
 })
 
-test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes them', async () => {
+test('timestamps: any PostgreSQL format: RFC 3339 in UTC with milliseconds', async () => {
   const times = [
     '2026-01-02 03:04:05.678Z',
     '2026-01-02 03:04:05.6Z',
@@ -78,7 +78,7 @@ test('times come as RFC 3339 in UTC with milliseconds, however PostgreSQL writes
   ])
 })
 
-test('texts come out of an array as they went in', async () => {
+test('text arrays: any text: read as written', async () => {
   const marks = fc.constantFrom('"', '\\', '\n', '\t', '\u007f', '\u2028', '{', ',', 'é', '😀', 'NULL', ' ')
   const text = fc.oneof(
     fc.array(marks).map((parts) => parts.join('')),
@@ -88,7 +88,7 @@ test('texts come out of an array as they went in', async () => {
   expect(await ask(sql`select to_json(${textArray(texts)}::text[]) as n`)).toEqual([texts])
 })
 
-test('a shared value – stands in several places – has one number and is sent once', async () => {
+test('parameters: shared value in several places: one number, sent once', async () => {
   const a = Sql.shared(10)
   const added = sql`select ${a}::integer + ${a}::integer + ${'5'}::integer as n`
   expect([added.text, added.values]).toEqual([

@@ -1,4 +1,4 @@
-/** Plans of the very statements that the product runs: no filter on a declared, indexed field reads a whole table. */
+/** Query plans of the product's own statements: no filter on a declared, indexed field reads a whole table. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { PlatformServices } from '../../../src/access/internals.ts'
@@ -19,8 +19,8 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 
 const DOCUMENTS = 20_000
 const COLLECTION = 'people'
-/** Undeclared: its documents stand among those of others. */
-const LOOSE = 'loose'
+/** Undeclared: its documents share a table with those of other collections. */
+const UNDECLARED = 'loose'
 
 interface Node {
   readonly 'Node Type': string
@@ -30,16 +30,16 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let rooms: Room[]
-/** By declared property. */
+let workspaces: Room[]
+/** Column by declared property. */
 const columns = new Map<string, string>()
 
 beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  rooms = await Promise.all([aRoom(), aRoom()])
-  for (const room of rooms) await fill(room)
+  workspaces = await Promise.all([aRoom(), aRoom()])
+  for (const workspace of workspaces) await fill(workspace)
 }, 60_000)
 afterAll(() => platform.close())
 
@@ -69,10 +69,10 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
     [schema.id],
   )
   for (const { property, column } of row?.columns ?? []) columns.set(property, column)
-  // Of a point in time and a uuid the last column is the one that it is compared by; its text is written.
+  // Timestamps and UUIDs have two columns: the last one is compared, the text is written.
   const texts = new Map((row?.columns ?? []).toReversed().map(({ property, column }) => [property, column]))
   const of = ['title', 'score', 'rate', 'done', 'at', 'ref'].map((name) => texts.get(name)).join()
-  // One of a thousand lacks each field; one of a hundred is done.
+  // One in a thousand lacks each field; one in a hundred is done.
   await asSuperuser(
     `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, ${of})
      select $1, $2, gen_random_uuid(), case when n % 1000 <> 1 then 't' || n end, case when n % 1000 <> 2 then n end,
@@ -87,11 +87,11 @@ async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
      select $1, $2, $3, gen_random_uuid(), '{}' from generate_series(1, $4::int)`,
-    [tenantId, workspaceId, LOOSE, DOCUMENTS],
+    [tenantId, workspaceId, UNDECLARED, DOCUMENTS],
   )
 }
 
-/** Runs batches, and keeps the plan of each statement on documents, made under the same context. */
+/** Runs batches and records the plan of each statement on documents, under the same session settings. */
 class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
@@ -106,7 +106,7 @@ class Explaining implements StatementExecutor {
   }
 }
 
-/** A page as the API gives it. @returns its plan and where it goes on */
+/** Reads a page as the API does. @returns its plan and the start of the next page */
 async function planOf(
   role: Role,
   filters: [string, string][],
@@ -114,8 +114,8 @@ async function planOf(
   after?: string,
   collection = COLLECTION,
 ) {
-  const [room] = rooms
-  const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+  const [workspace] = workspaces
+  const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
   const { data, page } = await pageOf(scope, collection, {
@@ -170,7 +170,7 @@ const OTHERS: [string, string][] = [
 ]
 
 for (const role of ['service', 'anon'] as const) {
-  test.each(ANSWERED_BY_INDEX)(`${role}: %s=%s is asked of the index`, async (field, expression) => {
+  test.each(ANSWERED_BY_INDEX)(`${role}: filter %s=%s: uses the index`, async (field, expression) => {
     const { nodes, found } = await planOf(role, [[field, expression]])
     expect(found).toBeGreaterThan(0)
     expect(typesOf(nodes)).not.toContain('Seq Scan')
@@ -178,20 +178,20 @@ for (const role of ['service', 'anon'] as const) {
     expect(JSON.stringify(nodes)).toContain('tenant_id = ')
   })
 
-  test.each(OTHERS)(`${role}: %s=%s reads no whole table`, async (field, expression) => {
+  test.each(OTHERS)(`${role}: filter %s=%s: no sequential scan`, async (field, expression) => {
     const { nodes, found } = await planOf(role, [[field, expression]])
     expect(found).toBeGreaterThan(0)
     expect(typesOf(nodes)).not.toContain('Seq Scan')
   })
 
   test.each(['score', 'score.desc', 'title', 'title.desc', 'rate', 'at', 'at.desc', 'ref'])(
-    `${role}: pages in the order %s are read from the index, and nothing is sorted`,
+    `${role}: order %s, with pages: read from the index, without a sort`,
     async (order) => {
       let after: string | undefined
       for (let page = 0; page < 3; page++) {
         const { nodes, next } = await planOf(role, [], order, after)
         expect(typesOf(nodes)).not.toContain('Seq Scan')
-        // The second page of a descending order begins among the few that have no value.
+        // The second page of a descending order starts among the few documents without a value.
         if (page !== 1 || !order.endsWith('desc')) expect(typesOf(nodes)).not.toContain('Sort')
         expect(typesOf(nodes).some((type) => /^Index/.test(type))).toBe(true)
         if (page > 0) expect(conditionsOf(nodes)).toContain(columns.get(order.split('.')[0] ?? ''))
@@ -200,7 +200,7 @@ for (const role of ['service', 'anon'] as const) {
     },
   )
 
-  test(`${role}: a filter and an order of one index`, async () => {
+  test(`${role}: filter and order of one index: uses that index`, async () => {
     const { nodes } = await planOf(role, [['done', 'eq.true']], 'score')
     expect(typesOf(nodes)).not.toContain('Seq Scan')
     expect(conditionsOf(nodes)).toContain(columns.get('done'))
@@ -210,41 +210,44 @@ for (const role of ['service', 'anon'] as const) {
 test.each([
   [COLLECTION, 'id'],
   [COLLECTION, 'id.desc'],
-  [LOOSE, 'id'],
-  [LOOSE, 'id.desc'],
-])('a page of %s in the order %s begins in the index where the last one ended', async (collection, order) => {
-  let after: string | undefined
-  for (let page = 0; page < 3; page++) {
-    const { nodes, next } = await planOf('service', [], order, after, collection)
-    expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
-    if (page > 0) expect(conditionsOf(nodes)).toMatch(/\(id [<>]/)
-    after = next
-  }
-})
+  [UNDECLARED, 'id'],
+  [UNDECLARED, 'id.desc'],
+])(
+  'pages: collection %s, order %s: each starts in the index where the last one ended',
+  async (collection, order) => {
+    let after: string | undefined
+    for (let page = 0; page < 3; page++) {
+      const { nodes, next } = await planOf('service', [], order, after, collection)
+      expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+      if (page > 0) expect(conditionsOf(nodes)).toMatch(/\(id [<>]/)
+      after = next
+    }
+  },
+)
 
-test('a field without an index reads the whole table: the tests above are able to fail', async () => {
-  const [room] = rooms
-  const { body } = await call('GET', '/v1/schemas', { as: room?.operator ?? {} })
+test('control: field without an index: sequential scan, so the tests above can fail', async () => {
+  const [workspace] = workspaces
+  const { body } = await call('GET', '/v1/schemas', { as: workspace?.operator ?? {} })
   expect(body.data.length).toBeGreaterThan(0)
   const { nodes } = await planOf('service', [['extra', 'eq.1']], 'extra')
   expect(typesOf(nodes)).toContain('Sort')
 })
 
-test('a statement that runs often keeps the plan that its values want', async () => {
+test('prepared statement: executed often: keeps the plan that its values need', async () => {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
   try {
-    const [room] = rooms
-    const ref = { tenantId: room?.tenantId, workspaceId: room?.workspaceId } as WorkspaceRef
+    const [workspace] = workspaces
+    const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
     const scope = WorkspaceScope.open(
       { subject: 'test', role: 'service' },
       ref,
       { ...parts, statements: database },
       randomIds,
     )
-    const asked = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
+    const queryOptions = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
     for (let n = 0; n < 12; n++)
       await pageOf(scope, COLLECTION, {
-        ...asked,
+        ...queryOptions,
         filter: readFilters([['score', `gte.${19_990 + (n % 5)}`]]),
       })
     const prepared = await scope.rows<{ generic_plans: number; custom_plans: number }>(

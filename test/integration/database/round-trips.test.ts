@@ -1,41 +1,46 @@
-/** One round trip to PostgreSQL for a simple request, counted on the wire: each ends with a Sync or is a query. */
+/** One round trip to PostgreSQL per simple request, counted on the wire as Sync and Query messages. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
 
 let node: CountedNode
-let room: Room
+let workspace: Room
 
 beforeAll(async () => {
   node = await countedNode()
-  room = await aRoom()
+  workspace = await aRoom()
   const properties = { title: { type: 'string' }, n: { type: 'integer' } }
   const schema = { type: 'object', required: ['title'], properties, additionalProperties: false }
-  const body = { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection: 'declared', store: 'relational', schema }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
 })
 afterAll(() => node?.close())
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 async function ask(method: Method, url: string, payload?: object) {
-  const reply = await node.app.inject({ method, url, headers: room.service, ...(payload && { payload }) })
+  const reply = await node.app.inject({
+    method,
+    url,
+    headers: workspace.service,
+    ...(payload && { payload }),
+  })
   if (reply.statusCode >= 300) throw new Error(`${method} ${url} answered ${reply.body}`)
   return reply.json()
 }
 
-/** What the request costs once the key and the declaration are remembered. */
+/** Round trips of the request once the key and the declaration are cached. */
 async function tripsOf(method: Method, url: string, payload?: object): Promise<number> {
   await ask('GET', `${url.replace(/(\/documents|\/query|\?).*$/, '')}/documents`)
-  // What is counted in the background is written now, and not again for a while.
+  // Background counters are written now, and not again for a while.
   await node.platform.meters.flush()
   const before = node.seen.trips
   await ask(method, url, payload)
   return node.seen.trips - before
 }
 
-test.each(['undeclared', 'declared'])('%s: a simple request is one round trip', async (name) => {
+test.each(['undeclared', 'declared'])('round trips: simple request, %s collection: one', async (name) => {
   const base = `/v1/collections/${name}`
   const documents = `${base}/documents`
   const { id } = await ask('POST', documents, { title: 'a', n: 1 })
@@ -55,13 +60,13 @@ test.each(['undeclared', 'declared'])('%s: a simple request is one round trip', 
   expect(costs).toEqual(Object.fromEntries(Object.keys(costs).map((what) => [what, 1])))
 })
 
-test('a merge patch reads before it writes: two round trips', async () => {
+test('round trips: merge patch, which reads before it writes: two', async () => {
   const documents = '/v1/collections/undeclared/documents'
   const { id } = await ask('POST', documents, { n: 1 })
   expect(await tripsOf('PATCH', `${documents}/${id}`, { n: 2 })).toBe(2)
 })
 
-test('the wire sees what is more than one', async () => {
+test('control: two round trips: the counter reports two', async () => {
   await node.platform.meters.flush()
   const before = node.seen.trips
   await Promise.all([ask('GET', '/healthz'), ask('GET', '/readyz'), ask('GET', '/readyz')])

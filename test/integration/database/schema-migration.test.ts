@@ -1,4 +1,4 @@
-/** Making the schema: once, of an empty database, and only from the files that were applied. */
+/** Schema migration: applied once to an empty database, from unchanged files. */
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
@@ -14,7 +14,7 @@ const passwordsOf = () => {
   }
 }
 
-test('migrations are idempotent, also two at once', async () => {
+test('migration: repeated and concurrent: applied once', async () => {
   const { databaseUrl } = inject('tenon')
   const dump = () =>
     asSuperuser(`select table_name, column_name, data_type, column_default from information_schema.columns
@@ -25,7 +25,7 @@ test('migrations are idempotent, also two at once', async () => {
   expect(await dump()).toEqual(before)
 })
 
-/** An empty database of its own, in the same cluster. */
+/** An empty database of its own in the same cluster. */
 async function withDatabase(work: (url: string, client: Client) => Promise<void>): Promise<void> {
   const name = unique('migrate').replaceAll('-', '_')
   await asSuperuser(`create database ${name} template template0`)
@@ -40,7 +40,7 @@ async function withDatabase(work: (url: string, client: Client) => Promise<void>
   }
 }
 
-test('a database of a build before the first release: refused, and left as it was', async () => {
+test('migration: database from before the first release: refused, unchanged', async () => {
   await withDatabase(async (url, client) => {
     await client.query('create table public.tenon_migrations (name text primary key, sha256 text not null)')
     await client.query("insert into public.tenon_migrations values ('0001-roles.sql', '')")
@@ -51,7 +51,7 @@ test('a database of a build before the first release: refused, and left as it wa
   })
 })
 
-test('a file that was changed after it was applied: refused', async () => {
+test('migration: file changed after it was applied: refused', async () => {
   await withDatabase(async (url, client) => {
     const { applied } = await migrate(url, passwordsOf())
     expect(applied).toContain('access/audit/audit.sql')

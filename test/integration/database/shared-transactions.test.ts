@@ -1,4 +1,4 @@
-/** Requests that share a transaction of the database: each is answered with its own, and none pays for another. */
+/** Group commit: requests that share a transaction get their own results and do not affect each other. */
 
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
@@ -17,12 +17,12 @@ const AT_ONCE = 60
 
 let node: CountedNode
 let address: string
-let rooms: [Room, Room]
+let workspaces: [Room, Room]
 
 beforeAll(async () => {
   node = await countedNode()
   address = await node.app.listen({ host: '127.0.0.1', port: 0 })
-  rooms = await Promise.all([aRoom(), aRoom()])
+  workspaces = await Promise.all([aRoom(), aRoom()])
 })
 afterAll(() => node?.close())
 
@@ -53,9 +53,11 @@ const many = <T>(work: (n: number) => Promise<T>, count = AT_ONCE) =>
 const countOf = async ({ tenantId }: Room, table: 'documents' | 'outbox') =>
   (await asSuperuser(`select from tenon.${table} where tenant_id = $1`, [tenantId])).length
 
-test('two tenants at once: each request has its own answer', async () => {
-  const [a, b] = rooms
-  await Promise.all(rooms.map((room) => ask('POST', room.service, 'mine/documents', { warm: true })))
+test('group commit: requests of two tenants: each gets its own result', async () => {
+  const [a, b] = workspaces
+  await Promise.all(
+    workspaces.map((workspace) => ask('POST', workspace.service, 'mine/documents', { warm: true })),
+  )
   const of = (n: number) => (n % 2 === 0 ? a : b)
   const made = await many((n) => ask('POST', of(n).service, 'mine/documents', { n, of: of(n).tenantId }))
   const read = await many((n) => ask('GET', of(n).service, `mine/documents/${made[n]?.body.id}`))
@@ -69,7 +71,7 @@ test('two tenants at once: each request has its own answer', async () => {
   expect(new Set(foreign.map(({ status }) => status))).toEqual(new Set([404]))
 })
 
-/** All kinds of values, and what a change of each may be. */
+/** Values of all types, and a change for each. */
 const VALUES: Record<string, fc.Arbitrary<unknown>> = {
   title: fc.string({ unit: 'grapheme', maxLength: 20 }),
   n: fc.maxSafeInteger(),
@@ -96,8 +98,8 @@ const SCHEMA = {
 const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/_at$/.test(name)))
 
-/** What the outbox says of a workspace's documents, by the member that tells them apart. */
-async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
+/** The outbox entries for documents of a workspace, by the field that identifies them. */
+async function outboxEntriesOf({ workspaceId }: Room): Promise<unknown[]> {
   const lines = await asSuperuser<{ told: unknown }>(
     `select json_build_array(verb, version, document, bytes, anon_reads) as told from groups_test.told
       where workspace_id = $1 order by document ->> 'key', version, verb`,
@@ -107,14 +109,14 @@ async function toldOf({ workspaceId }: Room): Promise<unknown[]> {
 }
 
 test.each(['undeclared', 'declared'])(
-  '%s: at once, each says and does what it does alone, in fewer transactions',
+  'group commit, %s collection: concurrent requests: same results as alone, in fewer transactions',
   async (name) => {
     const [together, alone] = await Promise.all([aRoom(), aRoom()])
     for (const { workspaceId, operator: as } of name === 'declared' ? [together, alone] : []) {
       const body = { workspace_id: workspaceId, collection: name, store: 'relational', schema: SCHEMA }
       expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)
     }
-    // What is passed on leaves the outbox: a copy is kept of it.
+    // The relay deletes delivered rows, so a copy is kept.
     await asSuperuser('create schema if not exists groups_test')
     await asSuperuser('create table if not exists groups_test.told (like tenon.outbox)')
     await asSuperuser(`create or replace function groups_test.keep() returns trigger language plpgsql security definer as
@@ -128,57 +130,58 @@ test.each(['undeclared', 'declared'])(
       .map((content, key) => ({ ...content, key: `${key}` }))
     const changes = fc.sample(record, { numRuns: 80, seed: 51 })
     const path = `${name}/documents`
-    const make = (room: Room, n: number) => ask('POST', room.service, path, contents[n])
-    const change = (room: Room, ids: string[], n: number) => {
+    const make = (workspace: Room, n: number) => ask('POST', workspace.service, path, contents[n])
+    const change = (workspace: Room, ids: string[], n: number) => {
       const id = n % 10 === 9 ? randomUUID() : (ids[n % ids.length] ?? '')
-      // The same document twice, with a version that is there no more, or was never there.
+      // The same document twice, with a version that is outdated or never existed.
       const headers = n % 4 === 3 ? { 'if-match': `"${n % 8 === 3 ? 1 : 99}"` } : {}
       return ask(
         'PUT',
-        room.service,
+        workspace.service,
         `${path}/${id}`,
         { one: changes[n]?.['n'] ?? n, ...changes[n] },
         headers,
       )
     }
-    for (const room of [together, alone]) await ask('GET', room.service, path)
+    for (const workspace of [together, alone]) await ask('GET', workspace.service, path)
     const before = node.seen.trips
     const made = await many((n) => make(together, n), contents.length)
     expect(node.seen.trips - before).toBeLessThan(contents.length)
-    const madeAlone: Answer[] = []
-    for (let n = 0; n < contents.length; n++) madeAlone.push(await make(alone, n))
+    const individualReplies: Answer[] = []
+    for (let n = 0; n < contents.length; n++) individualReplies.push(await make(alone, n))
     expect(made.filter(({ status }) => status !== 201)).toEqual([])
-    expect(made.map(({ body }) => fieldsOf(body))).toEqual(madeAlone.map(({ body }) => fieldsOf(body)))
-    const [ids, idsAlone] = [made, madeAlone].map((all) => all.map(({ body }) => String(body.id))) as [
-      string[],
-      string[],
-    ]
+    expect(made.map(({ body }) => fieldsOf(body))).toEqual(
+      individualReplies.map(({ body }) => fieldsOf(body)),
+    )
+    const [ids, idsAlone] = [made, individualReplies].map((all) =>
+      all.map(({ body }) => String(body.id)),
+    ) as [string[], string[]]
     const put = await many((n) => change(together, ids, n), contents.length)
     for (let n = 0; n < contents.length; n++) {
       const { status, body } = await change(alone, idsAlone, n)
       expect([n, put[n]?.status, fieldsOf(put[n]?.body)]).toEqual([
         n,
         status,
-        { ...fieldsOf(body), ...ofProblem(put[n]) },
+        { ...fieldsOf(body), ...problemMembers(put[n]) },
       ])
     }
     expect(new Set(put.map(({ status }) => status))).toEqual(new Set([200, 404, 412]))
-    expect(await toldOf(together)).toEqual(await toldOf(alone))
+    expect(await outboxEntriesOf(together)).toEqual(await outboxEntriesOf(alone))
   },
 )
 
-/** Members of a problem that name this one request. */
-const ofProblem = (answer: Answer | undefined) => {
+/** The members of a problem that identify this one request. */
+const problemMembers = (answer: Answer | undefined) => {
   const { instance, request_id } = answer?.body ?? {}
   return { ...(instance && { instance }), ...(request_id && { request_id }) }
 }
 
-test('what is said at once is found by the index, however many documents there are', async () => {
-  const room = await aRoom()
+test('group commit: many documents in the collection: coalesced reads use the index', async () => {
+  const workspace = await aRoom()
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
       select $1, $2, 'plenty', gen_random_uuid(), '{}' from generate_series(1, 20000)`,
-    [room.tenantId, room.workspaceId],
+    [workspace.tenantId, workspace.workspaceId],
   )
   await asSuperuser('analyze tenon.documents')
   const table = tableOf({ name: 'plenty' })
@@ -190,7 +193,7 @@ test('what is said at once is found by the index, however many documents there a
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInside()
-  const scope = asWorkspaceService(scopeOf(platform, room))
+  const scope = asWorkspaceService(scopeOf(platform, workspace))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()
@@ -199,52 +202,54 @@ test('what is said at once is found by the index, however many documents there a
   expect(plan).toMatch(/"Index Cond":"[^"]*\bid = given/)
 })
 
-test('one that breaks a unique index is refused by itself; the others are made once', async () => {
-  const [room] = rooms
+test('group commit: one request violates a unique index: only that one is refused, the others are stored once', async () => {
+  const [workspace] = workspaces
   const schema = { type: 'object', properties: { mail: { type: 'string' } } }
   const body = {
-    workspace_id: room.workspaceId,
+    workspace_id: workspace.workspaceId,
     collection: 'people',
     store: 'relational',
     schema,
     unique: [['mail']],
   }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
-  const lines = await countOf(room, 'outbox')
-  const answers = await many((n) => ask('POST', room.service, 'people/documents', { mail: `${n % 50}@x` }))
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const lines = await countOf(workspace, 'outbox')
+  const answers = await many((n) =>
+    ask('POST', workspace.service, 'people/documents', { mail: `${n % 50}@x` }),
+  )
   const statuses = answers.map(({ status }) => status)
   expect(statuses.filter((status) => status === 201)).toHaveLength(50)
   expect(statuses.filter((status) => status === 409)).toHaveLength(AT_ONCE - 50)
-  const { body: list } = await ask('GET', room.service, 'people/documents?page[size]=200')
+  const { body: list } = await ask('GET', workspace.service, 'people/documents?page[size]=200')
   expect(new Set(list.data.map(({ mail }: { mail: string }) => mail)).size).toBe(50)
   expect(list.data).toHaveLength(50)
-  // What is passed on is deleted, so there may be fewer; made twice, there would be more.
-  expect(await countOf(room, 'outbox')).toBeLessThanOrEqual(lines + 50)
+  // Delivered rows are deleted, so there may be fewer; rows created twice would be more.
+  expect(await countOf(workspace, 'outbox')).toBeLessThanOrEqual(lines + 50)
 })
 
-test('a quota takes as many as it has room for', async () => {
-  const room = await aRoom()
-  const limits = { workspace_id: room.workspaceId, limits: { documents: 20 } }
-  expect((await call('PUT', '/v1/quotas', { as: room.operator, body: limits })).status).toBe(200)
-  const answers = await many((n) => ask('POST', room.service, 'few/documents', { n }))
+test('group commit: quota nearly reached: exactly as many as fit are stored', async () => {
+  const workspace = await aRoom()
+  const limits = { workspace_id: workspace.workspaceId, limits: { documents: 20 } }
+  expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body: limits })).status).toBe(200)
+  const answers = await many((n) => ask('POST', workspace.service, 'few/documents', { n }))
   const codes = answers.map(({ status, body }) => (status === 201 ? 201 : body.code))
   expect(codes.filter((code) => code === 201)).toHaveLength(20)
   expect(codes.filter((code) => code === 'quota_exceeded')).toHaveLength(AT_ONCE - 20)
-  expect(await countOf(room, 'documents')).toBe(20)
+  expect(await countOf(workspace, 'documents')).toBe(20)
 })
 
-test('who waits for a lock holds up nobody else, and goes on when it is free', async () => {
-  const room = await aRoom()
-  const { body: held } = await ask('POST', room.service, 'held/documents', { n: 0 })
+test('group commit: one request waits for a lock: the others continue, it finishes once the lock is free', async () => {
+  const workspace = await aRoom()
+  const { body: held } = await ask('POST', workspace.service, 'held/documents', { n: 0 })
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })
   await holder.connect()
   try {
     await holder.query('begin')
     await holder.query('select from tenon.documents where id = $1 for update', [held.id])
-    const waiting = many((n) => ask('PUT', room.service, `held/documents/${held.id}`, { n }), 3)
-    const begun = performance.now()
-    const others = await many((n) => ask('POST', room.service, 'held/documents', { n }))
-    expect(performance.now() - begun).toBeLessThan(3_000)
+    const waiting = many((n) => ask('PUT', workspace.service, `held/documents/${held.id}`, { n }), 3)
+    const startedMs = performance.now()
+    const others = await many((n) => ask('POST', workspace.service, 'held/documents', { n }))
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
     expect(new Set(others.map(({ status }) => status))).toEqual(new Set([201]))
     await holder.query('commit')
     const answers = await waiting

@@ -1,4 +1,4 @@
-/** Changes of documents as events: each heard in order, at least once, large ones too, by one relay at a time. */
+/** Change events of documents: in order, at least once, large ones too, through one relay at a time. */
 
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
@@ -16,41 +16,43 @@ afterEach(stopHearing)
 
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
-/** Nothing of the room's waits any more. */
-const isPassedOn = (room: Room) =>
+/** Waits until the outbox of the workspace is empty. */
+const waitForEmptyOutbox = (workspace: Room) =>
   eventually(async () => {
-    const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [room.workspaceId])
+    const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [
+      workspace.workspaceId,
+    ])
     return rows.length === 0 ? true : undefined
   })
 
-test('a change is heard as a CloudEvent under its own topic, and under those above it', async () => {
-  const room = await aRoom()
+test('change event: document changed: a CloudEvent under its topic and the topics above', async () => {
+  const workspace = await aRoom()
   const topics = ['collections.todos.created', 'collections.todos.*', 'collections.*']
   const [created, todos, all, anon] = await Promise.all([
-    ...topics.map((topic) => hear(room.service, `topic=${topic}`)),
-    hear({}, `topic=collections.todos.*&apikey=${room.anon['apikey']}`),
+    ...topics.map((topic) => hear(workspace.service, `topic=${topic}`)),
+    hear({}, `topic=collections.todos.*&apikey=${workspace.anon['apikey']}`),
   ])
   const id = randomUUID()
   const document = { title: 'buy milk', price: 1e300, 'a.b': null, text: 'line\nline\u2028' }
-  await change(room, [
+  await change(workspace, [
     { collection: 'todos', id, document },
     { collection: 'todos', verb: 'updated', id, version: 2, document: { title: 'bought' } },
     { collection: 'todos2', id, document: {} },
     { collection: 'todos', verb: 'deleted', id, version: 2 },
   ])
-  const heard = await heardAtLeast(all ?? [], 4)
-  const [first] = heard
+  const received = await heardAtLeast(all ?? [], 4)
+  const [first] = received
   expect(first?.data).toEqual({
     specversion: '1.0',
     id: expect.stringMatching(/^evt_[0-9a-hjkmnp-tv-z]{26}$/),
-    source: `/workspaces/${room.workspaceId}`,
+    source: `/workspaces/${workspace.workspaceId}`,
     type: 'collections.todos.created',
     topic: 'collections.todos.created',
     time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
     datacontenttype: 'application/json',
     data: { id, version: 1, document },
   })
-  expect(heard.map(({ data }) => [data.topic, data.data])).toEqual([
+  expect(received.map(({ data }) => [data.topic, data.data])).toEqual([
     ['collections.todos.created', { id, version: 1, document }],
     ['collections.todos.updated', { id, version: 2, document: { title: 'bought' } }],
     ['collections.todos2.created', { id, version: 1, document: {} }],
@@ -58,7 +60,7 @@ test('a change is heard as a CloudEvent under its own topic, and under those abo
   ])
   const verbs = async (of: typeof all, count: number) =>
     (await heardAtLeast(of ?? [], count)).map(({ data }) => data.topic)
-  const ofTodos = heard
+  const ofTodos = received
     .map(({ data }) => data.topic)
     .filter((topic) => topic !== 'collections.todos2.created')
   expect(await verbs(todos, 3)).toEqual(ofTodos)
@@ -66,70 +68,73 @@ test('a change is heard as a CloudEvent under its own topic, and under those abo
   expect(await verbs(created, 1)).toEqual(['collections.todos.created'])
 })
 
-test('two thousand changes come once each, in order, and again after the one last seen', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.count.*')
+test('change events: 2,000 changes: each once, in order, and again after the last one seen', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.count.*')
   for (const part of numbers(20)) {
     const of = numbers(100).map((n) => ({ collection: 'count', document: { n: part * 100 + n } }))
-    await change(room, of)
+    await change(workspace, of)
   }
-  const all = await heardAtLeast(heard, 2_000)
+  const all = await heardAtLeast(received, 2_000)
   expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(2_000))
   expect(new Set(all.map(({ data }) => data.id)).size).toBe(2_000)
-  const again = await hear(room.service, 'topic=collections.count.*', {
+  const again = await hear(workspace.service, 'topic=collections.count.*', {
     'last-event-id': all[1_499]?.id ?? '',
   })
-  await change(room, [{ collection: 'count', document: { n: 2_000 } }])
+  await change(workspace, [{ collection: 'count', document: { n: 2_000 } }])
   const rest = (await heardAtLeast(again, 501)).map(({ data }) => data.data.document.n)
   expect(rest).toEqual(numbers(501).map((n) => 1_500 + n))
 })
 
-test('versions of a document keep their order, and a transaction that lasts holds nobody back', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
+test('change events: long transaction meanwhile: versions keep their order, other changes are not delayed', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.*')
   const id = randomUUID()
-  // The first to have an id writes the document last: by transaction ids its version would come too early.
-  const [late, lasting] = [await transaction(room), await transaction(room)]
+  // The first transaction to get an id writes the document last: ordered by transaction id, its version would come too early.
+  const [late, lasting] = [await transaction(workspace), await transaction(workspace)]
   await note(late, [{ collection: 'a', document: { of: 'late' } }])
   await note(lasting, [{ collection: 'a', document: { of: 'lasting' } }])
-  await change(room, [{ collection: 'b', id, version: 1, document: {} }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
-  const other = await transaction(room)
+  await change(workspace, [{ collection: 'b', id, version: 1, document: {} }])
+  expect((await heardAtLeast(received, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
+  const other = await transaction(workspace)
   await note(other, [{ collection: 'b', verb: 'updated', id, version: 2, document: {} }])
   await other.query('commit')
   await note(late, [{ collection: 'b', verb: 'updated', id, version: 3, document: {} }])
   await late.query('commit')
   const versions = async (count: number) =>
-    (await heardAtLeast(heard, count)).flatMap(({ data }) =>
+    (await heardAtLeast(received, count)).flatMap(({ data }) =>
       data.topic.includes('.b.') ? [data.data.version] : [],
     )
   expect(await versions(4)).toEqual([1, 2, 3])
   await lasting.query('commit')
-  const [last] = (await heardAtLeast(heard, 5)).slice(-1)
+  const [last] = (await heardAtLeast(received, 5)).slice(-1)
   expect(last?.data.data.document).toEqual({ of: 'lasting' })
   await Promise.all([late, lasting, other].map((client) => client.end()))
 })
 
-test('what is done through the API is heard, and what changes nothing is not', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.tasks.*')
+test('change event: effective change through the API: published; change without effect: none', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.tasks.*')
   const path = '/v1/collections/tasks/documents'
-  const made = await call('POST', path, { as: room.service, body: { title: 'a', done: false } })
+  const made = await call('POST', path, { as: workspace.service, body: { title: 'a', done: false } })
   const one = `${path}/${made.body.id}`
   const headers = { 'if-match': '"v9"' }
-  expect((await call('PUT', one, { as: room.service, body: { done: true }, headers })).status).toBe(412)
-  expect((await call('PUT', one, { as: room.service, body: { done: true } })).status).toBe(200)
-  expect((await call('DELETE', one, { as: room.service })).status).toBe(200)
-  const { body: updated } = { body: (await heardAtLeast(heard, 3))[1]?.data.data }
-  expect(messages(heard).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
+  expect((await call('PUT', one, { as: workspace.service, body: { done: true }, headers })).status).toBe(412)
+  expect((await call('PUT', one, { as: workspace.service, body: { done: true } })).status).toBe(200)
+  expect((await call('DELETE', one, { as: workspace.service })).status).toBe(200)
+  const { body: updated } = { body: (await heardAtLeast(received, 3))[1]?.data.data }
+  expect(messages(received).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
     ['created', 'updated', 'deleted'].map((verb) => [verb, made.body.id]),
   )
-  expect(messages(heard)[0]?.data.data).toMatchObject({ version: 1, document: { title: 'a', done: false } })
+  expect(messages(received)[0]?.data.data).toMatchObject({
+    version: 1,
+    document: { title: 'a', done: false },
+  })
   expect(updated).toMatchObject({ version: 2, document: { done: true } })
 })
 
-test('of a collection with a hundred columns a change is told with every member, nulls inside values too', async () => {
-  const room = await aRoom()
+test('change event: collection with 100 columns: every member, nested nulls too', async () => {
+  const workspace = await aRoom()
   const flat = numbers(120).map((n) => [`n${n}`, { type: 'number' }])
   const properties = {
     ...Object.fromEntries(flat),
@@ -137,46 +142,51 @@ test('of a collection with a hundred columns a change is told with every member,
     note: { type: ['string', 'null'] },
   }
   const body = {
-    ...{ workspace_id: room.workspaceId, collection: 'wide', store: 'relational', schema: { properties } },
+    ...{
+      workspace_id: workspace.workspaceId,
+      collection: 'wide',
+      store: 'relational',
+      schema: { properties },
+    },
   }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
-  const heard = await hear(room.service, 'topic=collections.wide.*')
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const received = await hear(workspace.service, 'topic=collections.wide.*')
   const document = {
     ...Object.fromEntries(numbers(119).map((n) => [`n${n}`, n])),
     ...{ list: [null, { a: null }], note: null, other: { b: null } },
   }
   const path = '/v1/collections/wide/documents'
-  const made = await call('POST', path, { as: room.service, body: document })
-  expect((await call('PUT', `${path}/${made.body.id}`, { as: room.service, body: { n7: -1 } })).status).toBe(
-    200,
-  )
-  const [created, updated] = await heardAtLeast(heard, 2)
+  const made = await call('POST', path, { as: workspace.service, body: document })
+  expect(
+    (await call('PUT', `${path}/${made.body.id}`, { as: workspace.service, body: { n7: -1 } })).status,
+  ).toBe(200)
+  const [created, updated] = await heardAtLeast(received, 2)
   expect(created?.data.data.document).toEqual(document)
   expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
 })
 
-test('what is rolled back is never heard', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
-  const client = await transaction(room)
+test('change event: transaction rolled back: none', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.*')
+  const client = await transaction(workspace)
   await note(client, [{ collection: 'a', document: { n: 1 } }])
   await client.query('rollback')
   await client.end()
-  await change(room, [{ collection: 'a', document: { n: 2 } }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
+  await change(workspace, [{ collection: 'a', document: { n: 2 } }])
+  expect((await heardAtLeast(received, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
 })
 
-test('the largest documents in a row are heard as they come by a client that reads', async () => {
-  const room = await aRoom()
-  const [heard, anon] = await Promise.all(
-    [room.service, room.anon].map((as) => hear(as, 'topic=collections.large.*')),
+test('change events: largest documents in a row: delivered as the client reads', async () => {
+  const workspace = await aRoom()
+  const [received, anon] = await Promise.all(
+    [workspace.service, workspace.anon].map((as) => hear(as, 'topic=collections.large.*')),
   )
   const text = 'x'.repeat(262_000)
   await change(
-    room,
+    workspace,
     numbers(60).map((n) => ({ collection: 'large', document: { n, text } })),
   )
-  for (const each of [heard, anon]) {
+  for (const each of [received, anon]) {
     const all = await heardAtLeast(each ?? [], 60)
     expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(60))
     expect(all.every(({ data }) => data.data.document.text === text)).toBe(true)
@@ -184,22 +194,22 @@ test('the largest documents in a row are heard as they come by a client that rea
   }
 }, 60_000)
 
-test('a document whose numbers are long in the database is no larger as an event than it was sent', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.numbers.*')
+test('change event: numbers stored with more digits: no larger than the document sent', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.numbers.*')
   const document = { n: Array.from({ length: 30_000 }, () => 1e300) }
   await change(
-    room,
+    workspace,
     numbers(4).map(() => ({ collection: 'numbers', document })),
   )
-  const all = await heardAtLeast(heard, 4)
+  const all = await heardAtLeast(received, 4)
   for (const { data } of all) expect(JSON.stringify(data).length).toBeLessThan(300_000)
   expect(all[0]?.data.data.document).toEqual(document)
 }, 60_000)
 
-test('of several relays one is at work: nothing comes twice', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.once.*')
+test('relay: several processes: one is active, nothing comes twice', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.once.*')
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = inject('tenon').env
   const log = pino({ level: 'silent' })
   const databases = numbers(2).map(() => Database.open(DATABASE_APP_URL, () => {}, 2))
@@ -207,50 +217,50 @@ test('of several relays one is at work: nothing comes twice', async () => {
   for (const relay of relays) relay.start()
   for (const part of numbers(30)) {
     const of = numbers(10).map((n) => ({ collection: 'once', document: { n: part * 10 + n } }))
-    await change(room, of)
+    await change(workspace, of)
   }
-  await heardAtLeast(heard, 300)
-  await isPassedOn(room)
+  await heardAtLeast(received, 300)
+  await waitForEmptyOutbox(workspace)
   await Promise.all(relays.map((relay) => relay.close()))
   await Promise.all(databases.map((database) => database.close()))
-  expect(messages(heard).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
+  expect(messages(received).map(({ data }) => data.data.document.n)).toEqual(numbers(300))
 })
 
-test('a flood of one tenant holds up no other', async () => {
-  const [loud, quiet] = await Promise.all([aRoom(), aRoom()])
-  const heard = await hear(quiet.service, 'topic=collections.*')
-  const client = await transaction(loud)
+test('relay: flood of one tenant: other tenants are not delayed', async () => {
+  const [busy, quiet] = await Promise.all([aRoom(), aRoom()])
+  const received = await hear(quiet.service, 'topic=collections.*')
+  const client = await transaction(busy)
   await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
     select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, 30000)`)
   await client.query('commit')
   await client.end()
   await change(quiet, [{ collection: 'a', document: {} }])
-  await heardAtLeast(heard, 1)
-  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [loud.tenantId])
+  await heardAtLeast(received, 1)
+  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [busy.tenantId])
   expect(left.length).toBeGreaterThan(10_000)
-  await isPassedOn(loud)
+  await waitForEmptyOutbox(busy)
 }, 60_000)
 
-test('more tenants than take part at once all have their turn, in order', async () => {
-  const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
-  // Tenants that nobody made: before and behind the one that listens.
+test('relay: more tenants than fit in one round: all are served, in order', async () => {
+  const workspace = await aRoom()
+  const received = await hear(workspace.service, 'topic=collections.*')
+  // Tenants that do not exist: before and after the one that subscribes.
   const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
   await asSuperuser(
     `insert into tenon.outbox (tenant_id, workspace_id, collection, verb, document_id, version, document)
      select tenant, 'ws_x', 'c', 'created', gen_random_uuid(), 1, '{}' from unnest($1::text[]) tenant, generate_series(1, 40)`,
     [tenants],
   )
-  const mine = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
-  await change(room, mine)
-  expect((await heardAtLeast(heard, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
+  const ownChanges = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
+  await change(workspace, ownChanges)
+  expect((await heardAtLeast(received, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
   await eventually(async () => {
     const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])
     return left.length === 0 ? true : undefined
   })
 })
 
-test('a stream keeps as many of the newest as it has room for', async () => {
+test('stream: over its capacity: keeps the newest events', async () => {
   const { REDIS_URL = '' } = inject('tenon').env
   const appender = new Appender(REDIS_URL, () => {})
   const redis = new Redis(REDIS_URL)
@@ -282,14 +292,17 @@ test('a stream keeps as many of the newest as it has room for', async () => {
   appender.close()
 }, 60_000)
 
-test('changes are no events of the tenant, and events no changes', async () => {
-  const room = await aRoom()
+test('topics: change events and events of the tenant: never mixed', async () => {
+  const workspace = await aRoom()
   const [changes, events] = await Promise.all([
-    hear(room.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
-    hear(room.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
+    hear(workspace.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
+    hear(workspace.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
   ])
-  await change(room, [{ collection: 'todos', document: {} }])
-  await call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'todos.created', data: 1 } })
+  await change(workspace, [{ collection: 'todos', document: {} }])
+  await call('POST', '/v1/events/publish', {
+    as: workspace.service,
+    body: { topic: 'todos.created', data: 1 },
+  })
   expect((await heardAtLeast(changes, 1)).map(({ data }) => data.topic)).toEqual([
     'collections.todos.created',
   ])

@@ -1,4 +1,4 @@
-/** Events that a stream drops before a trigger has heard them: whoever looks at the trigger is told. */
+/** Events that a stream drops before a trigger consumes them: the trigger reports the gap. */
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -20,25 +20,25 @@ const refOf = ({ tenantId, workspaceId }: Room) => ({
 })
 
 /** While its quota is used up, events wait in their streams. */
-const hold = (room: Room) => limit(room, { concurrent_executions: 0 })
-const release = (room: Room) => limit(room, { concurrent_executions: 10 })
+const blockStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 0 })
+const allowStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 10 })
 
-/** What the stream drops where more comes than it keeps, of a stream that has so many. */
+/** Drops all but the newest entries of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
   await eventually(async () => ((await redis.xlen(key)) === length ? true : undefined))
   await redis.xtrim(key, 'MAXLEN', 1)
 }
 
-async function shown(room: Room, flow: Published) {
-  const { body } = await call('GET', `${room.flows}/triggers`, { as: room.operator })
+async function readTrigger(workspace: Room, flow: Published) {
+  const { body } = await call('GET', `${workspace.flows}/triggers`, { as: workspace.operator })
   return body.data.find(({ id }: { id: string }) => id === flow.triggerId)
 }
 
-const gapOf = (room: Room, flow: Published) =>
-  eventually(async () => (await shown(room, flow)).gap as { from: string; to: string } | undefined)
+const gapOf = (workspace: Room, flow: Published) =>
+  eventually(async () => (await readTrigger(workspace, flow)).gap as { from: string; to: string } | undefined)
 
-/** All that its stream has. */
-const hasHeard = (flow: Published, key: string) =>
+/** Waits until the trigger has consumed its whole stream. */
+const waitUntilConsumed = (flow: Published, key: string) =>
   eventually(async () => {
     const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
     const [row] = await asSuperuser<{ events_offset: string }>(
@@ -50,62 +50,63 @@ const hasHeard = (flow: Published, key: string) =>
 
 const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
 
-test('who hears a stream for the first time when much of it is gone is told so', async () => {
-  const room = await aRoom()
+test('event trigger: first start after entries were dropped: reports a gap', async () => {
+  const workspace = await aRoom()
   const topic = unique('first')
-  const flow = await publishOn(room, `{ one: { with: { type: ${topic} } } }`)
-  await hold(room)
-  for (const n of [1, 2, 3]) await emitAt(room, topic, { n })
-  await dropAllButLast(eventsOf(refOf(room).tenantId), 3)
-  const waiting = await shown(room, flow)
+  const flow = await publishOn(workspace, `{ one: { with: { type: ${topic} } } }`)
+  await blockStarts(workspace)
+  for (const n of [1, 2, 3]) await emitAt(workspace, topic, { n })
+  await dropAllButLast(eventsOf(refOf(workspace).tenantId), 3)
+  const waiting = await readTrigger(workspace, flow)
   expect(waiting).not.toHaveProperty('gap')
-  await release(room)
+  await allowStarts(workspace)
   await ended(flow, 1)
   expect(await inputsOf(flow)).toEqual([[{ n: 3 }]])
-  const { from, to } = await gapOf(room, flow)
+  const { from, to } = await gapOf(workspace, flow)
   expect(from).toBe(waiting.created_at)
   expect(Date.parse(to)).toBeGreaterThan(Date.parse(from))
   expect(Date.parse(to)).toBeLessThan(Date.now() + 1_000)
 }, 60_000)
 
-test('changes of documents are dropped as well where a trigger is far behind, and it is told', async () => {
-  const room = await aRoom()
-  const key = changesOf(refOf(room))
-  const flow = await publishOn(room, '{ one: { with: { type: collections.far.created } } }')
-  const make = (n: number) => call('POST', '/v1/collections/far/documents', { as: room.service, body: { n } })
+test('event trigger on changes: far behind, entries dropped: reports a gap', async () => {
+  const workspace = await aRoom()
+  const key = changesOf(refOf(workspace))
+  const flow = await publishOn(workspace, '{ one: { with: { type: collections.far.created } } }')
+  const make = (n: number) =>
+    call('POST', '/v1/collections/far/documents', { as: workspace.service, body: { n } })
   await make(1)
   await ended(flow, 1)
-  await hold(room)
+  await blockStarts(workspace)
   for (const n of [2, 3, 4]) await make(n)
   await eventually(async () => ((await redis.xlen(key)) === 4 ? true : undefined))
   const [first, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
   await dropAllButLast(key, 4)
-  await release(room)
+  await allowStarts(workspace)
   await ended(flow, 2)
   expect((await inputsOf(flow)).at(-1)).toMatchObject([{ document: { n: 4 } }])
-  const { from, to } = await gapOf(room, flow)
+  const { from, to } = await gapOf(workspace, flow)
   expect([from, to].map((time) => Date.parse(time))).toEqual([first, last])
 }, 60_000)
 
-test('who has heard what is dropped has lost nothing, and who is paused loses nothing', async () => {
-  const room = await aRoom()
-  const key = eventsOf(refOf(room).tenantId)
+test('event trigger: dropped entries already consumed, or trigger paused: no gap', async () => {
+  const workspace = await aRoom()
+  const key = eventsOf(refOf(workspace).tenantId)
   const topic = unique('heard')
   const on = `{ one: { with: { type: ${topic} } } }`
-  const flow = await publishOn(room, on)
-  for (const n of [1, 2]) await emitAt(room, topic, { n })
+  const flow = await publishOn(workspace, on)
+  for (const n of [1, 2]) await emitAt(workspace, topic, { n })
   await ended(flow, 2)
-  await hasHeard(flow, key)
+  await waitUntilConsumed(flow, key)
   await dropAllButLast(key, 2)
-  await emitAt(room, topic, { n: 3 })
+  await emitAt(workspace, topic, { n: 3 })
   await ended(flow, 3)
-  await hasHeard(flow, key)
-  expect(await shown(room, flow)).not.toHaveProperty('gap')
-  await hold(room)
-  for (const n of [4, 5, 6]) await emitAt(room, topic, { n })
+  await waitUntilConsumed(flow, key)
+  expect(await readTrigger(workspace, flow)).not.toHaveProperty('gap')
+  await blockStarts(workspace)
+  for (const n of [4, 5, 6]) await emitAt(workspace, topic, { n })
   await dropAllButLast(key, 5)
-  const path = `${room.flows}/triggers/${flow.triggerId}/pause`
-  expect((await call('POST', path, { as: room.operator, body: {} })).body).not.toHaveProperty('gap')
-  await hasHeard(flow, key)
-  expect(await shown(room, flow)).not.toHaveProperty('gap')
+  const path = `${workspace.flows}/triggers/${flow.triggerId}/pause`
+  expect((await call('POST', path, { as: workspace.operator, body: {} })).body).not.toHaveProperty('gap')
+  await waitUntilConsumed(flow, key)
+  expect(await readTrigger(workspace, flow)).not.toHaveProperty('gap')
 }, 60_000)

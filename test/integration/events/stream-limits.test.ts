@@ -1,4 +1,4 @@
-/** How many event streams a tenant and an address may have open, over two API processes, one of which dies. */
+/** Limits on open event streams per tenant and address, over two API processes, one of which dies. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -25,62 +25,62 @@ const open = async (as: Caller, count: number) => {
 }
 const ask = (as: Caller, n = 0) => call('GET', `/v1/events/subscribe?${TOPIC}`, { as, at: at(n) })
 
-test('a tenant has as many as its quota says, over all processes, and one more when one has ended', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  await open(room.service, 7)
+test('streams: quota of the tenant reached, over all processes: refused until one ends', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  await open(workspace.service, 7)
   for (const n of [0, 1]) {
-    const { status, body } = await ask(room.service, n)
+    const { status, body } = await ask(workspace.service, n)
     expect([status, body.code]).toEqual([429, 'quota_exceeded'])
     expect(body).toMatchObject({ quota: 'sse_streams', limit: 7, used: 7 })
   }
   expect((await ask(other.service)).status).toBe(200)
   stopHearing()
-  await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined))
+  await eventually(async () => ((await ask(workspace.service)).status === 200 ? true : undefined))
 })
 
-test('an address with an anon key leaves places to others', async () => {
-  const room = await aRoom()
-  const as = (address: string) => ({ ...room.anon, 'x-forwarded-for': address })
+test('streams: limit of an address with an anon key reached: other addresses can connect', async () => {
+  const workspace = await aRoom()
+  const as = (address: string) => ({ ...workspace.anon, 'x-forwarded-for': address })
   await open(as('203.0.113.1'), 3)
   const { status, body } = await ask(as('203.0.113.1'), 1)
   expect([status, body.quota, body.limit]).toEqual([429, 'sse_streams_per_address', 3])
   expect((await ask(as('203.0.113.2'))).status).toBe(200)
-  expect((await ask(room.service)).status).toBe(200)
+  expect((await ask(workspace.service)).status).toBe(200)
 })
 
-test('twenty at once do not get past the quota', async () => {
-  const room = await aRoom()
+test('streams: twenty at once: quota is not exceeded', async () => {
+  const workspace = await aRoom()
   const tried = await Promise.allSettled(
-    Array.from({ length: 20 }, (_, n) => hear(room.service, TOPIC, {}, at(n))),
+    Array.from({ length: 20 }, (_, n) => hear(workspace.service, TOPIC, {}, at(n))),
   )
   expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(7)
 })
 
-test('what is refused, or cannot be read, leaves no place taken', async () => {
-  const room = await aRoom()
+test('streams: refused or invalid request: no lease is left', async () => {
+  const workspace = await aRoom()
   for (let n = 0; n < 10; n++) {
     const wrong = '/v1/events/subscribe?topic=a.*.b'
-    expect((await call('GET', wrong, { as: room.service, at: at(0) })).status).toBe(400)
+    expect((await call('GET', wrong, { as: workspace.service, at: at(0) })).status).toBe(400)
   }
-  await open(room.service, 7)
+  await open(workspace.service, 7)
 })
 
-test('streams that go on keep their places; those of a process that died are forgotten', async () => {
-  const room = await aRoom()
+test('streams: still open: leases are renewed; process died: leases expire', async () => {
+  const workspace = await aRoom()
   const [stays] = nodes
-  const dies = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
-  for (let n = 0; n < 4; n++) await hear(room.service, TOPIC, {}, dies.at)
-  for (let n = 0; n < 3; n++) await hear(room.service, TOPIC, {}, stays.at)
+  const shortLived = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
+  for (let n = 0; n < 4; n++) await hear(workspace.service, TOPIC, {}, shortLived.at)
+  for (let n = 0; n < 3; n++) await hear(workspace.service, TOPIC, {}, stays.at)
   const openedMs = performance.now()
-  dies.process.kill('SIGKILL')
-  expect((await ask(room.service)).status).toBe(429)
-  await eventually(async () => ((await ask(room.service)).status === 200 ? true : undefined), 30_000)
-  // By now no lease is left that was not renewed.
+  shortLived.process.kill('SIGKILL')
+  expect((await ask(workspace.service)).status).toBe(429)
+  await eventually(async () => ((await ask(workspace.service)).status === 200 ? true : undefined), 30_000)
+  // By now every lease that was not renewed has expired.
   await eventually(
     async () => performance.now() - openedMs > LIMITS.streamLeaseMs + 1_000 || undefined,
     30_000,
   )
   for (let n = 0; n < 4; n++)
-    await eventually(() => hear(room.service, TOPIC, {}, stays.at).catch(() => undefined))
-  expect((await ask(room.service)).status).toBe(429)
+    await eventually(() => hear(workspace.service, TOPIC, {}, stays.at).catch(() => undefined))
+  expect((await ask(workspace.service)).status).toBe(429)
 }, 60_000)

@@ -1,4 +1,4 @@
-/** Who begins to listen to a stream hears all that comes after the place it is told, whoever else listens already. */
+/** A new subscriber receives everything after its start position, however many others are subscribed. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -23,53 +23,53 @@ function streamsAt(at: string): Streams {
   return streams
 }
 
-/** One whose questions are answered late, but not those of its reader, which is connected second. */
-async function slowlyAnswered(): Promise<Streams> {
-  const passing = await passingTo(url, { lateMs: (connection) => (connection === 0 ? LATE_MS : 0) })
-  open.push(passing)
-  return streamsAt(Object.assign(new URL(url), { port: String(passing.port) }).href)
+/** A Redis connection whose replies are delayed, except for those of its reader, which connects second. */
+async function connectWithDelay(): Promise<Streams> {
+  const proxy = await passingTo(url, { lateMs: (connection) => (connection === 0 ? LATE_MS : 0) })
+  open.push(proxy)
+  return streamsAt(Object.assign(new URL(url), { port: String(proxy.port) }).href)
 }
 
-const aStream = (): StreamKey =>
+const newStreamKey = (): StreamKey =>
   changesOf({ tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` })
 
-/** @returns ids in the order in which they are heard */
-async function heardOf(streams: Streams, key: StreamKey): Promise<{ after: string; heard: string[] }> {
-  const heard: string[] = []
-  const { after } = await streams.listen(key, ({ id }) => heard.push(id))
-  return { after, heard }
+/** @returns ids in the order of delivery */
+async function listen(streams: Streams, key: StreamKey): Promise<{ after: string; received: string[] }> {
+  const received: string[] = []
+  const { after } = await streams.listen(key, ({ id }) => received.push(id))
+  return { after, received }
 }
 
-test('what comes while somebody joins others who listen is heard, or stands before his place', async () => {
-  const [teller, streams, key] = [streamsAt(url.href), await slowlyAnswered(), aStream()]
-  const tell = () => teller.publish(key, { topic: 't', source: 's', text: '{}' })
-  await tell()
-  const first = await heardOf(streams, key)
-  const joining = heardOf(streams, key)
-  // The server has said what was the last by now, and nobody has heard it yet.
+test('subscriber: joins while events arrive: each is delivered or lies before its start position', async () => {
+  const [publisher, streams, key] = [streamsAt(url.href), await connectWithDelay(), newStreamKey()]
+  const publish = () => publisher.publish(key, { topic: 't', source: 's', text: '{}' })
+  await publish()
+  const first = await listen(streams, key)
+  const second = listen(streams, key)
+  // The server has reported the last id, and no subscriber has received it yet.
   await pause(LATE_MS / 2)
-  const during = await tell()
-  await eventually(async () => first.heard.includes(during) || undefined)
-  const { after, heard } = await joining
-  const behind = await tell()
-  await eventually(async () => heard.includes(behind) || undefined)
+  const during = await publish()
+  await eventually(async () => first.received.includes(during) || undefined)
+  const { after, received } = await second
+  const behind = await publish()
+  await eventually(async () => received.includes(behind) || undefined)
   const { entries } = await streams.following(key, '0-0')
   const past = entries.map(({ id }) => id).filter((id) => !isBefore(after, id))
-  expect([...past.slice(1), ...heard]).toEqual([during, behind])
+  expect([...past.slice(1), ...received]).toEqual([during, behind])
 })
 
-test('who joins while the reader waits for another stream is heard at once', async () => {
-  const [teller, streams] = [streamsAt(url.href), streamsAt(url.href)]
-  await heardOf(streams, aStream())
+test('subscriber: joins while the reader waits for another stream: delivered at once', async () => {
+  const [publisher, streams] = [streamsAt(url.href), streamsAt(url.href)]
+  await listen(streams, newStreamKey())
   for (let nth = 0; nth < 30; nth++) {
-    const key = aStream()
-    const { heard } = await heardOf(streams, key)
-    const id = await teller.publish(key, { topic: 't', source: 's', text: '{}' })
-    await eventually(async () => heard.includes(id) || undefined, 2_000)
+    const key = newStreamKey()
+    const { received } = await listen(streams, key)
+    const id = await publisher.publish(key, { topic: 't', source: 's', text: '{}' })
+    await eventually(async () => received.includes(id) || undefined, 2_000)
   }
 })
 
-test('who is slow is told once where his stream has dropped what he had not got to', async () => {
+test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   const ref = { tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` } as const
   const [streams, key, redis] = [streamsAt(url.href), eventsOf(ref.tenantId), new Redis(url.href)]
   open.push({ close: () => redis.disconnect() })

@@ -1,4 +1,4 @@
-/** What the compiler of functions can be made to tell of the host: it reads sources, and no file. */
+/** The function compiler discloses nothing about the host: it reads source text and no files. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,40 +8,40 @@ import { aStoringRoom as aRoom, call, type Room, unique } from '../../support/fi
 
 /** Stands for a folder of the object store, where files are named by buckets of all tenants. */
 let folder: string
-let room: Room
+let workspace: Room
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-host-'))
   await writeFile(join(folder, 'bucket-of-another-tenant.dat'), 'no map')
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const deploy = (source: string) =>
   call('POST', '/v1/functions', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, name: unique('f'), source },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, name: unique('f'), source },
   })
 
-// A bundler makes such an import into an object with a member for each file; the getter is handed that object.
+// A bundler turns such an import into an object with a member for each file; the getter receives that object.
 test.each([
   ['import', (path: string) => `import('${path}' + name)`],
   ['import of a template', (path: string) => `import(\`${path}$\{name}\`)`],
   ['require', (path: string) => `require('${path}' + name)`],
-])('an %s of a name that is put together lists no folder', async (_what, load) => {
+])('compiler: %s with a computed name: lists no folder', async (_what, load) => {
   const path = `.${folder}/`
   const made = await deploy(`
     Object.defineProperty(Object.prototype, '${path}x', { get() { return () => Object.keys(this) } })
     export default async ({ name }) => ${load(path)}`)
   expect(made.status).toBe(201)
   const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
-    as: room.service,
+    as: workspace.service,
     body: { name: 'x' },
   })
   expect(JSON.stringify(reply.body)).not.toContain('bucket-of-another-tenant')
   expect([reply.status, reply.body.code]).toEqual([502, 'function_error'])
 })
 
-test.each(['', '.', 'file://'])('a source map %s<path> is not looked for', async (before) => {
+test.each(['', '.', 'file://'])('compiler: source map reference %s<path>: not read', async (before) => {
   const link = (name: string) =>
     `export default () => 1\n//# sourceMappingURL=${before}${join(folder, name)}\n`
   const [there, absent] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Functions through the API: deployed, invoked, versioned, configured, called by flows, walled off by tenant. */
+/** Functions through the API: deployment, invocation, versions, configuration, calls from flows, tenant isolation. */
 
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -12,9 +12,9 @@ import {
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const deploy = (at: Room, name: string, source: string, config?: object): Promise<Reply> =>
@@ -23,7 +23,7 @@ const deploy = (at: Room, name: string, source: string, config?: object): Promis
     body: { workspace_id: at.workspaceId, name, source, ...(config && { config }) },
   })
 
-async function deployed(at: Room, name: string, source: string, config?: object): Promise<string> {
+async function deployFunction(at: Room, name: string, source: string, config?: object): Promise<string> {
   const made = await deploy(at, name, source, config)
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   return made.body.id
@@ -34,27 +34,27 @@ const invoke = (as: Caller, id: string, body?: unknown): Promise<Reply> =>
 
 const ADD = 'interface In { a: number; b: number }\nexport default ({ a, b }: In): object => ({ sum: a + b })'
 
-test('deployed and invoked by id and by name; its result is the bare reply, with the run in a header', async () => {
-  const made = await deploy(room, 'add', ADD)
+test('function: invoked by id and by name: bare result, run id in a header', async () => {
+  const made = await deploy(workspace, 'add', ADD)
   expect(made.status).toBe(201)
   expect(made.headers.get('location')).toBe(`/v1/functions/${made.body.id}`)
   expect(made.body).toMatchObject({
     name: 'add',
     version: 1,
-    workspace_id: room.workspaceId,
-    tenant_id: room.tenantId,
+    workspace_id: workspace.workspaceId,
+    tenant_id: workspace.tenantId,
     config: { timeout: '10s', memory_mb: 128, anon: false },
   })
   for (const id of [made.body.id, 'add']) {
-    const reply = await invoke(room.service, id, { a: 1, b: 2 })
+    const reply = await invoke(workspace.service, id, { a: 1, b: 2 })
     expect([reply.status, reply.body]).toEqual([200, { sum: 3 }])
     expect(reply.headers.get('x-run-id')).toMatch(/^run_[0-9a-z]{26}$/)
     expect(reply.headers.get('content-type')).toMatch(/^application\/json/)
   }
 })
 
-test('any JSON goes in and comes out; no body is an empty object, undefined is null', async () => {
-  await deployed(room, 'echo', 'export default (input: unknown) => input')
+test('function: any JSON as input: returned; no body: empty object; undefined: null', async () => {
+  await deployFunction(workspace, 'echo', 'export default (input: unknown) => input')
   for (const value of [
     null,
     0,
@@ -67,16 +67,16 @@ test('any JSON goes in and comes out; no body is an empty object, undefined is n
     [[1], { a: null }],
     { __proto: 1 },
   ]) {
-    const reply = await invoke(room.service, 'echo', JSON.stringify(value))
+    const reply = await invoke(workspace.service, 'echo', JSON.stringify(value))
     expect([reply.status, reply.body]).toEqual([200, value])
   }
-  expect((await invoke(room.service, 'echo')).body).toEqual({})
-  await deployed(room, 'nothing', 'export default async () => {}')
-  const nothing = await invoke(room.service, 'nothing')
+  expect((await invoke(workspace.service, 'echo')).body).toEqual({})
+  await deployFunction(workspace, 'nothing', 'export default async () => {}')
+  const nothing = await invoke(workspace.service, 'nothing')
   expect([nothing.status, nothing.body]).toEqual([200, null])
 })
 
-test('types, enums, generics, async, top-level await: TypeScript as it is written', async () => {
+test('function: TypeScript with types, enums, generics, async, top-level await: runs', async () => {
   const source = `
     import { createHash } from 'node:crypto'
     enum Level { low = 1, high = 5 }
@@ -85,25 +85,25 @@ test('types, enums, generics, async, top-level await: TypeScript as it is writte
     export default async function handler(input: { text: string }): Promise<{ level: Level; hash: string }> {
       return { level: new Box(Level.high).get(), hash: createHash('sha1').update(salt + input.text).digest('hex') }
     }`
-  await deployed(room, 'typed', source)
-  const { body } = await invoke(room.service, 'typed', { text: 'x' })
+  await deployFunction(workspace, 'typed', source)
+  const { body } = await invoke(workspace.service, 'typed', { text: 'x' })
   expect(body).toEqual({ level: 5, hash: createHash('sha1').update('sx').digest('hex') })
 })
 
-describe('deploying', () => {
-  test('the same name is the next version, and takes effect at once', async () => {
-    const id = await deployed(room, 'twice', 'export default () => 1', { timeout: '2s' })
-    expect((await invoke(room.service, 'twice')).body).toBe(1)
-    const second = await deploy(room, 'twice', 'export default () => 2', { anon: true })
+describe('deployment', () => {
+  test('deployment: existing name: next version, effective at once', async () => {
+    const id = await deployFunction(workspace, 'twice', 'export default () => 1', { timeout: '2s' })
+    expect((await invoke(workspace.service, 'twice')).body).toBe(1)
+    const second = await deploy(workspace, 'twice', 'export default () => 2', { anon: true })
     expect(second.body).toMatchObject({ id, version: 2, config: { timeout: '2s', anon: true } })
-    expect((await invoke(room.service, 'twice')).body).toBe(2)
+    expect((await invoke(workspace.service, 'twice')).body).toBe(2)
     const many = await Promise.all(
-      [3, 4, 5, 6].map((n) => deploy(room, 'twice', `export default () => ${n}`)),
+      [3, 4, 5, 6].map((n) => deploy(workspace, 'twice', `export default () => ${n}`)),
     )
     expect(many.map(({ body }) => body.version).sort()).toEqual([3, 4, 5, 6])
-    const read = await call('GET', `/v1/functions/${id}`, { as: room.operator })
+    const read = await call('GET', `/v1/functions/${id}`, { as: workspace.operator })
     expect(read.body.version).toBe(6)
-    expect(read.body.source).toBe(`export default () => ${(await invoke(room.service, 'twice')).body}`)
+    expect(read.body.source).toBe(`export default () => ${(await invoke(workspace.service, 'twice')).body}`)
   })
 
   test.each([
@@ -114,8 +114,8 @@ describe('deploying', () => {
     ['export default 1; export default 2', { line: 1, column: 26 }],
     [`export default ${'!'.repeat(200_000)}1`, { message: /too deeply/ }],
     ['\u0000', { line: 1, column: 1 }],
-  ])('%.40s is refused with its place', async (source, expected) => {
-    const { status, body } = await deploy(room, 'bad', source)
+  ])('deployment: invalid source %.40s: refused with its location', async (source, expected) => {
+    const { status, body } = await deploy(workspace, 'bad', source)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
     const { message, ...place } = expected as { message?: RegExp }
     expect(body.faults[0]).toMatchObject(place)
@@ -123,13 +123,13 @@ describe('deploying', () => {
     expect(JSON.stringify(body)).not.toMatch(/esbuild|goroutine|node_modules/)
   })
 
-  test('a source that crashes the compiler leaves the next one well', async () => {
+  test('deployment: source crashes the compiler: refused, the next source compiles', async () => {
     const [crash, fine] = await Promise.all([
-      deploy(room, 'crash', `export default ${'!'.repeat(200_000)}1`),
-      deploy(room, 'fine', ADD),
+      deploy(workspace, 'crash', `export default ${'!'.repeat(200_000)}1`),
+      deploy(workspace, 'fine', ADD),
     ])
     expect([crash.status, fine.status]).toEqual([422, 201])
-    expect((await deploy(room, 'fine', ADD)).status).toBe(201)
+    expect((await deploy(workspace, 'fine', ADD)).status).toBe(201)
   })
 
   test.each([
@@ -141,70 +141,75 @@ describe('deploying', () => {
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
     [{ workspace_id: 'ws_00000000000000000000000000' }, 404],
-  ])('%.60j', async (change, status) => {
-    const body = { workspace_id: room.workspaceId, name: 'x', source: 'export default () => 1', ...change }
-    expect((await call('POST', '/v1/functions', { as: room.operator, body })).status).toBe(status)
+  ])('deployment: %.60j: %i', async (change, status) => {
+    const body = {
+      workspace_id: workspace.workspaceId,
+      name: 'x',
+      source: 'export default () => 1',
+      ...change,
+    }
+    expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(status)
   })
 })
 
-test('deployed and deleted at the same time: one of the two, never half', async () => {
+test('deployment: concurrent with deletion: one of the two takes effect, never half', async () => {
   for (let round = 0; round < 5; round++) {
-    const id = await deployed(room, 'raced', 'export default () => 1')
-    const [made, gone] = await Promise.all([
-      deploy(room, 'raced', 'export default () => 2'),
-      call('DELETE', `/v1/functions/${id}`, { as: room.operator }),
+    const id = await deployFunction(workspace, 'raced', 'export default () => 1')
+    const [made, deleted] = await Promise.all([
+      deploy(workspace, 'raced', 'export default () => 2'),
+      call('DELETE', `/v1/functions/${id}`, { as: workspace.operator }),
     ])
     expect(made.status).toBe(201)
-    expect([200, 404, 409]).toContain(gone.status)
-    const reply = await invoke(room.service, 'raced')
+    expect([200, 404, 409]).toContain(deleted.status)
+    const reply = await invoke(workspace.service, 'raced')
     expect([200, 404]).toContain(reply.status)
     if (reply.status === 200) expect(reply.body).toBe(2)
   }
 })
 
-test('configured, listed, deleted; a name means something to a credential of its workspace', async () => {
-  const id = await deployed(room, 'conf', 'export default () => 1')
+test('function: configured, listed, deleted: names resolve within the workspace of the credential', async () => {
+  const id = await deployFunction(workspace, 'conf', 'export default () => 1')
   const own = await tokenOf({
     roles: ['workspace_admin'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
   })
   const set = await call('PUT', '/v1/functions/conf/config', { as: own, body: { memory_mb: 64 } })
   expect(set.body).toMatchObject({ id, config: { timeout: '10s', memory_mb: 64, anon: false } })
-  expect((await invoke(room.service, 'conf')).body).toBe(1)
-  expect((await call('GET', '/v1/functions/conf', { as: room.operator })).status).toBe(404)
+  expect((await invoke(workspace.service, 'conf')).body).toBe(1)
+  expect((await call('GET', '/v1/functions/conf', { as: workspace.operator })).status).toBe(404)
   const list = await call('GET', '/v1/functions?page[size]=200', { as: own })
   expect(list.body.data.map(({ name }: { name: string }) => name)).toContain('conf')
   expect(JSON.stringify(list.body)).not.toContain('"source"')
   expect((await call('DELETE', `/v1/functions/${id}`, { as: own })).body).toEqual({ id, deleted: true })
-  for (const ref of [id, 'conf']) expect((await invoke(room.service, ref)).status).toBe(404)
+  for (const ref of [id, 'conf']) expect((await invoke(workspace.service, ref)).status).toBe(404)
 })
 
-test('an anon key invokes what its owner opened to it, and is told nothing but that it failed', async () => {
-  const id = await deployed(
-    room,
+test('anon key: invokes a function opened to it: result, or a failure without details', async () => {
+  const id = await deployFunction(
+    workspace,
     'open',
     'export default () => { console.log("secret"); throw new Error("no") }',
   )
-  const closed = await invoke(room.anon, id)
+  const closed = await invoke(workspace.anon, id)
   expect([closed.status, closed.body.code]).toEqual([404, 'not_found'])
-  await call('PUT', `/v1/functions/${id}/config`, { as: room.operator, body: { anon: true } })
-  const open = await invoke(room.anon, 'open')
+  await call('PUT', `/v1/functions/${id}/config`, { as: workspace.operator, body: { anon: true } })
+  const open = await invoke(workspace.anon, 'open')
   expect([open.status, open.body.code, open.body.detail]).toEqual([502, 'function_error', 'no'])
   expect(JSON.stringify(open.body)).not.toContain('secret')
   expect(open.body.run_id).toBe(open.headers.get('x-run-id'))
 })
 
-test('tenants and workspaces: one name, their own code; an id of another is the id of nothing', async () => {
-  const [other, sibling] = await Promise.all([aRoom(), aWorkspace(room)])
-  const rooms = [room, other, sibling]
+test('function: same name in other tenants and workspaces: own code each; foreign id: 404', async () => {
+  const [other, sibling] = await Promise.all([aRoom(), aWorkspace(workspace)])
+  const workspaces = [workspace, other, sibling]
   const ids = await Promise.all(
-    rooms.map((at, n) => deployed(at, 'same', `export default () => 'room ${n}'`)),
+    workspaces.map((at, n) => deployFunction(at, 'same', `export default () => 'workspace ${n}'`)),
   )
   const replies = await Promise.all(
-    Array.from({ length: 12 }, (_, n) => invoke(rooms[n % 3]?.service ?? {}, 'same')),
+    Array.from({ length: 12 }, (_, n) => invoke(workspaces[n % 3]?.service ?? {}, 'same')),
   )
-  expect(replies.map(({ body }) => body)).toEqual(Array.from({ length: 12 }, (_, n) => `room ${n % 3}`))
+  expect(replies.map(({ body }) => body)).toEqual(Array.from({ length: 12 }, (_, n) => `workspace ${n % 3}`))
   const missing = await invoke(other.service, 'fn_00000000000000000000000000')
   for (const as of [other.service, sibling.service]) {
     const foreign = await invoke(as, ids[0] ?? '')
@@ -213,17 +218,17 @@ test('tenants and workspaces: one name, their own code; an id of another is the 
   }
 })
 
-test('too much and too deep an input is refused before anything is run', async () => {
-  await deployed(room, 'taker', 'export default () => 1')
-  const deep = await invoke(room.service, 'taker', '['.repeat(100) + ']'.repeat(100))
+test('input: too large or too deep: refused before anything runs', async () => {
+  await deployFunction(workspace, 'taker', 'export default () => 1')
+  const deep = await invoke(workspace.service, 'taker', '['.repeat(100) + ']'.repeat(100))
   expect([deep.status, deep.body.code]).toEqual([400, 'validation_failed'])
-  const grown = await invoke(room.service, 'taker', `[${'1e20,'.repeat(150_000)}1]`)
+  const grown = await invoke(workspace.service, 'taker', `[${'1e20,'.repeat(150_000)}1]`)
   expect([grown.status, grown.body.code]).toEqual([413, 'body_too_large'])
 })
 
-test('a flow calls a function, catches what it throws, and the code runs once', async () => {
-  await deployed(room, 'double', 'export default ({ n }: { n: number }) => ({ n: n * 2 })')
-  await deployed(room, 'throws', 'export default () => { throw new Error("no such luck") }')
+test('flow: calls a function that throws: caught, and the code runs once', async () => {
+  await deployFunction(workspace, 'double', 'export default ({ n }: { n: number }) => ({ n: n * 2 })')
+  await deployFunction(workspace, 'throws', 'export default () => { throw new Error("no such luck") }')
   const source = `document: { dsl: '1.0.3', namespace: test, name: calls, version: '1.0.0' }
 do:
   - twice: { call: function.invoke, with: { id: double, input: { n: 21 } }, export: { as: .n } }
@@ -235,12 +240,12 @@ do:
         do:
           - told: { set: { detail: '\${ $error.detail }', status: '\${ $error.status }', answer: '\${ $context }' } }
 `
-  const as = room.operator
-  const made = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+  const as = workspace.operator
+  const made = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/calls/versions`, { as, body: {} })
+  await call('POST', `${workspace.flows}/definitions/calls/versions`, { as, body: {} })
   const startedMs = performance.now()
-  const run = await call('POST', `${room.flows}/definitions/calls/executions`, {
+  const run = await call('POST', `${workspace.flows}/definitions/calls/executions`, {
     as,
     body: { input: {} },
     headers: { prefer: 'wait=20' },
@@ -253,26 +258,26 @@ do:
   expect(performance.now() - startedMs).toBeLessThan(10_000)
 })
 
-test('twenty at once, while others die: each gets its own answer', async () => {
-  await deployed(
-    room,
+test('invocations: twenty at once while others crash: each gets its own result', async () => {
+  await deployFunction(
+    workspace,
     'own',
     'export default async (n: number) => { await new Promise((d) => setTimeout(d, n)); return n }',
   )
-  await deployed(
-    room,
+  await deployFunction(
+    workspace,
     'bomb',
     'export default () => { const a: unknown[] = []; for (;;) a.push({ a: a.length }) }',
   )
   const [numbers, bombs] = await Promise.all([
-    Promise.all(Array.from({ length: 20 }, (_, n) => invoke(room.service, 'own', n * 10))),
-    Promise.all([0, 1].map(() => invoke(room.service, 'bomb'))),
+    Promise.all(Array.from({ length: 20 }, (_, n) => invoke(workspace.service, 'own', n * 10))),
+    Promise.all([0, 1].map(() => invoke(workspace.service, 'bomb'))),
   ])
   expect(numbers.map(({ body }) => body)).toEqual(Array.from({ length: 20 }, (_, n) => n * 10))
   expect(bombs.map(({ body }) => body.code)).toEqual(['function_out_of_memory', 'function_out_of_memory'])
 }, 60_000)
 
-test('the document of the API says what the route takes and gives', async () => {
+test('OpenAPI: invoke route: describes input and output', async () => {
   const { body } = await call('GET', '/openapi.json')
   const post = body.paths['/v1/functions/{id}/invoke'].post
   expect(post.requestBody.required).toBe(false)

@@ -1,32 +1,32 @@
-/** What the code of a function can do to others: nothing. Each case is code that tries. */
+/** Code of functions cannot affect others: each case is code that tries. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 async function run(source: string, options: { config?: object; input?: unknown } = {}): Promise<Reply> {
   const { config, input = {} } = options
   const made = await call('POST', '/v1/functions', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, name: unique('f'), source, ...(config && { config }) },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, name: unique('f'), source, ...(config && { config }) },
   })
   expect(made.status, JSON.stringify(made.body)).toBe(201)
-  return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: input })
+  return call('POST', `/v1/functions/${made.body.id}/invoke`, { as: workspace.service, body: input })
 }
 
-/** Nothing of the host: no path, no address of a program, no variable of ours. */
-function harmless(reply: Reply): void {
+/** Expects nothing of the host in the reply: no path, no address of a program, no variable. */
+function expectNoHostDetails(reply: Reply): void {
   expect(JSON.stringify(reply.body)).not.toMatch(
     /\/var\/|\/tmp\/|\/home\/|node_modules|TENON_|base64,|deno-\d|\b0x[0-9a-f]{6}|allow-/,
   )
 }
 
-describe('what goes wrong is told in its own words', () => {
-  test('thrown: message, place in the source, log', async () => {
+describe('error reports', () => {
+  test('error: thrown: message, location in the source, log', async () => {
     const reply = await run(
       'interface A { x: number }\n\nexport default (a: A) => {\n  console.log("at", { n: 1 })\n  throw new TypeError("boom")\n}',
     )
@@ -38,51 +38,51 @@ describe('what goes wrong is told in its own words', () => {
       logs: ['at { n: 1 }'],
     })
     expect(reply.body.run_id).toBe(reply.headers.get('x-run-id'))
-    harmless(reply)
+    expectNoHostDetails(reply)
   })
 
   test.each([
-    ['a text', 'export default () => { throw "just text" }', /^just text$/],
+    ['throws a text', 'export default () => { throw "just text" }', /^just text$/],
     ['null', 'export default () => { throw null }', /^null$/],
     [
-      'an unfriendly object',
+      'throws an object whose conversion fails',
       'export default () => { throw { get message() { throw 1 }, toString() { throw 2 } } }',
       /./,
     ],
     [
-      'an error of getters',
+      'throws an error with failing getters',
       'export default () => { const e = new Error(); Object.defineProperty(e, "message", { get() { throw e } }); throw e }',
       /cannot be shown/,
     ],
     [
-      'a rejection that nobody awaits',
+      'unhandled rejection',
       'export default async () => { Promise.reject(new Error("lost")); await new Promise((d) => setTimeout(d, 500)); return 1 }',
       /^lost$/,
     ],
     [
-      'an error in a timer',
+      'error in a timer',
       'export default () => { setTimeout(() => { throw new Error("late") }, 1); return new Promise(() => {}) }',
       /^late$/,
     ],
-    ['while loading', 'const a: any = undefined\nexport default a.b', /undefined/],
-    ['no function', 'export default 5', /default export is not a function/],
-    ['a BigInt', 'export default () => 1n', /BigInt/],
-    ['a cycle', 'export default () => { const a: any = {}; a.a = a; return a }', /circular/i],
+    ['error while loading', 'const a: any = undefined\nexport default a.b', /undefined/],
+    ['default export is no function', 'export default 5', /default export is not a function/],
+    ['returns a BigInt', 'export default () => 1n', /BigInt/],
+    ['returns a cycle', 'export default () => { const a: any = {}; a.a = a; return a }', /circular/i],
     [
-      'too deep',
+      'returns too deep a value',
       'export default () => { let a: any = 1; for (let i = 0; i < 100; i++) a = [a]; return a }',
       /nested deeper/,
     ],
     [
-      'far too deep',
+      'returns far too deep a value',
       'export default () => { let a: any = 1; for (let i = 0; i < 1e6; i++) a = [a]; return a }',
       /./,
     ],
     ['recursion', 'const f = (): number => f() + 1\nexport default f', /call stack/],
-    ['a message without end', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
+    ['endless message', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
     ['exit', 'export default () => Deno.exit(0)', /ended before it returned/],
     [
-      'exit of Node',
+      'process.exit',
       'import process from "node:process"\nexport default () => process.exit(3)',
       /ended before it returned/,
     ],
@@ -91,7 +91,7 @@ describe('what goes wrong is told in its own words', () => {
       'import process from "node:process"\nexport default () => process.abort()',
       /ended before it returned/,
     ],
-  ])('%s', async (_name, source, detail) => {
+  ])('error: %s: reported with its own message', async (_name, source, detail) => {
     const reply = await run(source, { config: { timeout: '5s' } })
     expect(reply.body).toMatchObject({
       status: 502,
@@ -99,10 +99,10 @@ describe('what goes wrong is told in its own words', () => {
     })
     expect(reply.body.detail).toMatch(detail)
     expect(JSON.stringify(reply.body).length).toBeLessThan(20_000)
-    harmless(reply)
+    expectNoHostDetails(reply)
   })
 
-  test('nothing of the log is lost but what is too much', async () => {
+  test('log: at its limit: complete; beyond: truncated', async () => {
     const reply = await run(
       'export default () => { for (let i = 0; i < 1e5; i++) console.error("line", i); throw new Error("end") }',
     )
@@ -112,33 +112,33 @@ describe('what goes wrong is told in its own words', () => {
   })
 })
 
-describe('time', () => {
+describe('time limit', () => {
   test.each([
-    ['a loop', 'export default () => { for (;;) {} }'],
-    ['a loop while loading', 'for (;;) {}\nexport default () => 1'],
+    ['endless loop', 'export default () => { for (;;) {} }'],
+    ['endless loop while loading', 'for (;;) {}\nexport default () => 1'],
     ['a promise that never settles', 'export default () => new Promise(() => {})'],
-    ['timers for ever', 'export default () => new Promise(() => setInterval(() => {}, 1))'],
-    ['a regular expression', 'export default () => /^(a+)+$/.test("a".repeat(60) + "b")'],
+    ['endless timers', 'export default () => new Promise(() => setInterval(() => {}, 1))'],
+    ['slow regular expression', 'export default () => /^(a+)+$/.test("a".repeat(60) + "b")'],
     [
-      'signals are heard and ignored',
+      'signals caught and ignored',
       'export default () => { for (const s of ["SIGTERM", "SIGINT", "SIGHUP"] as const) Deno.addSignalListener(s, () => {}); return new Promise(() => {}) }',
     ],
     [
-      'a thread that loops',
+      'worker in an endless loop',
       'export default () => { new Worker("data:text/javascript,for(;;){}", { type: "module" }); return new Promise(() => {}) }',
     ],
-    ['stdin is read', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
-  ])('%s', async (_name, source) => {
+    ['reads stdin', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
+  ])('time limit: %s: 504 function_timeout', async (_name, source) => {
     const startedMs = performance.now()
     const reply = await run(source, { config: { timeout: '1s' } })
     expect([reply.status, reply.body.code]).toEqual([504, 'function_timeout'])
     expect(reply.body.detail).toContain('1000 ms')
     expect(performance.now() - startedMs).toBeLessThan(8_000)
-    harmless(reply)
+    expectNoHostDetails(reply)
   })
 })
 
-describe('memory', () => {
+describe('memory limit', () => {
   test.each([
     ['objects', 'export default () => { const a: unknown[] = []; for (;;) a.push({ a: a.length }) }'],
     [
@@ -146,9 +146,9 @@ describe('memory', () => {
       'export default () => { const a: Uint8Array[] = []; for (let i = 0; i < 64; i++) a.push(new Uint8Array(32 << 20).fill(i)); return a.length }',
     ],
     ['one buffer of 2 GB', 'export default () => new Uint8Array(2 ** 31).fill(1).length'],
-    ['a buffer that cannot be', 'export default () => new ArrayBuffer(2 ** 50).byteLength'],
+    ['buffer of impossible size', 'export default () => new ArrayBuffer(2 ** 50).byteLength'],
     [
-      'in a thread',
+      'in a worker',
       'export default () => { new Worker("data:text/javascript,const a=[];for(;;)a.push(new Uint8Array(1<<22).fill(1))", { type: "module" }); return new Promise(() => {}) }',
     ],
     [
@@ -156,22 +156,22 @@ describe('memory', () => {
       'export default async () => { const m = new WebAssembly.Memory({ initial: 16384 }); const a = new Uint8Array(m.buffer).fill(1); await new Promise((d) => setTimeout(d, 1000)); return a.length }',
     ],
   ])(
-    '%s',
+    'memory limit: %s: 502 function_out_of_memory',
     async (_name, source) => {
       const reply = await run(source)
       expect([reply.status, reply.body.code]).toEqual([502, 'function_out_of_memory'])
       expect(reply.body.detail).toContain('128 MB')
-      harmless(reply)
+      expectNoHostDetails(reply)
     },
     60_000,
   )
 
-  test('what is within the limit is not ended', async () => {
+  test('memory limit: usage within it: not terminated', async () => {
     const reply = await run('export default () => new Uint8Array(100 << 20).fill(1).length')
     expect(reply.body).toBe(104857600)
   })
 
-  test('a result that is too large', async () => {
+  test('output limit: result too large: refused', async () => {
     const reply = await run('export default () => "x".repeat(2 ** 20)')
     expect([reply.status, reply.body.code]).toEqual([502, 'function_output_too_large'])
     const fits = await run('export default () => "x".repeat(2 ** 20 - 2)')
@@ -179,27 +179,27 @@ describe('memory', () => {
   })
 })
 
-describe('what is printed is not believed', () => {
+describe('forged output', () => {
   test.each([
     [
-      'on stdout',
+      'text on stdout',
       'console.table([1]); Deno.stdout.writeSync(new TextEncoder().encode("hello\\nready 2.0.0\\n"))',
     ],
     [
-      'a frame with a guessed nonce',
+      'frame with a guessed nonce',
       `Deno.stdout.writeSync(new TextEncoder().encode("\\n${'0'.repeat(32)} result 4\\nfake"))`,
     ],
     ['half a megabyte', 'Deno.stdout.writeSync(new Uint8Array(500_000))'],
     [
-      'and the writer is gone',
+      'writer closed afterwards',
       'Object.defineProperty(globalThis, "Deno", { value: undefined }); JSON.stringify = () => "fake"',
     ],
-  ])('%s', async (_name, statement) => {
+  ])('forged output: %s: ignored, the real result is returned', async (_name, statement) => {
     const reply = await run(`export default () => { ${statement}; return { real: true } }`)
     expect([reply.status, reply.body]).toEqual([200, { real: true }])
   })
 
-  test('without end', async () => {
+  test('forged output: endless stdout or stderr: terminated', async () => {
     for (const stream of ['stdout', 'stderr']) {
       const reply = await run(
         `const b = new Uint8Array(65_536).fill(65)\nexport default () => { for (;;) Deno.${stream}.writeSync(b) }`,
@@ -209,61 +209,61 @@ describe('what is printed is not believed', () => {
   })
 })
 
-const TRY = (body: string) =>
+const attemptSource = (body: string) =>
   `export default async (input: any) => { try { ${body} } catch (e) { return 'denied: ' + (e as Error).name } }`
 
-describe('there is nothing outside', () => {
+describe('isolation from the host', () => {
   test.each([
-    ['a file', 'return Deno.readTextFileSync("/etc/passwd")'],
-    ['a file by Node', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
-    ['a folder', 'return [...Deno.readDirSync("/")].length'],
+    ['file', 'return Deno.readTextFileSync("/etc/passwd")'],
+    ['file by node:fs', 'return (await import("node:fs")).readFileSync("/etc/passwd", "utf8")'],
+    ['folder', 'return [...Deno.readDirSync("/")].length'],
     [
-      'a file as a module',
+      'file imported as a module',
       'return (await import("file:///etc/passwd", { with: { type: "text" } } as any)).default',
     ],
     [
-      'a file as JSON',
+      'file imported as JSON',
       'return (await import("file:///proc/self/status", { with: { type: "json" } })).default',
     ],
     [
-      'a file by require',
+      'file by require',
       'return (await import("node:module")).createRequire("file:///x.js")("/etc/hostname")',
     ],
     [
-      'a file of a database',
+      'file by a database',
       'const { DatabaseSync } = await import("node:sqlite"); return new DatabaseSync("/tmp/x.db") && "open"',
     ],
     [
-      'a file as a thread',
+      'file as a worker',
       'return await new Promise((d, r) => { const w = new Worker("file:///etc/passwd", { type: "module" }); w.onerror = (e) => { e.preventDefault(); r(new Error("refused")) } })',
     ],
     ['writing', 'Deno.writeTextFileSync("/tmp/tenon-written", "x"); return "written"'],
     [
-      'a folder of WASI',
+      'folder by WASI',
       'const { WASI } = await import("node:wasi"); new WASI({ version: "preview1", preopens: { "/": "/tmp" } } as any); return "open"',
     ],
-    ['the environment', 'return Deno.env.toObject()'],
-    ['the environment by Node', 'return JSON.stringify((await import("node:process")).default.env)'],
-    ['a command', 'return new Deno.Command("/bin/id").outputSync().code'],
-    ['a command by Node', 'return (await import("node:child_process")).execSync("id").toString()'],
-    ['a signal to its parent', 'return Deno.kill(Deno.ppid, "SIGKILL")'],
-    ['a library', 'return Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {})'],
-    ['the API', 'return (await fetch(input.url)).status'],
-    ['a socket', 'await Deno.connect({ hostname: "127.0.0.1", port: input.port }); return "open"'],
-    ['a server', 'Deno.serve({ port: 0 }, () => new Response("x")); return "serving"'],
-    ['a name', 'return await Deno.resolveDns("example.com", "A")'],
-    ['a module of the net', 'return await import("https://example.com/x.js")'],
-    ['a package', 'return await import("npm:chalk")'],
+    ['environment', 'return Deno.env.toObject()'],
+    ['environment by Node', 'return JSON.stringify((await import("node:process")).default.env)'],
+    ['command', 'return new Deno.Command("/bin/id").outputSync().code'],
+    ['command by Node', 'return (await import("node:child_process")).execSync("id").toString()'],
+    ['signal to the parent process', 'return Deno.kill(Deno.ppid, "SIGKILL")'],
+    ['native library', 'return Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {})'],
+    ['API of the platform', 'return (await fetch(input.url)).status'],
+    ['socket', 'await Deno.connect({ hostname: "127.0.0.1", port: input.port }); return "open"'],
+    ['server', 'Deno.serve({ port: 0 }, () => new Response("x")); return "serving"'],
+    ['DNS lookup', 'return await Deno.resolveDns("example.com", "A")'],
+    ['module from the network', 'return await import("https://example.com/x.js")'],
+    ['package', 'return await import("npm:chalk")'],
     [
-      'asking for it',
+      'permission request',
       'const { state } = await Deno.permissions.request({ name: "read" }); if (state !== "granted") throw new Error(state)',
     ],
-    ['keeping something', 'localStorage.setItem("a", "b"); return "kept"'],
-    ['a cache', 'await caches.open("x"); return "open"'],
-    ['the host', 'return (await import("node:os")).hostname()'],
-  ])('%s', async (_name, body) => {
+    ['localStorage', 'localStorage.setItem("a", "b"); return "kept"'],
+    ['cache', 'await caches.open("x"); return "open"'],
+    ['host information', 'return (await import("node:os")).hostname()'],
+  ])('isolation: %s: denied', async (_name, body) => {
     const { url } = inject('tenon')
-    const reply = await run(TRY(body), { input: { url, port: Number(new URL(url).port) } })
+    const reply = await run(attemptSource(body), { input: { url, port: Number(new URL(url).port) } })
     expect(reply.status, JSON.stringify(reply.body)).toBe(200)
     expect(reply.body).toMatch(/^denied: /)
   })
@@ -272,20 +272,20 @@ describe('there is nothing outside', () => {
     ['text', 'import x from "file:///etc/passwd" with { type: "text" }\nexport default () => x'],
     ['json', 'import x from "file:///etc/passwd" with { type: "json" }\nexport default () => x'],
     ['code', 'export { default } from "file:///etc/passwd"'],
-    ['a path', 'import x from "/etc/passwd" with { type: "text" }\nexport default () => x'],
-    ['the net', 'import x from "https://example.com/x.js"\nexport default () => x'],
+    ['path without a scheme', 'import x from "/etc/passwd" with { type: "text" }\nexport default () => x'],
+    ['network address', 'import x from "https://example.com/x.js"\nexport default () => x'],
     [
-      'a thread with rights',
+      'worker with permissions',
       'export default () => new Promise((d) => { const w = new Worker("data:text/javascript,postMessage(Deno.readTextFileSync(\'/etc/passwd\'))", { type: "module", deno: { permissions: { read: true } } } as any); w.onmessage = (e) => d(e.data) })',
     ],
-  ])('a static import of %s', async (_name, source) => {
+  ])('isolation: static import of %s: refused', async (_name, source) => {
     const reply = await run(source, { config: { timeout: '3s' } })
     expect(reply.status).toBe(502)
     expect(JSON.stringify(reply.body)).not.toContain('root:')
-    harmless(reply)
+    expectNoHostDetails(reply)
   })
 
-  test('the text says that functions have no network', async () => {
+  test('isolation: network access: the error says that functions have no network', async () => {
     const reply = await run('export default async () => (await fetch("http://127.0.0.1:8080/")).status')
     expect(reply.body).toMatchObject({ code: 'function_error', error: { line: 1 } })
     expect(reply.body.detail).toBe(
@@ -293,16 +293,19 @@ describe('there is nothing outside', () => {
     )
   })
 
-  test('nothing of one call is there in the next', async () => {
-    const source = TRY(
+  test('isolation: state of one call: not visible in the next', async () => {
+    const source = attemptSource(
       'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
     )
     const made = await call('POST', '/v1/functions', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, name: 'counts', source },
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, name: 'counts', source },
     })
     for (let n = 0; n < 3; n++) {
-      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, { as: room.service, body: {} })
+      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
+        as: workspace.service,
+        body: {},
+      })
       expect(reply.body).toBe(1)
     }
   })

@@ -1,20 +1,20 @@
-/** Bad input at the HTTP door: always a problem document, never a 500, nothing of the inside. */
+/** Invalid HTTP requests: always a problem document, never a 500, no internals disclosed. */
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const DOCUMENTS = '/v1/collections/todos/documents'
 
 function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(headers.get('content-type')).toContain('application/problem+json')
-  // Nobody between keeps what one caller was told for another.
+  // Intermediaries must not store the reply for another caller.
   expect(headers.get('cache-control')).toBe('private, no-store')
   expect(headers.get('vary')).toBe('Authorization, apikey, Accept')
   expect(body).toMatchObject({ code, status, request_id: headers.get('x-request-id') })
@@ -22,9 +22,9 @@ function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)
 }
 
-test('an unknown route is 404, an unknown method of a known one 405 with Allow', async () => {
-  isProblem(await call('GET', '/v1/nothing', { as: room.service }), 'route_not_found')
-  const reply = await call('PATCH', '/v1/tenants', { as: room.operator, body: {} })
+test('routing: unknown path: 404; unknown method of a known path: 405 with Allow', async () => {
+  isProblem(await call('GET', '/v1/nothing', { as: workspace.service }), 'route_not_found')
+  const reply = await call('PATCH', '/v1/tenants', { as: workspace.operator, body: {} })
   isProblem(reply, 'method_not_allowed')
   expect(reply.status).toBe(405)
   expect(reply.headers.get('allow')).toBe('POST, GET, HEAD')
@@ -32,24 +32,24 @@ test('an unknown route is 404, an unknown method of a known one 405 with Allow',
 
 describe('bodies', () => {
   const post = (body: string, headers: Record<string, string> = {}) =>
-    call('POST', DOCUMENTS, { as: room.service, body, headers })
+    call('POST', DOCUMENTS, { as: workspace.service, body, headers })
 
   test.each([
-    ['not JSON', '{"a":', 'body_invalid', 400],
+    ['malformed JSON', '{"a":', 'body_invalid', 400],
     ['two values', '{} {}', 'body_invalid', 400],
-    ['a prototype', '{"__proto__":{"admin":true}}', 'body_invalid', 400],
-    ['an array', '[1]', 'validation_failed', 400],
-    ['a text', '"x"', 'validation_failed', 400],
+    ['__proto__ member', '{"__proto__":{"admin":true}}', 'body_invalid', 400],
+    ['array at the root', '[1]', 'validation_failed', 400],
+    ['text at the root', '"x"', 'validation_failed', 400],
     ['null', 'null', 'validation_failed', 400],
-    ['an id', '{"id":"mine"}', 'validation_failed', 400],
-    ['a reserved name', '{"_version":7}', 'validation_failed', 400],
+    ['reserved member id', '{"id":"mine"}', 'validation_failed', 400],
+    ['reserved name', '{"_version":7}', 'validation_failed', 400],
     ['NUL in a value', '{"a":"x\\u0000y"}', 'string_nul', 400],
     ['NUL in a name', '{"a\\u0000":1}', 'string_nul', 400],
-    ['an empty name', '{"a":{"":1}}', 'validation_failed', 400],
-    ['a name of 202 bytes', JSON.stringify({ a: { ['é'.repeat(101)]: 1 } }), 'validation_failed', 400],
+    ['empty name', '{"a":{"":1}}', 'validation_failed', 400],
+    ['name of 202 bytes', JSON.stringify({ a: { ['é'.repeat(101)]: 1 } }), 'validation_failed', 400],
     ['NUL and an unsafe integer', '{"a":["\\u0000",9007199254740993]}', 'validation_failed', 400],
-    ['half a surrogate', '{"a":"\\ud800"}', 'value_invalid', 400],
-    ['an unsafe integer', '{"a":9007199254740993}', 'number_unsafe', 400],
+    ['lone surrogate', '{"a":"\\ud800"}', 'value_invalid', 400],
+    ['unsafe integer', '{"a":9007199254740993}', 'number_unsafe', 400],
     ['40 levels', `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`, 'validation_failed', 400],
     ['100,000 levels', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'validation_failed', 400],
     [
@@ -60,13 +60,13 @@ describe('bodies', () => {
     ],
     ['300 KiB', JSON.stringify({ a: 'x'.repeat(300_000) }), 'body_too_large', 413],
     ['2 MiB', JSON.stringify({ a: 'x'.repeat(2_000_000) }), 'body_too_large', 413],
-  ])('%s', async (_name, body, code, status) => {
+  ])('body: %s: %s', async (_name, body, code, status) => {
     const reply = await post(body)
     isProblem(reply, code)
     expect(reply.status).toBe(status)
   })
 
-  test('another content type is 415', async () => {
+  test('body: another content type: 415', async () => {
     isProblem(
       await post('a=1', { 'content-type': 'application/x-www-form-urlencoded' }),
       'media_type_unsupported',
@@ -74,14 +74,19 @@ describe('bodies', () => {
     isProblem(await post('a: 1', { 'content-type': 'application/yaml' }), 'media_type_unsupported')
   })
 
-  test('DELETE with a JSON type and no body is fine', async () => {
+  test('body: DELETE with a JSON type and no body: accepted', async () => {
     const { body } = await post('{}')
     const headers = { 'content-type': 'application/json' }
-    expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: room.service, headers })).status).toBe(200)
+    expect((await call('DELETE', `${DOCUMENTS}/${body.id}`, { as: workspace.service, headers })).status).toBe(
+      200,
+    )
   })
 
-  test('all faults of an administrative body at once, each with its pointer', async () => {
-    const reply = await call('POST', '/v1/tenants', { as: room.operator, body: { slug: 'UPPER', colour: 1 } })
+  test('administrative body: several errors: all at once, with pointers', async () => {
+    const reply = await call('POST', '/v1/tenants', {
+      as: workspace.operator,
+      body: { slug: 'UPPER', colour: 1 },
+    })
     isProblem(reply, 'validation_failed')
     expect(reply.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort()).toEqual([
       '/colour',
@@ -90,9 +95,12 @@ describe('bodies', () => {
     ])
   })
 
-  test('a field that belongs in the path is not taken from the body', async () => {
-    const body = { ws: room.workspaceId, source: 'x' }
-    isProblem(await call('POST', `${room.flows}/validate`, { as: room.operator, body }), 'validation_failed')
+  test('body: field that belongs in the path: validation_failed', async () => {
+    const body = { ws: workspace.workspaceId, source: 'x' }
+    isProblem(
+      await call('POST', `${workspace.flows}/validate`, { as: workspace.operator, body }),
+      'validation_failed',
+    )
   })
 })
 
@@ -107,33 +115,33 @@ describe('query', () => {
     ['?status=open', 'filter_operator_missing'],
     ['?limit=3', 'unknown_parameter'],
     ['?apikey=svc_service_x', 'service_key_in_query'],
-  ])('%s is %s', async (query, code) => {
-    isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: room.service }), code)
+  ])('query: %s: %s', async (query, code) => {
+    isProblem(await call('GET', `${DOCUMENTS}${query}`, { as: workspace.service }), code)
   })
 })
 
 test.each(['%00', '..%2f..', 'a%20b', '%F0%9F%98%80', 'x'.repeat(64), "';drop table documents;--"])(
-  'a collection named %s is refused',
+  'collection name: %s: refused',
   async (name) => {
-    const reply = await call('GET', `/v1/collections/${name}/documents`, { as: room.service })
+    const reply = await call('GET', `/v1/collections/${name}/documents`, { as: workspace.service })
     expect(reply.status).toBeGreaterThanOrEqual(400)
     expect(reply.status).toBeLessThan(500)
   },
 )
 
 test.each(['%00', '1', 'null', `${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`, 'x'.repeat(300)])(
-  'a document id %s is not found or not valid',
+  'document id: %s: not found or invalid',
   async (id) => {
-    const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: room.service })
+    const reply = await call('GET', `${DOCUMENTS}/${id}`, { as: workspace.service })
     expect([400, 404]).toContain(reply.status)
   },
 )
 
 describe('credentials', () => {
   const read = (as: Record<string, string>) => call('GET', DOCUMENTS, { as })
-  const key = () => room.service['apikey'] ?? ''
+  const key = () => workspace.service['apikey'] ?? ''
 
-  test('one key, four presentations', async () => {
+  test('API key: four presentations: accepted', async () => {
     for (const as of [
       { apikey: key() },
       { 'x-api-key': key() },
@@ -145,18 +153,21 @@ describe('credentials', () => {
     expect((await read({ apikey: key(), 'x-api-key': key() })).status).toBe(200)
   })
 
-  test('two different keys are a contradiction', async () => {
-    isProblem(await read({ apikey: key(), 'x-api-key': room.anon['apikey'] ?? '' }), 'credentials_conflict')
+  test('API key: two different ones: refused as contradictory', async () => {
+    isProblem(
+      await read({ apikey: key(), 'x-api-key': workspace.anon['apikey'] ?? '' }),
+      'credentials_conflict',
+    )
   })
 
-  test('a key with one letter changed is no key', async () => {
+  test('API key: one letter changed: refused', async () => {
     const text = key()
     const changed = `${text.slice(0, 20)}${text[20] === 'A' ? 'B' : 'A'}${text.slice(21)}`
     isProblem(await read({ apikey: changed }), 'api_key_invalid')
   })
 
-  test('a revoked key is refused at once, an expired one when its time has come', async () => {
-    const { operator: as, workspaceId: workspace_id } = room
+  test('API key: revoked: refused at once; expired: refused on time', async () => {
+    const { operator: as, workspaceId: workspace_id } = workspace
     const made = await call('POST', '/v1/api-keys', {
       as,
       body: { workspace_id, kind: 'service', name: 'x' },
@@ -172,8 +183,8 @@ describe('credentials', () => {
     isProblem(await read({ apikey: short.body.key }), 'api_key_expired')
   })
 
-  test('a key is shown once, and its text is nowhere afterwards', async () => {
-    const { operator: as, workspaceId: workspace_id } = room
+  test('API key: created: shown once, its text is stored nowhere', async () => {
+    const { operator: as, workspaceId: workspace_id } = workspace
     const made = await call('POST', '/v1/api-keys', { as, body: { workspace_id, kind: 'anon', name: 'x' } })
     const list = await call('GET', `/v1/api-keys?workspace_id=${workspace_id}`, { as })
     expect(list.body.data.map(({ id }: { id: string }) => id)).toContain(made.body.id)
@@ -181,8 +192,8 @@ describe('credentials', () => {
   })
 })
 
-test('the issuer offers tokens and its keys, and nothing else', async () => {
-  // One, or more where keys are rotated meanwhile; of none the private part.
+test('issuer: routes: tokens and public keys only', async () => {
+  // One key, or more during a rotation; no private part.
   const { keys } = (await call('GET', '/auth/jwks')).body
   expect(keys.length).toBeGreaterThan(0)
   for (const key of keys)
@@ -198,7 +209,7 @@ test('the issuer offers tokens and its keys, and nothing else', async () => {
   }
 })
 
-test('a method that nobody knows is no fault of ours', async () => {
+test('HTTP method: not supported: 4xx', async () => {
   for (const method of ['QUERY', 'PROPFIND', 'TRACE']) {
     const { hostname, port } = new URL(inject('tenon').url)
     const status = await new Promise((resolve) => {
@@ -212,10 +223,10 @@ test('a method that nobody knows is no fault of ours', async () => {
   }
 })
 
-test('who is refused and sends on without end has its answer, and is cut off', async () => {
+test('refused request: client keeps sending: gets its reply, is disconnected', async () => {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect({ host: hostname, port: Number(port) })
-  // What it sends after it was cut off is no failure of the test.
+  // An error while sending after the disconnection is no failure of the test.
   const ended = new Promise((done) => socket.once('close', done).on('error', done))
   let answer = ''
   socket.on('data', (chunk) => {
@@ -224,19 +235,19 @@ test('who is refused and sends on without end has its answer, and is cut off', a
   socket.write(
     'POST /v1/collections/notes/documents HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n',
   )
-  const drip = setInterval(() => socket.write(' '), 50)
+  const keepSending = setInterval(() => socket.write(' '), 50)
   const begunMs = performance.now()
   try {
     await ended
   } finally {
-    clearInterval(drip)
+    clearInterval(keepSending)
     socket.destroy()
   }
   expect(answer).toMatch(/^HTTP\/1.1 401 /)
   expect(performance.now() - begunMs).toBeLessThan(6 * LIMITS.drainMs)
 })
 
-test('a request id of the caller is kept where it is harmless, else replaced', async () => {
+test('X-Request-Id: harmless: kept; otherwise: replaced', async () => {
   const send = async (id: string) =>
     (await call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
   expect(await send('abc-123')).toBe('abc-123')
@@ -248,7 +259,7 @@ test.each([
   ['GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n', 400],
   [`GET /healthz HTTP/1.1\r\nhost: x\r\nx-big: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
   ['\u0016\u0003\u0001', 400],
-])('what is no HTTP gets a problem too (%#)', async (text, status) => {
+])('not HTTP (%#): a problem as well', async (text, status) => {
   const { port } = new URL(inject('tenon').url)
   const answer = await new Promise<string>((resolve, reject) => {
     const socket = connect(Number(port), '127.0.0.1', () => socket.write(text))

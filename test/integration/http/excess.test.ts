@@ -1,4 +1,4 @@
-/** Callers who ask for too much: they are refused or served in parts, and nobody else notices. */
+/** Excessive requests: refused or served in parts, without effect on others. */
 
 import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
@@ -12,31 +12,33 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-test('a page of many large documents is refused; a smaller one is served', async () => {
-  const room = await aRoom()
+test('page: many large documents: refused; smaller page: served', async () => {
+  const workspace = await aRoom()
   const path = '/v1/collections/large/documents'
   const text = 'x'.repeat(260_000)
   for (let n = 0; n < 140; n += 10) {
-    const written = Array.from({ length: 10 }, () => call('POST', path, { as: room.service, body: { text } }))
+    const written = Array.from({ length: 10 }, () =>
+      call('POST', path, { as: workspace.service, body: { text } }),
+    )
     for (const { status } of await Promise.all(written)) expect(status).toBe(201)
   }
   const query = (limit: number) =>
-    call('POST', '/v1/collections/large/query', { as: room.anon, body: { limit } })
+    call('POST', '/v1/collections/large/query', { as: workspace.anon, body: { limit } })
   const refused = await query(1_000)
   expect([refused.status, refused.body.code]).toEqual([413, 'output_too_large'])
   const served = await query(100)
   expect([served.status, served.body.data.length, served.body.page.has_more]).toEqual([200, 100, true])
 })
 
-test('a past of megabytes is sent to its end, as fast as it is taken, and then what is new', async () => {
-  const room = await aRoom()
+test("stream: megabytes of old events: all sent at the client's pace, then new ones", async () => {
+  const workspace = await aRoom()
   const publish = (data: string) =>
-    call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'large', data } })
+    call('POST', '/v1/events/publish', { as: workspace.service, body: { topic: 'large', data } })
   const count = 40
   for (let n = 0; n < count; n++) expect((await publish(`${n}:${'x'.repeat(200_000)}`)).status).toBe(202)
   const controller = new AbortController()
   const { body } = await fetch(`${inject('tenon').url}/v1/events/subscribe?topic=large`, {
-    headers: { ...room.anon, 'last-event-id': '0-0' },
+    headers: { ...workspace.anon, 'last-event-id': '0-0' },
     signal: controller.signal,
   })
   let text = ''
@@ -48,69 +50,71 @@ test('a past of megabytes is sent to its end, as fast as it is taken, and then w
   await eventually(async () => (text.includes('"data":"new"') ? true : undefined))
   controller.abort()
   await read
-  const heard = [...text.matchAll(/"data":"(\d+):x/g)].map(([, n]) => Number(n))
-  expect(heard).toEqual(Array.from({ length: count }, (_, n) => n))
+  const received = [...text.matchAll(/"data":"(\d+):x/g)].map(([, n]) => Number(n))
+  expect(received).toEqual(Array.from({ length: count }, (_, n) => n))
   expect(text).not.toContain('event: end')
 })
 
-test('HEAD on a feed is refused: its answer would have no end', async () => {
-  const room = await aRoom()
-  const head = await call('HEAD', '/v1/events/subscribe?topic=a', { as: room.service })
+test('HEAD: event stream: refused, since its reply would never end', async () => {
+  const workspace = await aRoom()
+  const head = await call('HEAD', '/v1/events/subscribe?topic=a', { as: workspace.service })
   expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
 })
 
-test('a method that no route has is refused like the others, whatever it is', async () => {
-  const room = await aRoom()
-  const refused = await call('QUERY', '/v1/events/publish', { as: room.service })
+test('HTTP method: on no route: refused like any other', async () => {
+  const workspace = await aRoom()
+  const refused = await call('QUERY', '/v1/events/publish', { as: workspace.service })
   expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
 })
 
-test('JSON of any depth is a mistake of the client', async () => {
-  const room = await aRoom()
+test('JSON: any depth: client error', async () => {
+  const workspace = await aRoom()
   const deep = '['.repeat(100_000) + ']'.repeat(100_000)
-  const event = { as: room.service, body: `{"topic":"a","data":${deep}}` }
+  const event = { as: workspace.service, body: `{"topic":"a","data":${deep}}` }
   expect((await call('POST', '/v1/events/publish', event)).status).toBe(400)
-  const body = `{"workspace_id":"${room.workspaceId}","experimental":${deep}}`
-  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(400)
+  const body = `{"workspace_id":"${workspace.workspaceId}","experimental":${deep}}`
+  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(400)
 })
 
-async function ranToItsEnd(room: Room, tasks: string, input: unknown): Promise<Reply> {
+async function runToEnd(workspace: Room, tasks: string, input: unknown): Promise<Reply> {
   const name = unique('flow')
   const source = `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${tasks}`
-  const as = room.operator
-  expect((await call('POST', `${room.flows}/definitions`, { as, body: { source } })).status).toBe(201)
-  const at = `${room.flows}/definitions/${name}`
+  const as = workspace.operator
+  expect((await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })).status).toBe(201)
+  const at = `${workspace.flows}/definitions/${name}`
   expect((await call('POST', `${at}/versions`, { as, body: {} })).status).toBe(201)
   const began = await call('POST', `${at}/executions`, { as, body: { input } })
   return eventually(async () => {
-    const run = await call('GET', `${room.flows}/executions/${began.body.id}`, { as })
+    const run = await call('GET', `${workspace.flows}/executions/${began.body.id}`, { as })
     return run.body.ended_at === null ? undefined : run
   }, 40_000)
 }
 
-test('calls that carry too much fault the run, also where others are given up with them', async () => {
-  const room = await aRoom()
+test('call: payload too large, alone or in twelve branches: the execution faults', async () => {
+  const workspace = await aRoom()
   const grown = `- grow: {set: '\${ {t: (.s + .s + .s + .s + .s + .s)} }'}\n`
   const save = '- save: {call: collection.create, with: {name: large, document: {t: "${ .t }"}}}\n'
-  const large = await ranToItsEnd(room, grown + save, { s: '\u0001'.repeat(80_000) })
+  const large = await runToEnd(workspace, grown + save, { s: '\u0001'.repeat(80_000) })
   expect([large.body.status, large.body.error?.instance]).toEqual(['faulted', '/do/1/save'])
   const branch = (n: number) => `{b${n}: {call: event.publish, with: {topic: a, data: "\${ .t }"}}}`
   const fork = `- all: {fork: {branches: [${Array.from({ length: 12 }, (_, n) => branch(n)).join(', ')}]}}\n`
-  const many = await ranToItsEnd(room, grown + fork, { s: 'x'.repeat(150_000) })
+  const many = await runToEnd(workspace, grown + fork, { s: 'x'.repeat(150_000) })
   expect(many.body.status).toBe('faulted')
 }, 60_000)
 
-test('a run may carry more than Temporal keeps: what is large is not in its history', async () => {
-  const room = await aRoom()
-  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body
+test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {
+  const workspace = await aRoom()
+  const { bucket } = (
+    await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
+  ).body
   const headers = { 'content-type': 'text/plain' }
   const path = `/v1/objects/${bucket}/large`
-  expect((await call('PUT', path, { as: room.service, body: 'x'.repeat(1_000_000), headers })).status).toBe(
-    201,
-  )
+  expect(
+    (await call('PUT', path, { as: workspace.service, body: 'x'.repeat(1_000_000), headers })).status,
+  ).toBe(201)
   const get = `get: {call: object.get, with: {bucket: ${bucket}, key: large}, output: {as: '\${ {} }'}}`
   const loop = `- all: {for: {each: n, in: '\${ .l }'}, do: [{${get}}]}\n`
-  const { body } = await ranToItsEnd(room, loop, { l: Array.from({ length: 60 }, (_, n) => n) })
+  const { body } = await runToEnd(workspace, loop, { l: Array.from({ length: 60 }, (_, n) => n) })
   expect(body.status, JSON.stringify(body.error)).toBe('completed')
   const { historySize = 0 } = await withRawClient((client) =>
     client.workflow.getHandle(body.workflow_id).describe(),
@@ -118,22 +122,22 @@ test('a run may carry more than Temporal keeps: what is large is not in its hist
   expect(historySize).toBeLessThan(1_000_000)
 }, 60_000)
 
-test('an error tells people what was wrong, and no more than they read', async () => {
-  const room = await aRoom()
+test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
+  const workspace = await aRoom()
   const raise = `- no: {raise: {error: {type: 'https://a.b/c', status: 400, detail: '\${ .s + .s }'}}}\n`
-  const { body } = await ranToItsEnd(room, raise, { s: '€'.repeat(160_000) })
+  const { body } = await runToEnd(workspace, raise, { s: '€'.repeat(160_000) })
   expect([body.status, body.error.status]).toEqual(['faulted', 400])
   expect(Buffer.byteLength(body.error.detail)).toBeLessThanOrEqual(4_096)
-  expect(await endedOnTemporal(room, body.flow_id)).toBe(true)
+  expect(await endedOnTemporal(workspace, body.flow_id)).toBe(true)
 })
 
-/** Our own record is written before the run fails; whether it then could, Temporal alone knows. */
-async function endedOnTemporal(room: Room, flowId: string): Promise<boolean> {
+/** Our record is written before the workflow fails; only Temporal knows whether the workflow ended. */
+async function endedOnTemporal(workspace: Room, flowId: string): Promise<boolean> {
   const { env } = inject('tenon')
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   try {
     const client = new Client({ connection })
-    const query = `FlowId = '${flowId}' and TenantId = '${room.tenantId}'`
+    const query = `FlowId = '${flowId}' and TenantId = '${workspace.tenantId}'`
     return await eventually(async () => {
       for await (const run of client.workflow.list({ query })) if (run.status.name === 'FAILED') return true
       return undefined

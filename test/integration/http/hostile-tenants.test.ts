@@ -1,4 +1,4 @@
-/** What one tenant may do to others by excess, and what a credential may do beyond its word: nothing. */
+/** Excess by one tenant, and use of a credential beyond its rights: no effect on others. */
 
 import { createServer } from 'node:http'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
@@ -15,50 +15,50 @@ import {
 
 const DOCUMENTS = '/v1/collections/c/documents'
 
-async function ran(room: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
+async function runFlow(workspace: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
   const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
-  const as = room.operator
-  const made = await call('POST', `${room.flows}/definitions`, {
+  const as = workspace.operator
+  const made = await call('POST', `${workspace.flows}/definitions`, {
     as,
     body: { source: `${head}\ndo:\n${tasks}\n` },
   })
-  const version = await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+  const version = await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
   expect(version.status, JSON.stringify([made.body, version.body])).toBe(201)
   const headers = { prefer: 'wait=20' }
-  return call('POST', `${room.flows}/definitions/${name}/executions`, { as, headers, body: { input } })
+  return call('POST', `${workspace.flows}/definitions/${name}/executions`, { as, headers, body: { input } })
 }
 
-test('a flow that hands a large value round and round is faulted, and others go on', async () => {
+test('flow: multiplies a large value in a loop: faults, other tenants are unaffected', async () => {
   const [greedy, victim] = await Promise.all([aRoom(), aRoom()])
   const input = Array(250_000).fill(0)
   const runs = [1, 2, 3, 4].map((n) =>
-    ran(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
+    runFlow(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
   )
-  const others = await ran(victim, 'small', '- a: { set: { ok: true } }')
+  const others = await runFlow(victim, 'small', '- a: { set: { ok: true } }')
   expect(others.body.status).toBe('completed')
   for (const { body } of await Promise.all(runs)) {
     expect(body).toMatchObject({ status: 'faulted', error: { type: expect.stringContaining('expression') } })
   }
 }, 60_000)
 
-test('a reply does not grow with the faults of what was sent', async () => {
-  const room = await aRoom()
+test('reply: request with very many errors: bounded size', async () => {
+  const workspace = await aRoom()
   const key = 'k'.repeat(200_000)
   const inside = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [n, '\u0000']))
-  const reply = await call('POST', DOCUMENTS, { as: room.service, body: { [key]: inside } })
+  const reply = await call('POST', DOCUMENTS, { as: workspace.service, body: { [key]: inside } })
   expect(reply.status).toBe(400)
   expect(JSON.stringify(reply.body).length).toBeLessThan(20_000)
   const unknown = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`${key.slice(0, 150)}${n}`, 1]))
-  const admin = await call('POST', '/v1/tenants', { as: room.operator, body: unknown })
+  const admin = await call('POST', '/v1/tenants', { as: workspace.operator, body: unknown })
   expect(admin.status).toBe(400)
   expect(JSON.stringify(admin.body).length).toBeLessThan(20_000)
 })
 
-test('a suspended tenant is suspended for tokens too; a token whose parts do not belong together is none', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+test('suspended tenant: tokens: refused; token with inconsistent claims: refused', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
   const mixed = await tokenOf({
     roles: ['service'],
-    tenant_id: room.tenantId,
+    tenant_id: workspace.tenantId,
     workspace_id: other.workspaceId,
   })
   expect((await call('POST', DOCUMENTS, { as: mixed, body: {} })).body.code).toBe('token_invalid')
@@ -72,13 +72,13 @@ test('a suspended tenant is suspended for tokens too; a token whose parts do not
   const body = { workspace_id: other.workspaceId, kind: 'service', name: 'x' }
   expect((await call('POST', '/v1/api-keys', { as: admin, body })).body.code).toBe('tenant_suspended')
   expect((await call('POST', DOCUMENTS, { as: data, body: {} })).body.code).toBe('tenant_suspended')
-  // Operators look, and change nothing.
+  // Operators may read, and change nothing.
   const flows = { as: other.operator, body: { source: 'x' } }
   expect((await call('POST', `${other.flows}/definitions`, flows)).body.code).toBe('tenant_suspended')
 })
 
-test('a bucket that is there already is nobody’s to claim; scopes that nobody knows are not taken', async () => {
-  const room = await aRoom()
+test('bucket: exists already: cannot be claimed; scopes: unknown: refused', async () => {
+  const workspace = await aRoom()
   const { env } = inject('tenon')
   const s3 = new S3Client({
     endpoint: env['S3_ENDPOINT'] ?? '',
@@ -92,71 +92,71 @@ test('a bucket that is there already is nobody’s to claim; scopes that nobody 
   const bucket = unique('backups')
   await s3.send(new CreateBucketCommand({ Bucket: bucket }))
   s3.destroy()
-  const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket }
+  const body = { tenant_id: workspace.tenantId, name: 'W', slug: unique('w'), bucket }
   const made = await call('POST', '/v1/workspaces', {
-    as: room.operator,
+    as: workspace.operator,
     body,
     headers: { prefer: 'wait=30' },
   })
   expect(made.body.state).toBe('provisioning_failed')
-  const key = { workspace_id: room.workspaceId, kind: 'service', name: 'x', scopes: ['collections:fly'] }
-  expect((await call('POST', '/v1/api-keys', { as: room.operator, body: key })).status).toBe(400)
+  const key = { workspace_id: workspace.workspaceId, kind: 'service', name: 'x', scopes: ['collections:fly'] }
+  expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body: key })).status).toBe(400)
 })
 
 test.each([
   ['NUL in the output', '- a: { set: { x: "a\\0b" } }', 'faulted'],
-  ['half a surrogate in the output', '- a: { set: { x: "\\uD800" } }', 'faulted'],
+  ['lone surrogate in the output', '- a: { set: { x: "\\uD800" } }', 'faulted'],
   [
-    'names of 450 letters in each other',
+    'nested names of 450 characters',
     `- ${'a'.repeat(450)}: { do: [ { ${'b'.repeat(450)}: { call: collection.create, with: { name: c, document: {} } } } ] }`,
     'completed',
   ],
-])('a run always ends: %s', async (_name, tasks, status) => {
-  const { body } = await ran(await aRoom(), unique('f'), tasks)
+])('execution: %s: always ends', async (_name, tasks, status) => {
+  const { body } = await runFlow(await aRoom(), unique('f'), tasks)
   expect([body.status, body.ended_at === null]).toEqual([status, false])
 })
 
-test('a result that Temporal would not carry is a fault; an input that it would not is refused', async () => {
-  const room = await aRoom()
+test('execution: result too large for Temporal: faults; input too large: refused', async () => {
+  const workspace = await aRoom()
   for (let n = 0; n < 22; n++) {
     expect(
-      (await call('POST', DOCUMENTS, { as: room.service, body: { x: 'x'.repeat(200_000) } })).status,
+      (await call('POST', DOCUMENTS, { as: workspace.service, body: { x: 'x'.repeat(200_000) } })).status,
     ).toBe(201)
   }
-  const large = await ran(room, 'large', '- a: { call: collection.list, with: { name: c } }')
+  const large = await runFlow(workspace, 'large', '- a: { call: collection.list, with: { name: c } }')
   expect(large.body).toMatchObject({
     status: 'faulted',
     error: { detail: expect.stringContaining('output_too_large') },
   })
   const start = (input: string) =>
-    call('POST', `${room.flows}/definitions/large/executions`, {
-      as: room.operator,
+    call('POST', `${workspace.flows}/definitions/large/executions`, {
+      as: workspace.operator,
       body: `{"input":${input}}`,
     })
   expect((await start(`[${Array(1_000_000).fill('1e20').join(',')}]`)).status).toBe(413)
   expect((await start(`${'['.repeat(6_000)}${']'.repeat(6_000)}`)).status).toBe(400)
 })
 
-test('a document does not grow beyond its bound by changes; a number that cannot be kept is refused', async () => {
-  const room = await aRoom()
-  const { body } = await call('POST', DOCUMENTS, { as: room.service, body: { a: 'x'.repeat(200_000) } })
+test('document: grows beyond its limit by updates: refused; number that cannot be stored: refused', async () => {
+  const workspace = await aRoom()
+  const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: { a: 'x'.repeat(200_000) } })
   const grow = await call('PUT', `${DOCUMENTS}/${body.id}`, {
-    as: room.service,
+    as: workspace.service,
     body: { b: 'x'.repeat(100_000) },
   })
   expect([grow.status, grow.body.code]).toEqual([413, 'body_too_large'])
-  expect((await call('POST', DOCUMENTS, { as: room.service, body: '{"a":1e999}' })).status).toBe(400)
+  expect((await call('POST', DOCUMENTS, { as: workspace.service, body: '{"a":1e999}' })).status).toBe(400)
 })
 
-test('a bad credential beside a good one is 401', async () => {
-  const room = await aRoom()
+test('credentials: invalid one next to a valid one: 401', async () => {
+  const workspace = await aRoom()
   for (const authorization of ['Bearer garbage', 'Basic abc']) {
-    expect((await call('GET', DOCUMENTS, { as: { ...room.service, authorization } })).status).toBe(401)
+    expect((await call('GET', DOCUMENTS, { as: { ...workspace.service, authorization } })).status).toBe(401)
   }
 })
 
-test('a request that cannot be said in HTTP, and an answer that is cut off, are errors a flow can catch', async () => {
-  const room = await aRoom()
+test('flow: request that HTTP cannot express, truncated response: errors that a flow can catch', async () => {
+  const workspace = await aRoom()
   const port = inject('tenon').echoPorts[3] ?? 0
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-length': '100' }).write('half')
@@ -164,7 +164,11 @@ test('a request that cannot be said in HTTP, and an answer that is cut off, are 
   }).listen(port, '127.0.0.1')
   try {
     const get = (name: string, rest: string) =>
-      ran(room, name, `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`)
+      runFlow(
+        workspace,
+        name,
+        `- a: { call: http, with: { endpoint: 'http://127.0.0.1:${port}/', ${rest} } }`,
+      )
     const header = await get('header', `method: get, headers: { x: "a\\r\\nb: c" }`)
     expect(header.body).toMatchObject({ status: 'faulted', error: { status: 400 } })
     const cut = await get('cut', 'method: post')

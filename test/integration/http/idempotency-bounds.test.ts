@@ -1,11 +1,11 @@
-/** What is kept of requests under an Idempotency-Key goes in time, and has bounds: who fills them drops its own oldest. */
+/** Stored idempotency claims expire and are bounded; a workspace over its bound loses its own oldest. */
 
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
 import { aRoom, asSuperuser, type Room } from '../../support/fixtures/tenants.ts'
 
-test('what has expired goes a little with every claim, whosever it is', async () => {
+test('expired claims: any new claim: removes some of them, of any workspace', async () => {
   const [silent, busy] = await Promise.all([aRoom(), aRoom()])
   await asSuperuser(
     `insert into tenon.idempotency (tenant_id, workspace_id, role, id, request, seed, expires_at)
@@ -20,50 +20,50 @@ test('what has expired goes a little with every claim, whosever it is', async ()
   expect(await rowsOf(busy)).toHaveLength(3)
 })
 
-describe('whoever fills the table', () => {
-  /** Older rows on the shelf that the workspace's one row lies on. */
-  const fill = (room: Room, role: string, rows: number, bytes: number, more = '') =>
+describe('bounds of a workspace', () => {
+  /** Older rows in the partition of the workspace's single row. */
+  const fill = (workspace: Room, role: string, rows: number, bytes: number, more = '') =>
     asSuperuser(
       `insert into tenon.idempotency
          (tenant_id, workspace_id, role, id, request, seed, expires_at, made_at, status, reply, held_until)
        select i.tenant_id, i.workspace_id, $2, set_byte(sha256(n::text::bytea), 0, get_byte(i.id, 0)), i.request,
          i.seed, i.expires_at, now() - n * interval '1 second', 200, convert_to(repeat('x', $4::integer), 'UTF8'), null
        from generate_series(1, $3::integer) n, tenon.idempotency i where i.workspace_id = $1 ${more}`,
-      [room.workspaceId, role, rows, bytes],
+      [workspace.workspaceId, role, rows, bytes],
     )
 
-  test('drops its own oldest, by rows', async () => {
-    const [room, neighbour] = await Promise.all([aRoom(), aRoom()])
-    for (const { service } of [room, neighbour]) await post(service, 'k', { n: 1 })
-    await fill(room, 'tenon_service', 500, 1)
+  test('claims: bound by rows reached: the own oldest are dropped', async () => {
+    const [workspace, neighbour] = await Promise.all([aRoom(), aRoom()])
+    for (const { service } of [workspace, neighbour]) await post(service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_service', 500, 1)
     await fill(neighbour, 'tenon_service', 500, 1)
-    expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
-    const left = await rowsOf(room)
+    expect(replayed(await post(workspace.service, 'k', { n: 1 }))).toBe('true')
+    const left = await rowsOf(workspace)
     expect(left).toHaveLength(LIMITS.idempotencyShelfRowsMax)
     const oldest = Math.min(...left.map(({ made_at }) => (made_at as Date).getTime()))
     expect(Date.now() - oldest).toBeLessThan((LIMITS.idempotencyShelfRowsMax + 60) * 1_000)
     expect(await rowsOf(neighbour)).toHaveLength(501)
   })
 
-  test('drops its own oldest, by bytes; an anon key none of a service key', async () => {
-    const room = await aRoom()
-    await post(room.service, 'k', { n: 1 })
-    await fill(room, 'tenon_anon', 3, 500_000)
-    await fill(room, 'tenon_service', 4, 500_000, "and i.role = 'tenon_service'")
-    expect(replayed(await post(room.service, 'k', { n: 1 }))).toBe('true')
-    const roles = (await rowsOf(room)).map(({ role }) => role).sort()
+  test('claims: bound by bytes reached: the own oldest are dropped; anon keys never drop those of service keys', async () => {
+    const workspace = await aRoom()
+    await post(workspace.service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_anon', 3, 500_000)
+    await fill(workspace, 'tenon_service', 4, 500_000, "and i.role = 'tenon_service'")
+    expect(replayed(await post(workspace.service, 'k', { n: 1 }))).toBe('true')
+    const roles = (await rowsOf(workspace)).map(({ role }) => role).sort()
     expect(roles).toEqual([...Array(3).fill('tenon_anon'), ...Array(3).fill('tenon_service')])
   })
 
-  test('drops nothing that is running', async () => {
-    const room = await aRoom()
-    await post(room.service, 'k', { n: 1 })
-    await fill(room, 'tenon_service', 450, 1)
+  test('claims: bound reached: running ones are kept', async () => {
+    const workspace = await aRoom()
+    await post(workspace.service, 'k', { n: 1 })
+    await fill(workspace, 'tenon_service', 450, 1)
     const running = `update tenon.idempotency set status = null, reply = null, held_until = now() + interval '1 minute'
       where workspace_id = $1 and made_at < now() - interval '445 seconds'`
-    await asSuperuser(running, [room.workspaceId])
-    await post(room.service, 'k', { n: 1 })
-    const left = await rowsOf(room)
+    await asSuperuser(running, [workspace.workspaceId])
+    await post(workspace.service, 'k', { n: 1 })
+    const left = await rowsOf(workspace)
     expect(left.filter(({ status }) => status === null).length).toBeGreaterThanOrEqual(5)
     expect(left.length).toBeLessThanOrEqual(LIMITS.idempotencyShelfRowsMax + 6)
   })

@@ -1,4 +1,4 @@
-/** Requests under a key whose connection to the database is lost just after it has done what it was asked. */
+/** Idempotent requests whose database connection is lost right after a statement was executed. */
 
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -20,8 +20,8 @@ beforeAll(async () => {
 })
 afterAll(() => platform.close())
 
-/** The same scope, whose first so many answers do not come, whether or not what was asked was done. */
-function losing(times: number, isDone: boolean): WorkspaceScope {
+/** The same scope; its first `times` replies are lost, whether or not the statement was executed. */
+function withLostReplies(times: number, isDone: boolean): WorkspaceScope {
   let left = times
   const batch: WorkspaceScope['batch'] = async (...statements) => {
     if (left <= 0) return scope.batch(...statements)
@@ -33,41 +33,41 @@ function losing(times: number, isDone: boolean): WorkspaceScope {
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
-const anAsked = () => ({ id: sha256(randomUUID()), request: sha256('the same') })
+const newRequest = () => ({ id: sha256(randomUUID()), request: sha256('the same') })
 
-test.each([true, false])('a claim whose answer is lost (made: %s) is taken back', async (isDone) => {
-  const asked = anAsked()
-  await expect(idempotency.claim(losing(1, isDone), asked)).rejects.toMatchObject({
+test.each([true, false])('claim: reply lost (executed: %s): released', async (isDone) => {
+  const request = newRequest()
+  await expect(idempotency.claim(withLostReplies(1, isDone), request)).rejects.toMatchObject({
     code: 'dependency_unavailable',
   })
-  expect(await idempotency.claim(scope, asked)).toMatchObject({ attempt: 1 })
+  expect(await idempotency.claim(scope, request)).toMatchObject({ attempt: 1 })
 })
 
-test('one that somebody else has held before is not taken from him', async () => {
-  const asked = anAsked()
-  const held = (await idempotency.claim(scope, asked)) as Claim
-  await expect(idempotency.claim(losing(1, true), asked)).rejects.toMatchObject({
+test('claim: held by an earlier request, reply lost: not released', async () => {
+  const request = newRequest()
+  const held = (await idempotency.claim(scope, request)) as Claim
+  await expect(idempotency.claim(withLostReplies(1, true), request)).rejects.toMatchObject({
     code: 'dependency_unavailable',
   })
-  await expect(idempotency.claim(scope, asked)).rejects.toMatchObject({ code: 'idempotency_in_flight' })
+  await expect(idempotency.claim(scope, request)).rejects.toMatchObject({ code: 'idempotency_in_flight' })
   await held.release()
-  expect(await idempotency.claim(scope, asked)).toMatchObject({ attempt: 2 })
+  expect(await idempotency.claim(scope, request)).toMatchObject({ attempt: 2 })
 })
 
 test.each(['release', 'forget', 'keep'] as const)(
-  '%s: once more where the connection is lost',
+  'claim %s: connection lost: tried once more',
   async (fate) => {
-    const asked = anAsked()
-    // The claim itself comes through, and two answers after it do not.
+    const request = newRequest()
+    // The claim itself succeeds; the next two replies are lost.
     let isClaimed = false
-    const lost = losing(2, false)
+    const lost = withLostReplies(2, false)
     const batch: WorkspaceScope['batch'] = (...statements) => (isClaimed ? lost : scope).batch(...statements)
-    const way = Object.assign(Object.create(scope) as WorkspaceScope, { batch })
-    const claim = (await idempotency.claim(way, asked)) as Claim
+    const lossyScope = Object.assign(Object.create(scope) as WorkspaceScope, { batch })
+    const claim = (await idempotency.claim(lossyScope, request)) as Claim
     isClaimed = true
     const reply = { status: 201, headers: {}, body: 'made' }
     await (fate === 'keep' ? claim.keep(reply) : claim[fate]())
-    const after = await idempotency.claim(scope, asked)
+    const after = await idempotency.claim(scope, request)
     expect(after).toMatchObject(fate === 'keep' ? reply : { attempt: fate === 'release' ? 2 : 1 })
   },
 )

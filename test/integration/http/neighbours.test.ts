@@ -1,46 +1,48 @@
-/** What all tenants share: one that holds all it can get does not keep the others waiting. */
+/** Shared resources: a tenant that takes all it can get does not delay others. */
 
 import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
 import { aStoringRoom as aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
-const bucketOf = async (room: Room): Promise<string> =>
-  (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body.bucket
+const bucketOf = async (workspace: Room): Promise<string> =>
+  (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body.bucket
 
-/** Asks for an object and takes none of it. */
-function slowReader(path: string, room: Room): Socket {
+/** Requests an object and reads none of it. */
+function slowReader(path: string, workspace: Room): Socket {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect(Number(port), hostname).on('error', () => {})
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\napikey: ${room.service['apikey']}\r\n\r\n`)
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\napikey: ${workspace.service['apikey']}\r\n\r\n`)
   return socket.pause()
 }
 
-test("slow readers of one tenant's objects hold its own share of the store's connections alone", async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  const large = `/v1/objects/${await bucketOf(room)}/large`
+test('slow readers: objects of one tenant: occupy only its share of store connections', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const large = `/v1/objects/${await bucketOf(workspace)}/large`
   const small = `/v1/objects/${await bucketOf(other)}/small`
-  await call('PUT', large, { as: room.service, body: 'x'.repeat(30_000_000) })
+  await call('PUT', large, { as: workspace.service, body: 'x'.repeat(30_000_000) })
   await call('PUT', small, { as: other.service, body: '{}' })
-  const readers = Array.from({ length: 300 }, () => slowReader(large, room))
+  const readers = Array.from({ length: 300 }, () => slowReader(large, workspace))
   await new Promise((done) => setTimeout(done, 2_000))
   for (let n = 0; n < 8; n++) expect((await call('GET', small, { as: other.service })).status).toBe(200)
   for (const reader of readers) reader.destroy()
-  await eventually(async () => (await call('HEAD', large, { as: room.service })).status === 200 || undefined)
+  await eventually(
+    async () => (await call('HEAD', large, { as: workspace.service })).status === 200 || undefined,
+  )
 }, 60_000)
 
-test('slow queries of one tenant hold its own share of the connections to the database alone', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+test('slow queries: of one tenant: occupy only its share of database connections', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
   const path = '/v1/collections/large'
   const text = 'x'.repeat(200_000)
   const writes = Array.from({ length: 40 }, () =>
-    call('POST', `${path}/documents`, { as: room.service, body: { text } }),
+    call('POST', `${path}/documents`, { as: workspace.service, body: { text } }),
   )
   await Promise.all(writes)
   const pattern = (n: number) => ({ text: { ilike: `%x%x%x%x%x%x%x%x%y${n}` } })
   const slow = { filter: { $or: Array.from({ length: 20 }, (_, n) => pattern(n)) } }
   const queries = Array.from({ length: 25 }, () =>
-    call('POST', `${path}/query`, { as: room.anon, body: slow }),
+    call('POST', `${path}/query`, { as: workspace.anon, body: slow }),
   )
   await new Promise((done) => setTimeout(done, 500))
   const startedMs = performance.now()
@@ -51,13 +53,13 @@ test('slow queries of one tenant hold its own share of the connections to the da
   expect(statuses.filter((status) => ![200, 503, 504].includes(status))).toEqual([])
 }, 60_000)
 
-test('many deployments at once are compiled one after the other, and none is called invalid for it', async () => {
-  const room = await aRoom()
+test('deployments: many at once: compiled one after the other, none is refused as invalid', async () => {
+  const workspace = await aRoom()
   const lines = Array.from({ length: 6_000 }, (_, n) => `export const a${n} = [${n}, {x: ${n}}]`)
   const source = `export default () => 1\n${lines.join('\n')}`
   const deploy = (n: number) => {
-    const body = { workspace_id: room.workspaceId, name: `f${n}`, source }
-    return call('POST', '/v1/functions', { as: room.operator, body })
+    const body = { workspace_id: workspace.workspaceId, name: `f${n}`, source }
+    return call('POST', '/v1/functions', { as: workspace.operator, body })
   }
   const replies = await Promise.all(Array.from({ length: repeated(20, 60) }, (_, n) => deploy(n)))
   expect(replies.filter(({ status }) => status !== 201 && status !== 503)).toEqual([])

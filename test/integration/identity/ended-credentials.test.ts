@@ -1,4 +1,4 @@
-/** What a credential or a tenant leaves behind when it ends: streams that are open. */
+/** Open streams end when their credential or tenant ends. */
 
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import {
@@ -16,7 +16,7 @@ afterEach(() => {
   for (const controller of open.splice(0)) controller.abort()
 })
 
-/** An open stream: what it has said so far, and whether the server ended it. */
+/** An open stream: its output so far, and whether the server has ended it. */
 interface Stream {
   text: string
   ended: boolean
@@ -36,24 +36,24 @@ async function subscribe(as: Caller, topic: string): Promise<Stream> {
   return stream
 }
 
-const ended = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
+const waitForEnd = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
 
 const suspend = ({ tenantId }: Room) =>
   asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
 
-describe('an open stream ends', () => {
-  test('when its key is revoked, and no other stream with it', async () => {
-    const room = await aRoom()
-    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'leaked' }
-    const leaked = (await call('POST', '/v1/api-keys', { as: room.operator, body })).body
+describe('open stream', () => {
+  test('stream: its key is revoked: ends; streams of other keys continue', async () => {
+    const workspace = await aRoom()
+    const body = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: workspace.operator, body })).body
     const [stream, other] = await Promise.all([
       subscribe({ apikey: leaked.key }, 'secrets'),
-      subscribe(room.anon, 'secrets'),
+      subscribe(workspace.anon, 'secrets'),
     ])
-    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: room.operator })
-    expect(await ended(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: workspace.operator })
+    expect(await waitForEnd(stream)).toContain('event: end\ndata: {"code":"api_key_revoked"}')
     await call('POST', '/v1/events/publish', {
-      as: room.service,
+      as: workspace.service,
       body: { topic: 'secrets', data: 'for those who may' },
     })
     await eventually(async () => (/for those who may/.test(other.text) ? true : undefined))
@@ -61,17 +61,17 @@ describe('an open stream ends', () => {
     expect(stream.text).not.toContain('for those who may')
   })
 
-  test('when its tenant is suspended, when its token has run out', async () => {
-    const room = await aRoom()
-    const claims = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
-    // Thirty seconds are forgiven.
+  test('stream: its tenant is suspended, or its token expires: ends', async () => {
+    const workspace = await aRoom()
+    const claims = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
+    // Clock skew of 30 s is tolerated.
     const exp = Math.floor(Date.now() / 1_000) - 27
     const [byKey, byToken] = await Promise.all([
-      subscribe(room.service, 'a'),
+      subscribe(workspace.service, 'a'),
       subscribe(await tokenOf({ ...claims, exp }), 'a'),
     ])
-    expect(await ended(byToken)).toContain('"code":"token_expired"')
-    await suspend(room)
-    expect(await ended(byKey)).toContain('"code":"tenant_suspended"')
+    expect(await waitForEnd(byToken)).toContain('"code":"token_expired"')
+    await suspend(workspace)
+    expect(await waitForEnd(byKey)).toContain('"code":"tenant_suspended"')
   })
 })

@@ -1,4 +1,4 @@
-/** Identity headers: dropped everywhere, believed with the secret alone, and through a real gateway only where it says so. */
+/** Identity headers of a gateway: dropped without the secret, accepted with it, tested through a real gateway too. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,24 +28,24 @@ afterEach(stopHearing)
 
 const me = (as: Caller): Promise<Reply> => call('GET', '/v1/me', { as })
 
-describe('with the secret', () => {
-  test('the four headers are the caller: it reads, writes and hears data of its workspace', async () => {
+describe('with the gateway secret', () => {
+  test('gateway: four identity headers: the caller reads, writes and subscribes in that workspace', async () => {
     const as = gatewayHeaders(shop)
     const made = await call('POST', '/v1/collections/orders/documents', { as, body: { n: 1 } })
     expect(made.status).toBe(201)
     const listed = await call('GET', '/v1/collections/orders/documents', { as: shop.service })
     expect(listed.body.data).toHaveLength(1)
-    const heard = await hear(as, 'topic=orders.new')
+    const received = await hear(as, 'topic=orders.new')
     expect(
       (await call('POST', '/v1/events/publish', { as, body: { topic: 'orders.new', data: 1 } })).status,
     ).toBe(202)
-    expect(await heardAtLeast(heard, 1)).toHaveLength(1)
+    expect(await heardAtLeast(received, 1)).toHaveLength(1)
     expect(
       (await call('GET', '/v1/collections/orders/documents', { as: gatewayHeaders(other) })).body.data,
     ).toEqual([])
   })
 
-  test('x-pg-role decides: anon does not write', async () => {
+  test('gateway: x-pg-role anon: writes are refused', async () => {
     const as = gatewayHeaders(shop, 'anon')
     expect((await me(as)).body.roles).toEqual(['anon'])
     const sent = { as, body: { topic: 'x', data: 1 } }
@@ -53,27 +53,27 @@ describe('with the secret', () => {
   })
 
   test.each([
-    ['another role', { 'x-pg-role': 'tenon_admin' }, ['x-pg-role']],
-    ['an admin', { 'x-pg-role': 'operator' }, ['x-pg-role']],
-    ['a role in capitals', { 'x-pg-role': 'SERVICE' }, ['x-pg-role']],
+    ['unknown role', { 'x-pg-role': 'tenon_admin' }, ['x-pg-role']],
+    ['administrative role', { 'x-pg-role': 'operator' }, ['x-pg-role']],
+    ['role in upper case', { 'x-pg-role': 'SERVICE' }, ['x-pg-role']],
     ['two roles', { 'x-pg-role': 'anon, service' }, ['x-pg-role']],
     ['no role', { 'x-pg-role': '' }, ['x-pg-role']],
     ['no subject', { 'x-auth-subject': ' ' }, ['x-auth-subject']],
-    ['a subject of 201 characters', { 'x-auth-subject': 'x'.repeat(201) }, ['x-auth-subject']],
-    ['a short tenant', { 'x-tenant-id': 'ten_1' }, ['x-tenant-id']],
+    ['subject of 201 characters', { 'x-auth-subject': 'x'.repeat(201) }, ['x-auth-subject']],
+    ['truncated tenant', { 'x-tenant-id': 'ten_1' }, ['x-tenant-id']],
     ['two tenants', { 'x-tenant-id': 'ten_1, ten_10' }, ['x-tenant-id']],
     [
-      'nothing but a subject',
+      'only a subject',
       { 'x-tenant-id': '', 'x-workspace-id': '', 'x-pg-role': '' },
       ['x-tenant-id', 'x-workspace-id', 'x-pg-role'],
     ],
-  ])('%s: 401 that names the header', async (_what, wrong, names) => {
+  ])('gateway: %s: 401 that names the header', async (_what, wrong, names) => {
     const { status, body } = await me({ ...gatewayHeaders(shop), ...wrong })
     expect([status, body.code]).toEqual([401, 'gateway_identity_invalid'])
     expect(body.errors.map(({ name }: { name: string }) => name)).toEqual(names)
   })
 
-  test('tenant and workspace must be there and belong together; near misses are nobody', async () => {
+  test('gateway: tenant or workspace missing, mismatched or almost equal: 401', async () => {
     const { tenantId, workspaceId } = shop
     const last = tenantId.endsWith('0') ? '1' : '0'
     for (const of of [
@@ -88,17 +88,17 @@ describe('with the secret', () => {
     }
   })
 
-  test('a suspended tenant is refused within 5 s, and its streams end', async () => {
-    const room = await aRoom()
-    const as = gatewayHeaders(room)
-    const heard = await hear(as, 'topic=x')
-    await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [room.tenantId])
+  test('gateway: tenant suspended: refused within 5 s, its streams end', async () => {
+    const workspace = await aRoom()
+    const as = gatewayHeaders(workspace)
+    const received = await hear(as, 'topic=x')
+    await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [workspace.tenantId])
     await eventually(async () => ((await me(as)).body.code === 'tenant_suspended' ? true : undefined), 6_000)
-    const ended = () => eventually(async () => heard.find(({ event }) => event === 'end'), 8_000)
+    const ended = () => eventually(async () => received.find(({ event }) => event === 'end'), 8_000)
     expect((await ended()).data).toEqual({ code: 'tenant_suspended' })
   })
 
-  test('a gateway is no admin and no guest of an MCP server', async () => {
+  test('gateway: administrative route: privilege_domain_mismatch; MCP server: credentials_missing', async () => {
     const as = gatewayHeaders(shop)
     expect((await call('GET', '/v1/tenants', { as })).body.code).toBe('privilege_domain_mismatch')
     const server = await aServer(shop, 'gate')
@@ -106,7 +106,7 @@ describe('with the secret', () => {
     expect((await rpc('/v1/mcp/platform/mcp', as, 'tools/list')).body.code).toBe('credentials_missing')
   })
 
-  test('the same Idempotency-Key of a gateway’s caller and of a key is not one request', async () => {
+  test('gateway: same Idempotency-Key as an API key: two requests', async () => {
     const keys = await call('GET', `/v1/api-keys?workspace_id=${shop.workspaceId}`, { as: shop.operator })
     const { id } = keys.body.data.find(({ kind }: { kind: string }) => kind === 'service')
     const send = (as: Caller) =>
@@ -121,12 +121,12 @@ describe('with the secret', () => {
   })
 })
 
-test('client-sent identity changes nothing beside any credential', async () => {
+test('identity headers from a client: next to any other credential: ignored', async () => {
   const foreign = [identityHeaders(other), gatewayHeaders(other), gatewayHeaders(other, 'nonsense')]
   for (const sent of foreign) {
     for (const as of [shop.service, shop.anon, shop.operator]) {
-      const [plain, beside] = [await me(as), await me({ ...sent, ...as })]
-      expect(beside.body).toEqual(plain.body)
+      const [plain, withHeaders] = [await me(as), await me({ ...sent, ...as })]
+      expect(withHeaders.body).toEqual(plain.body)
     }
   }
 })
@@ -139,35 +139,35 @@ describe('through Caddy', () => {
   afterAll(() => gateway?.stop())
 
   const at = (url: string) => ({ at: { ...inject('tenon'), url } })
-  const through = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
+  const viaCaddy = (url: string, path: string, as: Caller = {}) => call('GET', path, { as, ...at(url) })
   const raw = async (url: string, headers: RawHeaders) => (await sendRaw(`${url}/v1/me`, headers)).body
 
-  test('the public door says nothing of anybody, even to who knows the secret', async () => {
+  test('Caddy, public route: gateway secret and identity headers from the client: no identity', async () => {
     const { publicUrl } = gateway
     for (const as of [{}, identityHeaders(shop), gatewayHeaders(shop)])
-      expect((await through(publicUrl, '/v1/me', as)).body.code).toBe('credentials_missing')
-    const { body } = await through(publicUrl, '/v1/me', { ...gatewayHeaders(other), ...shop.service })
+      expect((await viaCaddy(publicUrl, '/v1/me', as)).body.code).toBe('credentials_missing')
+    const { body } = await viaCaddy(publicUrl, '/v1/me', { ...gatewayHeaders(other), ...shop.service })
     expect(body).toMatchObject({ kind: 'api_key', tenant_id: shop.tenantId })
   })
 
-  test('the shop’s door makes the shop of whoever comes, whatever he says', async () => {
+  test('Caddy, shop route: any client headers: identity of the shop', async () => {
     const { shopUrl } = gateway
     const seen = { kind: 'gateway', subject: 'shop-backend', tenant_id: shop.tenantId, roles: ['service'] }
     for (const as of [{}, identityHeaders(other), gatewayHeaders(other, 'anon')])
-      expect((await through(shopUrl, '/v1/me', as)).body).toMatchObject(seen)
+      expect((await viaCaddy(shopUrl, '/v1/me', as)).body).toMatchObject(seen)
     const twice = { 'X-Tenant-Id': [other.tenantId, other.tenantId], x_tenant_id: other.tenantId }
     expect(await raw(shopUrl, twice)).toMatchObject(seen)
-    expect((await through(shopUrl, '/v1/tenants')).body.code).toBe('privilege_domain_mismatch')
+    expect((await viaCaddy(shopUrl, '/v1/tenants')).body.code).toBe('privilege_domain_mismatch')
   })
 
-  test('headers that a client calls hop-by-hop are not lost on the way', async () => {
+  test('Caddy: identity headers declared hop-by-hop by the client: still added', async () => {
     const connection = 'close, x-gateway-secret, x-tenant-id, x-workspace-id, x-pg-role'
     const headers = { connection, ...gatewayHeaders(other) }
     expect(await raw(gateway.shopUrl, headers)).toMatchObject({ tenant_id: shop.tenantId })
     expect((await raw(gateway.publicUrl, headers)).code).toBe('credentials_missing')
   })
 
-  test('it drops each header by itself, and adds each once', async () => {
+  test('Caddy: identity headers from the client: each dropped, each added once', async () => {
     const echo = createServer(({ rawHeaders }, response) => response.end(JSON.stringify(rawHeaders)))
     await new Promise<void>((done) => echo.listen(0, '127.0.0.1', done))
     const { port } = echo.address() as AddressInfo
@@ -188,26 +188,26 @@ describe('through Caddy', () => {
     }
   })
 
-  test('a credential counts before what the gateway says', async () => {
+  test('Caddy: client has a credential of its own: that one counts', async () => {
     const { shopUrl } = gateway
-    expect((await through(shopUrl, '/v1/me', other.service)).body).toMatchObject({
+    expect((await viaCaddy(shopUrl, '/v1/me', other.service)).body).toMatchObject({
       kind: 'api_key',
       tenant_id: other.tenantId,
     })
-    expect((await through(shopUrl, '/v1/me', { apikey: 'svc_service_x' })).body.code).toBe('api_key_invalid')
-    expect((await through(shopUrl, '/v1/me', { authorization: 'Bearer x' })).body.code).toBe('token_invalid')
+    expect((await viaCaddy(shopUrl, '/v1/me', { apikey: 'svc_service_x' })).body.code).toBe('api_key_invalid')
+    expect((await viaCaddy(shopUrl, '/v1/me', { authorization: 'Bearer x' })).body.code).toBe('token_invalid')
   })
 
-  test('events come through as they happen', async () => {
-    const heard = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
+  test('Caddy: event stream: delivered as events occur', async () => {
+    const received = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
     await call('POST', '/v1/events/publish', { as: shop.service, body: { topic: 'through', data: 'now' } })
-    expect((await heardAtLeast(heard, 1))[0]?.data.data).toBe('now')
+    expect((await heardAtLeast(received, 1))[0]?.data.data).toBe('now')
   })
 
-  test('a sibling workspace is not the shop’s', async () => {
+  test('Caddy: sibling workspace: refused', async () => {
     const sibling = await aWorkspace(shop)
     const as = sibling.service
     await call('POST', '/v1/collections/private/documents', { as, body: { n: 1 } })
-    expect((await through(gateway.shopUrl, '/v1/collections/private/documents')).body.data).toEqual([])
+    expect((await viaCaddy(gateway.shopUrl, '/v1/collections/private/documents')).body.data).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** Attacks on who somebody is, by those who hold a good credential or none: each of these once went through. */
+/** Attacks on identity by callers with a valid credential or none: each of these once succeeded. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
@@ -29,10 +29,10 @@ import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/f
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 let node: ApiProcess
-let room: Room
+let workspace: Room
 let clientId: string
 beforeAll(async () => {
-  ;[room, node] = await Promise.all([
+  ;[workspace, node] = await Promise.all([
     aRoom(),
     startApi({
       REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
@@ -40,47 +40,50 @@ beforeAll(async () => {
       TENON_TRUSTED_PROXIES: 'loopback',
     }),
   ])
-  clientId = await aClient(room.operator)
+  clientId = await aClient(workspace.operator)
 }, 90_000)
 afterEach(stopHearing)
 afterAll(() => node?.stop())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
-/** The same page, asked of the node with limits. */
-const there = (page: Seen): Seen => ({ ...page, url: page.url.replace(inject('tenon').url, node.at.url) })
+/** The same authorization page, requested from the process with rate limits. */
+const atLimitedNode = (page: Seen): Seen => ({
+  ...page,
+  url: page.url.replace(inject('tenon').url, node.at.url),
+})
 
-describe('who may go on', () => {
-  test('a person’s token ends with the client that it was given to', async () => {
-    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-    const own = await aClient(room.operator)
+describe('credentials that end', () => {
+  test('user token: its client is deleted: refused', async () => {
+    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+    const own = await aClient(workspace.operator)
     const { body } = await tokensOf(own, person)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
-    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: workspace.operator }))
     await eventually(async () => {
       const { status } = await call('GET', '/v1/workspaces', { as })
       return status === 401 ? true : undefined
     }, 7_000)
   }, 20_000)
 
-  test('a stream goes on while somebody behind the same address guesses keys', async () => {
+  test('stream: another client at its address guesses keys: continues', async () => {
     const headers = from('203.0.113.20')
-    const heard = await hear(room.service, 'topic=guessed', headers, node.at)
-    // Its own key has to be looked up again meanwhile. Events come for longer than that.
+    const received = await hear(workspace.service, 'topic=guessed', headers, node.at)
+    // Meanwhile its own key has to be looked up again. Events continue for longer than that.
     const untilMs = performance.now() + LIMITS.keyCacheMs + 2_500
     for (let n = 1; performance.now() < untilMs; n++) {
       await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
       const body = { topic: 'guessed', data: n }
-      await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
-      await heardAtLeast(heard, n)
+      await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
+      await heardAtLeast(received, n)
     }
-    expect(heard.filter(({ event }) => event === 'end')).toEqual([])
+    expect(received.filter(({ event }) => event === 'end')).toEqual([])
   }, 20_000)
 })
 
 describe('one client has a whole /64', () => {
   const address = (n: number) => from(`2001:db8:1:2::${n.toString(16)}`)
-  test('and registers no more clients than one address may', async () => {
+  test('client registration: addresses of one /64: limited like one address', async () => {
     const body = { redirect_uris: [REDIRECT] }
     const statuses = []
     for (let n = 1; n <= LIMITS.registrationsPerAddressMax + 1; n++)
@@ -88,9 +91,9 @@ describe('one client has a whole /64', () => {
     expect(statuses.at(-1)).toBe(429)
   })
 
-  test('and guesses no more passwords', async () => {
+  test('sign-in: password guesses from one /64: limited like one address', async () => {
     const browser = new Browser(REDIRECT)
-    const page = there(await browser.open(authorization(clientId).url))
+    const page = atLimitedNode(await browser.open(authorization(clientId).url))
     let last = 0
     for (let n = 1; n <= LIMITS.attemptsMax.address + 1; n++) {
       const fields = { action: 'login', tenant: 'none', email: `${n}@x.test`, password: 'short' }
@@ -100,12 +103,12 @@ describe('one client has a whole /64', () => {
   }, 30_000)
 })
 
-describe('nobody is locked out', () => {
-  test('of her account by guesses from elsewhere', async () => {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+describe('no lock-out', () => {
+  test('sign-in: guesses from another address: the user can still sign in', async () => {
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { tenant, email, password } = person
     const browser = new Browser(REDIRECT)
-    const page = there(await browser.open(authorization(clientId).url))
+    const page = atLimitedNode(await browser.open(authorization(clientId).url))
     const login = (text: string, address: string) =>
       browser.submit(page, { action: 'login', tenant, email, password: text }, from(address))
     const statuses = []
@@ -115,7 +118,7 @@ describe('nobody is locked out', () => {
     expect((await login(password, '203.0.113.31')).status).not.toBe(429)
   }, 30_000)
 
-  test('of registration by clients that nobody ever used', async () => {
+  test('client registration: many unused clients: others can still register', async () => {
     await asSuperuser(
       `insert into tenon.oauth_clients (id, kind, name, redirect_uris, registered, created_by, created_at)
        select 'client_x' || n, 'public', 'flood', '[]', true, 'registration', now() - interval '20 hours'
@@ -132,8 +135,8 @@ describe('nobody is locked out', () => {
   })
 })
 
-test('strangers at a hosted MCP server are counted before the database is asked', async () => {
-  const hosted = await aServer(room, 'strangers')
+test('hosted MCP server: unauthenticated clients: limited before a database lookup', async () => {
+  const hosted = await aServer(workspace, 'unauthenticated')
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const statuses = []
   for (let n = 0; n < 8; n++) {
@@ -143,8 +146,8 @@ test('strangers at a hosted MCP server are counted before the database is asked'
   expect(statuses).toEqual([401, 401, 401, 401, 401, 429, 429, 429])
 })
 
-test('two people in one browser: what the first has allowed is nothing of the second', async () => {
-  const admin = () => aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+test('two users in one browser: consent of the first: does not apply to the second', async () => {
+  const admin = () => aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
   const [first, second] = await Promise.all([admin(), admin()])
   const browser = new Browser(REDIRECT)
   await signIn(browser, authorization(clientId), first)
@@ -152,7 +155,7 @@ test('two people in one browser: what the first has allowed is nothing of the se
   const { tenant, email, password } = second
   const login = await browser.open(flow.url)
   const change = await browser.submit(login, { action: 'login', tenant, email, password })
-  // A form of the provider's own, which sends itself.
+  // A self-submitting form of the provider itself.
   const [, xsrf = ''] = /name="xsrf" value="([^"]+)"/.exec(change.html) ?? []
   const url = `${inject('tenon').url}/auth/session/end/confirm`
   const consent = await browser.submit({ ...change, url }, { xsrf, logout: 'yes' })
@@ -162,14 +165,14 @@ test('two people in one browser: what the first has allowed is nothing of the se
   expect(claimsOf(body['access_token']).sub).toBe(second.id)
 })
 
-test('what a client says in the query comes back as it was', async () => {
+test('authorization: state that contains a well-known path: returned unchanged', async () => {
   const state = 'x/.well-known/oauth-authorization-server'
   const end = await new Browser(REDIRECT).open(authorization(clientId, { state, prompt: 'none' }).url)
   expect(new URL(end.url).searchParams.get('state')).toBe(state)
 })
 
 test.each(['https://a;sandbox/', 'https://a,b.test/', "https://a'b.test/", 'https://a&b.test/'])(
-  'a host that means something in a header is no host: %s',
+  'redirect host: meaningful in a header: %s: refused',
   async (uri) => {
     const body = { redirect_uris: [uri] }
     const reply = await call('POST', '/auth/register', { body, headers: from('203.0.113.60'), at: node.at })
@@ -177,17 +180,17 @@ test.each(['https://a;sandbox/', 'https://a,b.test/', "https://a'b.test/", 'http
   },
 )
 
-test('what fails behind the issuer is in the log, under the id of its request and without its token', async () => {
+test('issuer: internal error: logged under the request id, without the token', async () => {
   const lines: string[] = []
   const config = parseConfig(inject('tenon').env)
   const log = openLog('error', 'test', { write: (line) => void lines.push(line) })
   const { platform, parts } = openPlatform(config, log)
   const app = await buildApp(platform, openAuthServices(config, parts))
   try {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { body: tokens } = await tokensOf(clientId, person)
-    const spoil = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
-    await asSuperuser(spoil, [person.id])
+    const corrupt = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
+    await asSuperuser(corrupt, [person.id])
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const { status, body } = await refresh(clientId, tokens['refresh_token'], { ...inject('tenon'), url })
     expect([status, body['error']]).toEqual([500, 'server_error'])
@@ -201,10 +204,10 @@ test('what fails behind the issuer is in the log, under the id of its request an
   }
 }, 20_000)
 
-test('a refresh token is taken back by nobody but its client', async () => {
-  const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+test('refresh token: revoked by another client: stays valid', async () => {
+  const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
   const { body: tokens } = await tokensOf(clientId, person)
-  const other = await aClient(room.operator)
+  const other = await aClient(workspace.operator)
   const body = new URLSearchParams({ client_id: other, token: tokens['refresh_token'] ?? '' })
   await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body })
   expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(200)

@@ -1,4 +1,4 @@
-/** Agents that nobody has told anything: they find the issuer, register, send their person there, and go on by themselves. */
+/** MCP clients without configuration: they discover the issuer, register, send their user to sign in, and refresh tokens. */
 
 import {
   Client as ModernClient,
@@ -24,20 +24,20 @@ import { aServer, type Hosted, scopesOf } from '../../support/clients/mcp.ts'
 import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
 import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let hosted: Hosted
 let person: Person
 beforeAll(async () => {
-  room = await aRoom()
-  hosted = await aServer(room, 'agents')
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  workspace = await aRoom()
+  hosted = await aServer(workspace, 'agents')
+  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
 })
 
 const register = (body: unknown) => call('POST', '/auth/register', { body })
-const aRegistered = async () =>
+const registerClient = async () =>
   (await register({ redirect_uris: [REDIRECT], client_name: 'Agent' })).body.client_id
 
-test('a client of 2025 registers, has its person sign in, and calls', async () => {
+test('MCP client of 2025: no configuration: registers, user signs in, calls a tool', async () => {
   const authProvider = new Agent(person)
   const connect = async () => {
     const client = new LegacyClient({ name: 'test', version: '1' })
@@ -54,7 +54,7 @@ test('a client of 2025 registers, has its person sign in, and calls', async () =
   await second.client.close()
 })
 
-test('one of 2026 does as well', async () => {
+test('MCP client of 2026: no configuration: registers, user signs in, calls a tool', async () => {
   const authProvider = new Agent(person)
   const connect = () => {
     const client = new ModernClient(
@@ -75,9 +75,9 @@ test('one of 2026 does as well', async () => {
   await second.client.close()
 })
 
-describe('a registered client', () => {
-  test('gets tokens for hosted servers, and none for the REST API', async () => {
-    const clientId = await aRegistered()
+describe('registered client', () => {
+  test('registered client: tokens: for hosted servers only, not for the REST API', async () => {
+    const clientId = await registerClient()
     const scope = scopesOf(hosted, 'notes_list')
     const { body } = await tokensOf(clientId, person, { resource: hosted.url, scope })
     expect(claimsOf(body['access_token'])).toMatchObject({ aud: hosted.url, scope, client_id: clientId })
@@ -92,10 +92,10 @@ describe('a registered client', () => {
     expect(row).toEqual({ used: true })
   })
 
-  test('is shown as what it is where the person is asked', async () => {
+  test('registered client: consent page: says that the client registered itself', async () => {
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(await aRegistered(), { resource: hosted.url }).url)
-    // The server says which tenant.
+    const login = await browser.open(authorization(await registerClient(), { resource: hosted.url }).url)
+    // The requested MCP server already identifies the tenant.
     expect(login.html).not.toContain('name="tenant"')
     const { email, password } = person
     const consent = await browser.submit(login, { action: 'login', email, password })
@@ -103,7 +103,7 @@ describe('a registered client', () => {
     expect(consent.html).toContain('mcp:agents:notes_get')
   })
 
-  test('is public whatever it asks to be; unknown members and scopes are passed over', async () => {
+  test('registered client: asks for another type, unknown members or scopes: public client, the rest is ignored', async () => {
     const reply = await register({
       redirect_uris: ['http://localhost:8090/callback', 'https://agent.test/callback'],
       token_endpoint_auth_method: 'client_secret_basic',
@@ -126,22 +126,22 @@ describe('a registered client', () => {
   })
 
   test.each([
-    ['no address', {}, 'invalid_client_metadata'],
-    ['an open address', { redirect_uris: ['http://agent.test/'] }, 'invalid_redirect_uri'],
-    ['a script', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
-    ['client credentials', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
-    ['tokens in addresses', { response_types: ['token'] }, 'invalid_client_metadata'],
-    ['a name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
-  ])('with %s is none', async (_what, body, error) => {
+    ['no redirect URI', {}, 'invalid_client_metadata'],
+    ['redirect URI without TLS', { redirect_uris: ['http://agent.test/'] }, 'invalid_redirect_uri'],
+    ['javascript redirect URI', { redirect_uris: ['javascript:alert(1)'] }, 'invalid_redirect_uri'],
+    ['client_credentials grant', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
+    ['implicit grant', { response_types: ['token'] }, 'invalid_client_metadata'],
+    ['name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
+  ])('client registration: %s: refused', async (_what, body, error) => {
     const given =
       'redirect_uris' in body || Object.keys(body).length === 0 ? {} : { redirect_uris: [REDIRECT] }
     const reply = await register({ ...given, ...body })
     expect([reply.status, reply.body.error]).toEqual([400, error])
   })
 
-  test('is seen by operators alone', async () => {
-    const clientId = await aRegistered()
-    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: room.operator })).body
+  test('registered client: read: by operators only', async () => {
+    const clientId = await registerClient()
+    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: workspace.operator })).body
     expect(data.find((row: { client_id: string }) => row.client_id === clientId)).toMatchObject({
       registered: true,
       tenant_id: null,
@@ -149,7 +149,7 @@ describe('a registered client', () => {
   })
 })
 
-test('of one address there are so many, and those that nobody uses go', async () => {
+test('client registration: limit of an address: refused; unused clients: removed', async () => {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 2)
   try {
     const registration = new Registration(new OAuthClients(database))

@@ -1,4 +1,4 @@
-/** OAuth clients and accounts as resources: who may make which, and what machines get. */
+/** OAuth clients and accounts as resources: who may create them, and the tokens of machines. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { bearer, claimsOf, inRoom, REDIRECT } from '../../support/clients/browser.ts'
@@ -15,35 +15,35 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let other: Room
 let sibling: Room
 let callers: { operator: Caller; tenant: Caller; workspace: Caller }
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
-  sibling = await aWorkspace(room)
-  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
+  sibling = await aWorkspace(workspace)
+  const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   callers = {
-    operator: room.operator,
+    operator: workspace.operator,
     tenant: await tokenOf({ roles: ['tenant_admin'], tenant_id }),
     workspace: await tokenOf({ roles: ['workspace_admin'], tenant_id, workspace_id }),
   }
 })
 
-type Who = keyof typeof callers
-const places = (): Record<string, object> => ({
+type CallerName = keyof typeof callers
+const assignments = (): Record<string, object> => ({
   nowhere: {},
-  tenant: { tenant_id: room.tenantId },
-  workspace: inRoom(room),
-  'workspace alone': { workspace_id: room.workspaceId },
+  tenant: { tenant_id: workspace.tenantId },
+  workspace: inRoom(workspace),
+  'workspace alone': { workspace_id: workspace.workspaceId },
   sibling: inRoom(sibling),
   'other tenant': { tenant_id: other.tenantId },
   'other workspace': inRoom(other),
-  crossed: { tenant_id: other.tenantId, workspace_id: room.workspaceId },
+  crossed: { tenant_id: other.tenantId, workspace_id: workspace.workspaceId },
 })
 
-/** Caller, role, place, and what comes of it. */
-const TABLE: readonly (readonly [Who, string, string, number])[] = [
+/** Caller, role, assignment, and expected status. */
+const TABLE: readonly (readonly [CallerName, string, string, number])[] = [
   ['operator', 'operator', 'nowhere', 201],
   ['operator', 'operator', 'tenant', 400],
   ['operator', 'tenant_admin', 'tenant', 201],
@@ -69,18 +69,18 @@ const TABLE: readonly (readonly [Who, string, string, number])[] = [
   ['workspace', 'service', 'other workspace', 404],
 ]
 
-describe.each(TABLE)('%s makes %s in %s: %i', (who, role, place, status) => {
+describe.each(TABLE)('%s creates %s in %s: %i', (who, role, place, status) => {
   test.each([
     ['/v1/oauth-clients', () => ({ kind: 'machine', name: 'x' })],
     ['/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
-  ])('%s', async (path, more) => {
-    const body = { ...more(), role, ...places()[place] }
+  ])('creation: %s', async (path, more) => {
+    const body = { ...more(), role, ...assignments()[place] }
     const reply = await call('POST', path, { as: callers[who], body })
     expect([reply.status, reply.body]).toEqual([status, expect.anything()])
   })
 })
 
-describe('a machine', () => {
+describe('machine', () => {
   const make = async (body: object, as: Caller = callers.operator) => {
     const made = await ok(
       call('POST', '/v1/oauth-clients', { as, body: { kind: 'machine', name: 'ci', ...body } }),
@@ -93,8 +93,8 @@ describe('a machine', () => {
     ['tenant_admin', 'tenant', '/v1/workspaces'],
     ['workspace_admin', 'workspace', '/v1/workspaces'],
     ['service', 'workspace', '/v1/collections'],
-  ])('of the role %s has it, and no more', async (role, place, path) => {
-    const bound = places()[place] ?? {}
+  ])('machine: role %s: has that role and no more', async (role, place, path) => {
+    const bound = assignments()[place] ?? {}
     const client = await make({ role, ...bound })
     const { body } = await askToken({}, client)
     const claims = claimsOf(body['access_token'])
@@ -106,9 +106,9 @@ describe('a machine', () => {
     if (role !== 'operator') expect((await call('POST', '/v1/tenants', { as, body: {} })).status).toBe(403)
   })
 
-  test('asks for no code, no other role and no server', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
-    const hosted = await aServer(room, 'machines')
+  test('machine: requests a code, another role or an MCP server: refused', async () => {
+    const client = await make({ role: 'service', ...inRoom(workspace) })
+    const hosted = await aServer(workspace, 'machines')
     expect((await askToken({ resource: hosted.url }, client)).body['error']).toBe('invalid_target')
     expect((await askToken({ grant_type: 'authorization_code', code: 'x' }, client)).status).toBe(400)
     const { body } = await askToken({ scope: 'operator', roles: 'operator' }, client)
@@ -117,8 +117,8 @@ describe('a machine', () => {
     expect((await fetch(page, { redirect: 'manual' })).status).toBe(400)
   })
 
-  test('has a secret that is shown once; another one takes its place', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
+  test('machine: created: secret shown once; rotated: the new secret replaces it', async () => {
+    const client = await make({ role: 'service', ...inRoom(workspace) })
     const seen = await ok(call('GET', `/v1/oauth-clients/${client.id}`, { as: callers.workspace }))
     const { data } = await ok(call('GET', '/v1/oauth-clients', { as: callers.workspace }))
     expect(JSON.stringify([seen, data])).not.toMatch(/secret/)
@@ -129,36 +129,36 @@ describe('a machine', () => {
     const rotated = await ok(
       call('POST', `/v1/oauth-clients/${client.id}/rotate-secret`, { as: callers.workspace, body: {} }),
     )
-    // This process knows at once: neither the old secret is good here any more, nor what was given for it.
+    // This process knows at once: the old secret and the tokens obtained with it are refused.
     expect((await askToken({}, client)).status).toBe(401)
     expect((await call('GET', '/v1/collections', { as: before })).body.code).toBe('token_invalid')
     const { body } = await askToken({}, { ...client, secret: rotated.client_secret })
     await ok(call('GET', '/v1/collections', { as: bearer(body['access_token']) }))
   })
 
-  test('that is deleted gets nothing more, and its tokens end', async () => {
-    const client = await make({ role: 'service', ...inRoom(room) })
+  test('machine: deleted: no new tokens, existing tokens end', async () => {
+    const client = await make({ role: 'service', ...inRoom(workspace) })
     const { body } = await askToken({}, client)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/collections', { as })).status).toBe(200)
     await ok(call('DELETE', `/v1/oauth-clients/${client.id}`, { as: callers.tenant }))
-    const gone = async () => {
+    const hasEnded = async () => {
       const { status } = await call('GET', '/v1/collections', { as })
       return status === 401 && (await askToken({}, client)).status === 401 ? true : undefined
     }
-    await eventually(gone, 6_000)
+    await eventually(hasEnded, 6_000)
   })
 })
 
-test('what was made under an idempotency key is made once; the secret of the last attempt counts', async () => {
+test('machine: created repeatedly under one idempotency key: created once, secret of the last attempt is valid', async () => {
   const asks = [
-    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(room) }],
-    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(room) }],
+    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(workspace) }],
+    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(workspace) }],
   ] as const
   for (const [path, body] of asks) {
     const key = unique('k')
     const first = await post(callers.operator, key, body, path)
-    await cutOff(room, body)
+    await cutOff(workspace, body)
     const again = await post(callers.operator, key, body, path)
     expect([again.status, again.body.id, again.body.client_id]).toEqual([
       201,
@@ -171,7 +171,7 @@ test('what was made under an idempotency key is made once; the secret of the las
   }
 })
 
-describe('a public client', () => {
+describe('public client', () => {
   const make = (body: object, as: Caller = callers.operator) =>
     call('POST', '/v1/oauth-clients', {
       as,
@@ -190,25 +190,25 @@ describe('a public client', () => {
     '/callback',
     'https://*.app.test/',
     'http://127.0.0.1.evil.test/',
-  ])('is sent to no %s', async (uri) => {
+  ])('public client: redirect URI %s: refused', async (uri) => {
     const reply = await make({ redirect_uris: [uri] })
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
   })
 
   test.each([
-    ['a role', { role: 'service' }],
-    ['no address', { redirect_uris: [] }],
-    ['an address twice', { redirect_uris: [REDIRECT, REDIRECT] }],
-  ])('with %s is refused', async (_what, body) => {
+    ['with a role', { role: 'service' }],
+    ['no redirect URI', { redirect_uris: [] }],
+    ['same redirect URI twice', { redirect_uris: [REDIRECT, REDIRECT] }],
+  ])('public client: %s: refused', async (_what, body) => {
     expect((await make(body)).status).toBe(400)
   })
 
-  test('belongs where its maker is, unless an operator says otherwise', async () => {
+  test('public client: no assignment given: that of its creator, except for operators', async () => {
     expect((await make({})).body).toMatchObject({ tenant_id: null, workspace_id: null, role: null })
-    expect((await make({}, callers.tenant)).body).toMatchObject({ tenant_id: room.tenantId })
+    expect((await make({}, callers.tenant)).body).toMatchObject({ tenant_id: workspace.tenantId })
     expect((await make({}, callers.workspace)).status).toBe(400)
-    const own = await make({ workspace_id: room.workspaceId }, callers.workspace)
-    expect(own.body).toMatchObject(inRoom(room))
+    const own = await make({ workspace_id: workspace.workspaceId }, callers.workspace)
+    expect(own.body).toMatchObject(inRoom(workspace))
     expect(own.body).not.toHaveProperty('client_secret')
     expect((await make(inRoom(other), callers.tenant)).status).toBe(404)
     const as = callers.operator
@@ -219,7 +219,7 @@ describe('a public client', () => {
     expect(rotate.status).toBe(404)
   })
 
-  test('gets no token for itself', async () => {
+  test('public client: client credentials grant: refused', async () => {
     const { body } = await make({})
     const reply = await askToken({}, { id: body.client_id, secret: '' })
     expect(reply.status).toBeGreaterThanOrEqual(400)

@@ -1,4 +1,4 @@
-/** Several API processes are one issuer: sessions outlive a process, and new keys are everybody's within seconds. */
+/** Several API processes form one issuer: sessions survive a process, new signing keys are known within seconds. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
@@ -18,34 +18,34 @@ import { ok } from '../../support/clients/mcp.ts'
 import { aRoom, asSuperuser, call, eventually, operator, type Room } from '../../support/fixtures/tenants.ts'
 import { type Joined, joinPlatform } from '../../support/stack/second-api-node.ts'
 
-let room: Room
+let workspace: Room
 let person: Person
 let clientId: string
 let second: Joined
 beforeAll(async () => {
   second = await joinPlatform()
-  room = await aRoom()
-  person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-  clientId = await aClient(room.operator)
+  workspace = await aRoom()
+  person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await aClient(workspace.operator)
 }, 90_000)
 afterAll(() => second.stop())
 
 const kidOf = (token = '') =>
   JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid as string
-const rotate = (body: object) => ok(call('POST', '/v1/issuer/rotate-keys', { as: room.operator, body }))
+const rotate = (body: object) => ok(call('POST', '/v1/issuer/rotate-keys', { as: workspace.operator, body }))
 const kidsAt = async (url: string): Promise<string[]> => {
   const { keys } = (await (await fetch(`${url}/auth/jwks`)).json()) as { keys: { kid: string; d?: string }[] }
   expect(keys.filter(({ d }) => d !== undefined)).toEqual([])
   return keys.map(({ kid }) => kid)
 }
 
-test('a sign-in that one process began, another one ends; and it refreshes what the first one gave', async () => {
+test('sign-in: started at one process: completed at another, refreshed across processes', async () => {
   const { url } = inject('tenon')
   const at = second.at
   const flow = authorization(clientId)
   const browser = new Browser(REDIRECT)
   const login = await browser.open(flow.url.replace(url, at.url))
-  // Its pages name the public address, which is the first process.
+  // Its pages use the public address, which is the first process.
   expect(login.url.startsWith(url) || login.url.startsWith(at.url)).toBe(true)
   const { tenant, email, password } = person
   const consent = await browser.submit(login, { action: 'login', tenant, email, password })
@@ -63,12 +63,12 @@ test('a sign-in that one process began, another one ends; and it refreshes what 
     expect((await call('GET', '/v1/workspaces', { as, at: where })).status).toBe(200)
   const renewed = await refresh(clientId, body['refresh_token'])
   expect(renewed.status).toBe(200)
-  // Reuse is noticed by whichever process it comes to.
+  // Token reuse is detected by any process.
   expect((await refresh(clientId, body['refresh_token'], at)).body['error']).toBe('invalid_grant')
   expect((await refresh(clientId, renewed.body['refresh_token'])).body['error']).toBe('invalid_grant')
 })
 
-test('a process that starts later takes the refresh tokens of one that has ended', async () => {
+test('refresh token: its process has ended: accepted by a process that starts later', async () => {
   const third = await joinPlatform()
   const { body } = await tokensOf(clientId, person)
   const renewed = await refresh(clientId, body['refresh_token'], third.at)
@@ -77,7 +77,7 @@ test('a process that starts later takes the refresh tokens of one that has ended
   expect((await refresh(clientId, renewed.body['refresh_token'], second.at)).status).toBe(200)
 }, 90_000)
 
-test('behind https its cookies are such that no other host can set them, and no header changes an address', async () => {
+test('behind https: cookies and addresses: host-only cookies, no header changes an address', async () => {
   const secure = await joinPlatform({ TENON_PUBLIC_URL: 'https://tenon.test' })
   const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
   const hostile = {
@@ -111,7 +111,7 @@ test('behind https its cookies are such that no other host can set them, and no 
   expect(own.headers.get('location')).toMatch(/^https:\/\/tenon\.test\/auth\/authorize\//)
 }, 90_000)
 
-test('what is kept holds no token, no code and no session that could be used', async () => {
+test('issuer tables: tokens, codes and sessions: stored only in unusable form', async () => {
   const browser = new Browser(REDIRECT)
   const flow = authorization(clientId)
   const end = await signIn(browser, flow, person)
@@ -124,7 +124,7 @@ test('what is kept holds no token, no code and no session that could be used', a
   for (const secret of secrets) expect(text).not.toContain(secret)
 })
 
-test('what has run out is removed by and by, and does not count before it is', async () => {
+test('issuer tables: expired rows: ignored at once, removed later', async () => {
   const { body } = await tokensOf(clientId, person)
   await asSuperuser(
     "update tenon.issuer_state set expires_at = now() - interval '1 s' where account_id = $1 and model = 'RefreshToken'",
@@ -141,7 +141,7 @@ test('what has run out is removed by and by, and does not count before it is', a
   })
 })
 
-test('keys are replaced while requests run: none fails, both processes follow within seconds', async () => {
+test('signing keys: rotated during requests: none fails, both processes follow within seconds', async () => {
   const { url } = inject('tenon')
   const before = await tokensOf(clientId, person)
   const old = kidOf(before.body['access_token'])
@@ -174,8 +174,8 @@ test('keys are replaced while requests run: none fails, both processes follow wi
   expect((await refresh(clientId, before.body['refresh_token'])).status).toBe(200)
 }, 60_000)
 
-test('tokens with keys that there are not make nobody read the keys again and again', async () => {
-  const as = { authorization: `Bearer ${forged()}` }
+test('tokens with unknown key ids: many: keys are not read each time', async () => {
+  const as = { authorization: `Bearer ${forgedToken()}` }
   const readings = async () => {
     const [row] = await asSuperuser<{ n: string }>(
       "select coalesce(sum(seq_scan + idx_scan), 0)::text as n from pg_stat_user_tables where relname = 'signing_keys'",
@@ -186,11 +186,11 @@ test('tokens with keys that there are not make nobody read the keys again and ag
   const startedMs = performance.now()
   for (let n = 0; n < 200; n++) expect((await call('GET', '/v1/tenants', { as })).status).toBe(401)
   const seconds = (performance.now() - startedMs) / 1_000
-  // Statistics come late; what matters is that 200 tokens are not 200 readings.
+  // Statistics are delayed; the point is that 200 tokens do not cause 200 reads.
   expect((await readings()) - before).toBeLessThan(20 + 8 * seconds)
 })
 
-function forged(): string {
+function forgedToken(): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const { url } = inject('tenon')
   const now = Math.floor(Date.now() / 1_000)

@@ -1,4 +1,4 @@
-/** The issuer's pages: what browsers are told of them, who may post to them, and what they give away. */
+/** The issuer's pages: security headers, form protection, no disclosure. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
@@ -16,13 +16,13 @@ import {
 import { ok } from '../../support/clients/mcp.ts'
 import { aRoom, asSuperuser, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let person: Person
 let clientId: string
 beforeAll(async () => {
-  room = await aRoom()
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-  clientId = await aClient(room.operator, { name: '<script>alert(1)</script>"' })
+  workspace = await aRoom()
+  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+  clientId = await aClient(workspace.operator, { name: '<script>alert(1)</script>"' })
 })
 
 const opened = async (more: Record<string, string> = {}) => {
@@ -30,8 +30,8 @@ const opened = async (more: Record<string, string> = {}) => {
   return { browser, page: await browser.open(authorization(clientId, more).url) }
 }
 
-describe('a page', () => {
-  test('says what browsers are to refuse, and quotes what it shows', async () => {
+describe('page', () => {
+  test('page: any: restrictive headers, escaped values', async () => {
     const { page, browser } = await opened()
     const policy = page.headers.get('content-security-policy') ?? ''
     expect(policy.split('; ')).toEqual([
@@ -56,7 +56,7 @@ describe('a page', () => {
     }
   })
 
-  test('answers the browser in which it was opened, and no form of another site', async () => {
+  test('page: form from another browser or site: refused', async () => {
     const { browser, page } = await opened()
     const { tenant, email, password } = person
     const fields = { action: 'login', tenant, email, password }
@@ -72,7 +72,7 @@ describe('a page', () => {
     expect((await browser.submit(page, fields, own)).html).toContain('Allow access?')
   })
 
-  test('of one authorization is not answered with the cookies of another', async () => {
+  test('page: cookies of another authorization: refused', async () => {
     const { browser, page } = await opened()
     const other = await opened()
     const uid = other.page.url.split('/').at(-1) ?? ''
@@ -80,20 +80,20 @@ describe('a page', () => {
     expect((await browser.submit(crossed, { action: 'deny' })).status).toBe(404)
   })
 
-  test.each(['allow', 'nothing', ''])('nobody skips the sign-in with the action “%s”', async (action) => {
+  test.each(['allow', 'nothing', ''])('sign-in: skipped with the action “%s”: refused', async (action) => {
     const { browser, page } = await opened()
     expect((await browser.submit(page, { action })).status).toBeGreaterThanOrEqual(400)
   })
 
-  test('that no client can be told of is a page of ours', async () => {
+  test('page: invalid client or redirect URI: error page of the issuer, no redirect', async () => {
     const reply = await fetch(authorization('client_nobody').url, { redirect: 'manual' })
     expect([reply.status, reply.headers.get('location')]).toEqual([400, null])
     expect(reply.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
   })
 })
 
-describe('a sign-in', () => {
-  test('says the same of a wrong password, an unknown address and an unknown tenant', async () => {
+describe('sign-in', () => {
+  test('sign-in: wrong password, unknown address, unknown tenant: same reply', async () => {
     const { browser, page } = await opened()
     const { tenant, email, password } = person
     const wrong = [
@@ -113,15 +113,15 @@ describe('a sign-in', () => {
     expect(seen.values().next().value).not.toContain(email)
   })
 
-  test('takes the address in any case', async () => {
+  test('sign-in: address in other letter case: accepted', async () => {
     const { browser, page } = await opened()
     const { tenant, email, password } = person
     const fields = { action: 'login', tenant, email: email.toUpperCase(), password }
     expect((await browser.submit(page, fields)).html).toContain('Allow access?')
   })
 
-  test('is refused after too many guesses, also with the right password then', async () => {
-    const victim = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  test('sign-in: too many guesses: refused, even with the right password', async () => {
+    const victim = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { browser, page } = await opened()
     const { tenant, email, password } = victim
     const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
@@ -135,25 +135,27 @@ describe('a sign-in', () => {
     expect((await guess(password)).status).toBe(429)
   })
 
-  test('one address has accounts in two tenants, with a password each', async () => {
+  test('sign-in: one address in two tenants: two accounts with their own passwords', async () => {
     const other = await aRoom()
-    const as = room.operator
+    const as = workspace.operator
     const body = { role: 'service', ...inRoom(other), email: person.email }
     expect((await call('POST', '/v1/accounts', { as, body })).status).toBe(201)
-    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(room) } })).status).toBe(409)
+    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(workspace) } })).status).toBe(
+      409,
+    )
   })
 })
 
-describe('an invitation', () => {
+describe('invitation', () => {
   const invite = async () =>
     ok(
       call('POST', '/v1/accounts', {
-        as: room.operator,
-        body: { role: 'service', ...inRoom(room), email: `${unique('i')}@example.test` },
+        as: workspace.operator,
+        body: { role: 'service', ...inRoom(workspace), email: `${unique('i')}@example.test` },
       }),
     )
 
-  test('is taken up once, with a password that is long enough and meant', async () => {
+  test('invitation: password long enough and repeated: accepted once', async () => {
     const { invitation_url: url, email, id, status } = await invite()
     expect([status, url]).toEqual([
       'invited',
@@ -168,14 +170,14 @@ describe('an invitation', () => {
     expect((await set('long enough for us')).status).toBe(200)
     expect((await set('another that is long')).status).toBe(404)
     expect((await browser.open(url)).status).toBe(404)
-    const account = await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))
+    const account = await ok(call('GET', `/v1/accounts/${id}`, { as: workspace.operator }))
     expect([account.status, account.invited_until]).toEqual(['active', null])
     expect(JSON.stringify(account)).not.toMatch(/scrypt|password|invitation_url/)
   })
 
-  test('runs out, is void when there is a newer one, and for a disabled account', async () => {
+  test('invitation: expired, superseded, or account disabled: refused', async () => {
     const first = await invite()
-    const as = room.operator
+    const as = workspace.operator
     const open = async (url: string) => (await new Browser('nowhere:').open(url)).status
     const second = await ok(call('POST', `/v1/accounts/${first.id}/invite`, { as, body: {} }))
     expect([await open(first.invitation_url), await open(second.invitation_url)]).toEqual([404, 200])
@@ -189,7 +191,7 @@ describe('an invitation', () => {
     expect(Date.parse(second.invited_until) - Date.now()).toBeGreaterThan(6.9 * 86_400_000)
   })
 
-  test('leaves its token and the password in no table', async () => {
+  test('invitation: token and password: stored in no table', async () => {
     const { invitation_url: url, id } = await invite()
     const token = new URL(url).searchParams.get('token') ?? ''
     const [row] = await asSuperuser('select t::text from tenon.accounts t where id = $1', [id])
@@ -198,7 +200,7 @@ describe('an invitation', () => {
   })
 })
 
-test('a password is compared as people type it, and nobody’s is never right', async () => {
+test('password: Unicode forms: normalised before comparison; account without password: never matches', async () => {
   const kept = await hashPassword('Ångström und so weiter')
   expect(kept).toMatch(/^scrypt\$15\$8\$3\$/)
   expect(await isPassword('A\u030angstro\u0308m und so weiter', kept)).toBe(true)
@@ -206,7 +208,7 @@ test('a password is compared as people type it, and nobody’s is never right', 
   expect(await isPassword('', undefined)).toBe(false)
 })
 
-test('attempts are counted for a while, and no more are remembered than there is room for', () => {
+test('login throttle: many addresses: attempts expire, memory is bounded', () => {
   let nowMs = 1
   const attempts = new AttemptThrottle(LIMITS.attemptsWindowMs, () => nowMs)
   expect([1, 2, 3].map(() => attempts.admit('a', 2))).toEqual([true, true, false])

@@ -1,4 +1,4 @@
-/** People sign in at the issuer: code with PKCE, consent, and tokens that say what they may. */
+/** Users sign in at the issuer: authorization code with PKCE, consent, and tokens with their rights. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
@@ -27,19 +27,19 @@ import {
   type Room,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let admin: Person
 let clientId: string
 beforeAll(async () => {
-  room = await aRoom()
-  admin = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-  clientId = await aClient(room.operator)
+  workspace = await aRoom()
+  admin = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await aClient(workspace.operator)
 })
 
 const api = () => `${inject('tenon').url}/v1`
 
-describe('a person', () => {
-  test('signs in, consents, and acts in her role', async () => {
+describe('user', () => {
+  test('user: signs in and consents: acts in the role of the account', async () => {
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const login = await browser.open(flow.url)
@@ -63,39 +63,39 @@ describe('a person', () => {
       sub: admin.id,
       client_id: clientId,
       roles: ['tenant_admin'],
-      tenant_id: room.tenantId,
+      tenant_id: workspace.tenantId,
       aud: api(),
     })
     const list = await call('GET', '/v1/workspaces', { as: bearer(body['access_token']) })
-    expect(list.body.data.map(({ id }: { id: string }) => id)).toEqual([room.workspaceId])
+    expect(list.body.data.map(({ id }: { id: string }) => id)).toEqual([workspace.workspaceId])
   })
 
   test.each([
     ['service', { roles: ['service'] }],
     ['workspace_admin', { roles: ['workspace_admin'] }],
-  ])('of the role %s is bound to her workspace', async (role, claims) => {
-    const person = await aPerson(room.operator, { role, ...inRoom(room) })
+  ])('user: role %s: limited to the workspace', async (role, claims) => {
+    const person = await aPerson(workspace.operator, { role, ...inRoom(workspace) })
     const { body } = await tokensOf(clientId, person)
-    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(room) })
+    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(workspace) })
     const path = role === 'service' ? '/v1/collections' : '/v1/workspaces'
     expect((await call('GET', path, { as: bearer(body['access_token']) })).status).toBe(200)
     const foreign = await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })
     expect(foreign.status).toBe(403)
   })
 
-  test('who is an operator signs in without a tenant, and at no client of a tenant', async () => {
-    const person = await aPerson(room.operator, { role: 'operator' })
+  test('operator: signs in: without a tenant, refused by clients of a tenant', async () => {
+    const person = await aPerson(workspace.operator, { role: 'operator' })
     const { body } = await tokensOf(clientId, person)
     expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
-    const theirs = await aClient(room.operator, { tenant_id: room.tenantId })
+    const tenantClient = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(theirs).url)
+    const login = await browser.open(authorization(tenantClient).url)
     expect(login.html).not.toContain('name="tenant"')
     const { email, password } = person
     expect((await browser.submit(login, { action: 'login', tenant: '', email, password })).status).toBe(401)
   })
 
-  test('gets nothing where she denies, and the client is told', async () => {
+  test('user: denies consent: no token, the client gets access_denied', async () => {
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const { tenant, email, password } = admin
@@ -110,8 +110,8 @@ describe('a person', () => {
     expect([end.searchParams.get('state'), end.searchParams.get('code')]).toEqual([flow.state, null])
   })
 
-  test('who leaves may sign in as somebody else, in the same authorization', async () => {
-    const other = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  test('user: signs out: another user can sign in during the same authorization', async () => {
+    const other = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
     const flow = authorization(clientId)
@@ -126,7 +126,7 @@ describe('a person', () => {
     expect(claimsOf(body['access_token'])).toMatchObject({ sub: other.id, roles: ['service'] })
   })
 
-  test('with a session is asked again by a client on her machine, since others could pose as it', async () => {
+  test('user: has a session, client on the same machine: asked again, since other programs could pose as it', async () => {
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
     const again = await browser.open(authorization(clientId).url)
@@ -136,25 +136,25 @@ describe('a person', () => {
   })
 })
 
-describe('a client', () => {
-  test('of a tenant is of no use to others, one of a workspace not even to the admin of the tenant', async () => {
+describe('client', () => {
+  test('client: of a tenant or workspace: refuses users of others, the tenant admin too', async () => {
     const other = await aRoom()
-    const stranger = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
-    const ours = await aClient(room.operator, { tenant_id: room.tenantId })
+    const otherUser = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const ours = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
-    // Signed in at a client of everybody first, so that there is a session.
-    await signIn(browser, authorization(clientId), stranger)
+    // Signs in at a public client first, so that a session exists.
+    await signIn(browser, authorization(clientId), otherUser)
     const refused = await browser.open(authorization(ours).url)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
     const forced = await browser.submit(refused, { action: 'allow' })
     expect(forced.status).toBe(403)
-    const narrow = await aClient(room.operator, inRoom(room))
+    const narrow = await aClient(workspace.operator, inRoom(workspace))
     const admins = new Browser(REDIRECT)
     await signIn(admins, authorization(clientId), admin)
     expect((await admins.open(authorization(narrow).url)).status).toBe(403)
   })
 
-  test('that names another address gets no redirect at all', async () => {
+  test('client: unknown redirect URI: no redirect', async () => {
     for (const redirect_uri of [
       'https://evil.test/callback',
       'http://127.0.0.1:9/callback/../x',
@@ -168,36 +168,38 @@ describe('a client', () => {
     }
   })
 
-  test('on the person’s own machine may listen at any port', async () => {
+  test('client: loopback redirect URI: any port', async () => {
     const flow = authorization(clientId, { redirect_uri: 'http://127.0.0.1:4711/callback' })
     expect((await new Browser(REDIRECT).open(flow.url)).status).toBe(200)
   })
 
   test.each([
-    ['no challenge', { code_challenge: '' }],
-    ['a plain challenge', { code_challenge_method: 'plain' }],
-    ['a token in the address', { response_type: 'token' }],
-    ['a resource that is none', { resource: 'https://evil.test/v1' }],
+    ['no code_challenge', { code_challenge: '' }],
+    ['code_challenge_method plain', { code_challenge_method: 'plain' }],
+    ['response_type token', { response_type: 'token' }],
+    ['unknown resource', { resource: 'https://evil.test/v1' }],
     ['two resources', { resource: ['a', 'b'].join() }],
-  ])('with %s is sent back with an error', async (_what, change) => {
+  ])('client: %s: redirected with an error', async (_what, change) => {
     const end = await new Browser(REDIRECT).open(authorization(clientId, change).url)
     const { search, hash } = new URL(end.url)
-    const told = new URLSearchParams(search || hash.slice(1))
+    const errorParameters = new URLSearchParams(search || hash.slice(1))
     expect(end.url.startsWith(REDIRECT)).toBe(true)
-    expect(told.get('error')).toMatch(/^(invalid_request|unsupported_response_type|invalid_target)$/)
-    expect(told.get('iss')).toBe(`${inject('tenon').url}/auth`)
+    expect(errorParameters.get('error')).toMatch(
+      /^(invalid_request|unsupported_response_type|invalid_target)$/,
+    )
+    expect(errorParameters.get('iss')).toBe(`${inject('tenon').url}/auth`)
   })
 })
 
-describe('a code', () => {
+describe('code', () => {
   const codeOf = async () => {
     const flow = authorization(clientId)
     return { flow, end: await signIn(new Browser(REDIRECT), flow, admin) }
   }
 
-  test('is of no use with another verifier, at another client, or to another address', async () => {
+  test('code: other verifier, client or redirect URI: refused', async () => {
     const { flow, end } = await codeOf()
-    const other = await aClient(room.operator)
+    const other = await aClient(workspace.operator)
     const wrong = [
       await exchange(clientId, { ...flow, verifier: authorization(clientId).verifier }, end),
       await exchange(other, flow, end),
@@ -215,22 +217,22 @@ describe('a code', () => {
     expect((await exchange(clientId, flow, end)).status).toBe(200)
   })
 
-  test('used twice takes back what it gave', async () => {
+  test('code: used twice: its tokens are revoked', async () => {
     const { flow, end } = await codeOf()
     const first = await exchange(clientId, flow, end)
     expect((await exchange(clientId, flow, end)).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, first.body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('used by ten at once serves one at most', async () => {
+  test('code: used ten times at once: one success at most', async () => {
     const { flow, end } = await codeOf()
     const replies = await Promise.all(Array.from({ length: 10 }, () => exchange(clientId, flow, end)))
     expect(replies.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(1)
   })
 })
 
-describe('a refresh token', () => {
-  test('is used once; used again, the whole family is over', async () => {
+describe('refresh token', () => {
+  test('refresh token: used twice: the whole family is revoked', async () => {
     const { body: first } = await tokensOf(clientId, admin)
     const second = await refresh(clientId, first['refresh_token'])
     expect(second.status).toBe(200)
@@ -240,7 +242,7 @@ describe('a refresh token', () => {
     expect((await refresh(clientId, third.body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('used by ten at once gives one pair at most, and that has no future', async () => {
+  test('refresh token: used ten times at once: one pair at most, which is then revoked', async () => {
     const { body } = await tokensOf(clientId, admin)
     const replies = await Promise.all(
       Array.from({ length: 10 }, () => refresh(clientId, body['refresh_token'])),
@@ -251,25 +253,25 @@ describe('a refresh token', () => {
       expect((await refresh(clientId, pair['refresh_token'])).status).toBe(400)
   })
 
-  test('is of no use at another client', async () => {
+  test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
-    const other = await aClient(room.operator)
+    const other = await aClient(workspace.operator)
     expect((await refresh(other, body['refresh_token'])).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
   })
 
-  test('is taken back by its client', async () => {
+  test('refresh token: revoked by its client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const parameters = { client_id: clientId, token: body['refresh_token'] ?? '' }
-    const gone = await fetch(`${inject('tenon').url}/auth/revoke`, {
+    const revocation = await fetch(`${inject('tenon').url}/auth/revoke`, {
       method: 'POST',
       body: new URLSearchParams(parameters),
     })
-    expect(gone.status).toBe(200)
+    expect(revocation.status).toBe(200)
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
   })
 
-  test('is for the resource that was allowed, and for no other', async () => {
+  test('refresh token: other resource than the granted one: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
     const hosted = await aServer(await aRoom(), 'other')
     const other = await askTokens({
@@ -282,7 +284,7 @@ describe('a refresh token', () => {
   })
 })
 
-describe('an end', () => {
+describe('ended accounts, clients and tenants', () => {
   const within = 5_500
   const unauthorized = async (token: string | undefined) =>
     eventually(
@@ -294,11 +296,12 @@ describe('an end', () => {
   test.each([
     [
       'disabled',
-      (id: string) => call('PATCH', `/v1/accounts/${id}`, { as: room.operator, body: { disabled: true } }),
+      (id: string) =>
+        call('PATCH', `/v1/accounts/${id}`, { as: workspace.operator, body: { disabled: true } }),
     ],
-    ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: room.operator })],
-  ])('of an account that is %s is the end of its sessions and tokens', async (_what, end) => {
-    const person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: workspace.operator })],
+  ])('account: %s: its sessions and tokens end', async (_what, end) => {
+    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const { body } = await exchange(clientId, flow, await signIn(browser, flow, person))
@@ -309,23 +312,23 @@ describe('an end', () => {
     expect(await asSuperuser('select from tenon.issuer_state where account_id = $1', [person.id])).toEqual([])
   })
 
-  test('an account that is enabled again signs in anew; its old tokens stay dead', async () => {
-    const as = room.operator
-    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: room.tenantId })
+  test('account: enabled again: needs a new sign-in, old tokens stay invalid', async () => {
+    const as = workspace.operator
+    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: workspace.tenantId })
     const { body } = await tokensOf(clientId, person)
     for (const disabled of [true, false])
       await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
     expect((await refresh(clientId, body['refresh_token'])).body['error']).toBe('invalid_grant')
-    const anew = await tokensOf(clientId, person)
+    const renewed = await tokensOf(clientId, person)
     await unauthorized(body['access_token'])
-    const mine = { authorization: `Bearer ${anew.body['access_token']}` }
+    const mine = { authorization: `Bearer ${renewed.body['access_token']}` }
     await ok(call('GET', '/v1/me', { as: mine }))
   })
 
-  test('of a client is the end of what it was given', async () => {
-    const own = await aClient(room.operator)
+  test('client: deleted: its tokens end', async () => {
+    const own = await aClient(workspace.operator)
     const { body } = await tokensOf(own, admin)
-    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: workspace.operator }))
     await eventually(async () => {
       const { body: reply } = await refresh(own, body['refresh_token'])
       return reply['error'] === 'invalid_client' ? true : undefined
@@ -333,7 +336,7 @@ describe('an end', () => {
     expect(await asSuperuser('select from tenon.issuer_state where client_id = $1', [own])).toEqual([])
   })
 
-  test('a tenant that is suspended refreshes nothing and signs nobody in', async () => {
+  test('tenant: suspended: no refresh, no sign-in', async () => {
     const other = await aRoom()
     const person = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
     const { body } = await tokensOf(clientId, person)
@@ -348,14 +351,14 @@ describe('an end', () => {
   })
 })
 
-describe('a hosted MCP server', () => {
+describe('hosted MCP server', () => {
   let hosted: Hosted
   beforeAll(async () => {
-    hosted = await aServer(room, 'people')
+    hosted = await aServer(workspace, 'people')
   })
 
-  test('takes the token of a person of its workspace, with the scopes that she allowed', async () => {
-    const person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
+  test('hosted MCP server: token of a user of its workspace: accepted with the granted scopes', async () => {
+    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
     const { body } = await tokensOf(clientId, person, { resource: hosted.url })
     const reads = scopesOf(hosted, 'notes_get', 'notes_list')
     expect(claimsOf(body['access_token'])).toMatchObject({
@@ -367,27 +370,27 @@ describe('a hosted MCP server', () => {
     expect(claimsOf(body['access_token'])).not.toHaveProperty('roles')
     const listed = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
     expect(listed.status).toBe(200)
-    // It is no token for the REST API, and one for the REST API is none for it.
+    // The token is not valid for the REST API, nor the other way round.
     expect((await call('GET', '/v1/collections', { as: bearer(body['access_token']) })).status).toBe(401)
     const { body: other } = await tokensOf(clientId, person)
     expect((await rpc(hosted.path, bearer(other['access_token']), 'tools/list')).status).toBe(401)
     const more = scopesOf(hosted, 'notes_create')
     const { body: up } = await tokensOf(clientId, person, { resource: hosted.url, scope: `${reads} ${more}` })
     expect(up['scope']?.split(' ').sort()).toEqual([more, ...reads.split(' ')].sort())
-    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: room.operator }))
+    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: workspace.operator }))
     await eventually(async () => {
       const { status } = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
       return status === 401 ? true : undefined
     }, 5_500)
   })
 
-  test('is not for people of another workspace, another tenant, or none', async () => {
-    const sibling = await aWorkspace(room)
+  test('hosted MCP server: user of another workspace or tenant, or of none: refused', async () => {
+    const sibling = await aWorkspace(workspace)
     const other = await aRoom()
     const people = await Promise.all([
-      aPerson(room.operator, { role: 'service', ...inRoom(sibling) }),
-      aPerson(room.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
-      aPerson(room.operator, { role: 'operator' }),
+      aPerson(workspace.operator, { role: 'service', ...inRoom(sibling) }),
+      aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
+      aPerson(workspace.operator, { role: 'operator' }),
     ])
     for (const person of people) {
       const browser = new Browser(REDIRECT)

@@ -1,13 +1,13 @@
-/** Who the caller is, told to every credential that is good. */
+/** GET /v1/me: describes any valid credential. */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
 import { aRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 
 const me = async (as: Caller) => {
@@ -16,10 +16,15 @@ const me = async (as: Caller) => {
   return body
 }
 
-test('a key is shown as its own, without its text', async () => {
+test('me: API key: its properties, without its text', async () => {
   const made = await call('POST', '/v1/api-keys', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x', expires_at: '2099-01-01T00:00:00.000Z' },
+    as: workspace.operator,
+    body: {
+      workspace_id: workspace.workspaceId,
+      kind: 'anon',
+      name: 'x',
+      expires_at: '2099-01-01T00:00:00.000Z',
+    },
   })
   const { id, last4, key } = made.body
   const seen = await me({ apikey: key })
@@ -28,16 +33,16 @@ test('a key is shown as its own, without its text', async () => {
     kind: 'api_key',
     roles: ['anon'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: { id, kind: 'anon', last4, expires_at: '2099-01-01T00:00:00.000Z' },
     scopes: [],
   })
   expect(JSON.stringify(seen)).not.toContain(key)
 })
 
-test('an operator has one domain, a token of a workspace both, a token without a role none', async () => {
-  expect(await me(room.operator)).toEqual({
+test('me: operator: one domain; token of a workspace: both; token without a role: none', async () => {
+  expect(await me(workspace.operator)).toEqual({
     subject: inject('tenon').clientId,
     kind: 'token',
     roles: ['operator'],
@@ -47,7 +52,7 @@ test('an operator has one domain, a token of a workspace both, a token without a
     key: null,
     scopes: [],
   })
-  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   const both = await tokenOf({ sub: 'ann', roles: ['tenant_admin', 'service'], tenant_id, workspace_id })
   expect(await me(both)).toMatchObject({
     subject: 'ann',
@@ -59,25 +64,25 @@ test('an operator has one domain, a token of a workspace both, a token without a
   expect(await me(await tokenOf({ sub: 'bob' }))).toMatchObject({ roles: [], domains: [], tenant_id: null })
 })
 
-test('whom a gateway names is of the data domain alone', async () => {
-  expect(await me(gatewayHeaders(room, 'anon'))).toEqual({
+test('me: gateway caller: data domain only', async () => {
+  expect(await me(gatewayHeaders(workspace, 'anon'))).toEqual({
     subject: 'carol',
     kind: 'gateway',
     roles: ['anon'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: null,
     scopes: [],
   })
 })
 
-test('it is a tool of the official MCP server', async () => {
-  const reply = await callTool('/v1/mcp/platform/mcp', room.operator, 'me_get')
-  expect(reply.body.result.structuredContent).toEqual(await me(room.operator))
+test('me: official MCP server: available as a tool', async () => {
+  const reply = await callTool('/v1/mcp/platform/mcp', workspace.operator, 'me_get')
+  expect(reply.body.result.structuredContent).toEqual(await me(workspace.operator))
 })
 
-test('nobody is told nothing', async () => {
+test('me: no credential: 401', async () => {
   expect((await call('GET', '/v1/me')).body.code).toBe('credentials_missing')
   expect((await call('GET', '/v1/me', { as: { apikey: 'svc_anon_x' } })).body.code).toBe('api_key_invalid')
 })

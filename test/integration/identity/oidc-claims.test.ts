@@ -1,4 +1,4 @@
-/** What a good token of an issuer elsewhere is here: mapped by configuration, and never more than that says. */
+/** Tokens of external issuers: claims are mapped by configuration and grant no more than it says. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
@@ -10,11 +10,11 @@ let company: Realm
 let tenants: Realm
 let cloud: Realm
 let odd: Realm
-let room: Room
+let workspace: Room
 let other: Room
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, room, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
+  ;[peer, workspace, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
   ;[company, tenants, cloud, odd] = await Promise.all([
     peer.realm('company'),
     peer.realm('of-a-tenant', 'ES256'),
@@ -29,7 +29,7 @@ beforeAll(async () => {
       claims: { roles: 'resource_access.tenon.roles' },
       roles: { root: 'operator', boss: 'tenant_admin', lead: 'workspace_admin', app: 'service' },
     },
-    { issuer: tenants.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    { issuer: tenants.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
       issuer: odd.issuer,
       audience: AUDIENCE,
@@ -57,77 +57,77 @@ afterAll(async () => {
   await peer?.close()
 })
 
-const here = () => ({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
-const has = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
+const ownClaims = () => ({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
+const withRoles = (...roles: string[]) => ({ resource_access: { tenon: { roles } } })
 const me = async (as: Record<string, string>) => {
   const { status, body } = await node.ask(as, '/v1/me')
   expect(status).toBe(200)
   return body
 }
 
-test('each role that is mapped opens its routes, and no other does', async () => {
+test('external token: each mapped role: opens its routes only', async () => {
   const status = async (roles: string[], path: string) =>
-    (await node.ask(await company.token({ ...here(), ...has(...roles) }), path)).status
+    (await node.ask(await company.token({ ...ownClaims(), ...withRoles(...roles) }), path)).status
   expect(await status(['app'], DOCUMENTS)).toBe(200)
   expect(await status(['app'], '/v1/tenants')).toBe(403)
-  expect(await status(['boss'], `/v1/tenants/${room.tenantId}`)).toBe(200)
+  expect(await status(['boss'], `/v1/tenants/${workspace.tenantId}`)).toBe(200)
   expect(await status(['boss'], `/v1/tenants/${other.tenantId}`)).toBe(404)
-  expect(await status(['lead'], `/v1/workspaces/${room.workspaceId}`)).toBe(200)
+  expect(await status(['lead'], `/v1/workspaces/${workspace.workspaceId}`)).toBe(200)
   expect(await status(['lead'], `/v1/workspaces/${other.workspaceId}`)).toBe(404)
-  // Our names are not theirs, and names that every object has are none.
+  // The names of our roles are not mapped, nor are names of object prototypes.
   for (const role of ['operator', 'tenant_admin', 'service', 'constructor', '__proto__', 'ROOT', 'root '])
-    expect([role, (await me(await company.token({ ...here(), ...has(role) }))).roles]).toEqual([
+    expect([role, (await me(await company.token({ ...ownClaims(), ...withRoles(role) }))).roles]).toEqual([
       role,
       ['anon'],
     ])
 })
 
-test('the operator of an installation may be somebody of an issuer that is said to have one', async () => {
-  const as = await company.token(has('root'))
+test('external token: operator role: only from an issuer configured to have one', async () => {
+  const as = await company.token(withRoles('root'))
   expect((await me(as)).roles).toEqual(['operator'])
   expect((await node.ask(as, '/v1/tenants')).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(200)
 })
 
-test('without a map of roles the names are ours, but for operator', async () => {
+test('external token: no role map: our role names, except operator', async () => {
   const roles = ['operator', 'tenant_admin', 'service', 'offline_access']
-  const as = await tenants.token({ ...here(), realm_access: { roles } })
+  const as = await tenants.token({ ...ownClaims(), realm_access: { roles } })
   expect((await me(as)).roles).toEqual(['tenant_admin', 'service'])
-  expect((await node.ask(as, `/v1/tenants/${room.tenantId}`)).status).toBe(200)
+  expect((await node.ask(as, `/v1/tenants/${workspace.tenantId}`)).status).toBe(200)
   expect((await node.ask(as, `/v1/tenants/${other.tenantId}`)).status).toBe(404)
   const bare = await tenants.token({ realm_access: { roles: ['operator'] } })
   expect((await me(bare)).roles).toEqual([])
   expect((await node.ask(bare, '/v1/tenants')).status).toBe(403)
 })
 
-test('an issuer speaks for its own tenants alone, in whichever role', async () => {
+test('external token: tenant of another issuer: refused in any role', async () => {
   for (const role of ['operator', 'tenant_admin', 'workspace_admin', 'service'])
     for (const claims of [
       { tenant_id: other.tenantId },
       { tenant_id: other.tenantId, workspace_id: other.workspaceId },
-      { tenant_id: other.tenantId, workspace_id: room.workspaceId },
-      { workspace_id: room.workspaceId },
+      { tenant_id: other.tenantId, workspace_id: workspace.workspaceId },
+      { workspace_id: workspace.workspaceId },
     ])
       await expectRefused(node, await tenants.token({ ...claims, realm_access: { roles: [role] } }))
-  // A workspace of another tenant, behind the own one: whether they belong together is asked, as with any token.
+  // A workspace of another tenant under the own tenant: the combination is checked, as with any token.
   const mixed = {
-    tenant_id: room.tenantId,
+    tenant_id: workspace.tenantId,
     workspace_id: other.workspaceId,
     realm_access: { roles: ['service'] },
   }
   expect((await node.ask(await tenants.token(mixed))).body.code).toBe('token_invalid')
-  const theirs = await company.token({
-    ...has('app'),
+  const companyToken = await company.token({
+    ...withRoles('app'),
     tenant_id: other.tenantId,
     workspace_id: other.workspaceId,
   })
-  expect((await node.ask(theirs)).status).toBe(200)
+  expect((await node.ask(companyToken)).status).toBe(200)
 })
 
-test('claims may stand under names with dots, scopes narrow, and a text is a list of words', async () => {
+test('external token: dotted claim names, scopes, space-separated text: mapped', async () => {
   const claims = {
-    'https://tenon.test/tenant': room.tenantId,
-    'https://tenon.test/place': { workspace: room.workspaceId },
+    'https://tenon.test/tenant': workspace.tenantId,
+    'https://tenon.test/place': { workspace: workspace.workspaceId },
     groups: 'staff service',
     scp: ['openid', 'collections:read'],
   }
@@ -137,8 +137,8 @@ test('claims may stand under names with dots, scopes narrow, and a text is a lis
     kind: 'token',
     roles: ['service'],
     domains: ['data_access'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
     key: null,
     scopes: ['collections:read'],
   })
@@ -147,13 +147,13 @@ test('claims may stand under names with dots, scopes narrow, and a text is a lis
   expect([write.status, write.body.code]).toEqual([403, 'insufficient_scope'])
 })
 
-test('what every object has is no claim', async () => {
+test('external token: claim name of the object prototype: no claim', async () => {
   const { roles, tenant_id, workspace_id } = await me(await odd.token({}))
   expect([roles, tenant_id, workspace_id]).toEqual([[], null, null])
 })
 
-test('subjects of two issuers are two, and none is one of ours', async () => {
-  const claims = { ...here(), sub: 'tenon-operator' }
+test('subjects: same subject of two issuers, or of ours: distinct', async () => {
+  const claims = { ...ownClaims(), sub: 'tenon-operator' }
   const [one, two] = await Promise.all([company.token(claims), tenants.token(claims)])
   expect((await me(one)).subject).toBe(`${company.issuer}#tenon-operator`)
   expect((await me(two)).subject).toBe(`${tenants.issuer}#tenon-operator`)
@@ -161,16 +161,20 @@ test('subjects of two issuers are two, and none is one of ours', async () => {
     const headers = { 'idempotency-key': 'once' }
     return call('POST', DOCUMENTS, { as, at: node.at, headers, body: { n: 1 } })
   }
-  const serving = { ...claims, realm_access: { roles: ['service'] }, ...has('app') }
+  const serving = { ...claims, realm_access: { roles: ['service'] }, ...withRoles('app') }
   const first = await made(await company.token(serving))
   const second = await made(await tenants.token(serving))
   expect([first.status, second.status]).toEqual([201, 201])
   expect(second.body.id).not.toBe(first.body.id)
 })
 
-test('tokens of the own issuer are as good as before, and end with the account as before', async () => {
-  expect((await me(await tokenOf({ ...here(), roles: ['service'] }))).subject).toBe('user-1')
-  await node.ask(room.operator, '/v1/me')
-  const gone = await tokenOf({ ...here(), sub: 'acct_01h455vb4pex5vsknk084sn02q', roles: ['service'] })
-  expect((await node.ask(gone)).body.code).toBe('token_invalid')
+test('internal token: external issuers configured: accepted as before, ends with its account', async () => {
+  expect((await me(await tokenOf({ ...ownClaims(), roles: ['service'] }))).subject).toBe('user-1')
+  await node.ask(workspace.operator, '/v1/me')
+  const deletedAccount = await tokenOf({
+    ...ownClaims(),
+    sub: 'acct_01h455vb4pex5vsknk084sn02q',
+    roles: ['service'],
+  })
+  expect((await node.ask(deletedAccount)).body.code).toBe('token_invalid')
 })

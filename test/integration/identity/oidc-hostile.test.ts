@@ -1,4 +1,4 @@
-/** Hostile tokens in the name of an issuer elsewhere: none gets to a store, none makes us ask somebody else. */
+/** Hostile tokens in the name of an external issuer: no store is reached, no other address is contacted. */
 
 import { createHmac } from 'node:crypto'
 import { type CryptoKey, exportSPKI, importJWK } from 'jose'
@@ -11,34 +11,34 @@ let peer: PeerIssuer
 let attacker: PeerIssuer
 let realm: Realm
 let classic: Realm
-let stranger: Realm
-let evil: Realm
-let room: Room
+let otherRealm: Realm
+let attackerRealm: Realm
+let workspace: Room
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
   realm = await peer.realm('acme')
   classic = await peer.realm('classic', 'PS256')
   classic.published = classic.published.map(({ alg: _alg, ...key }) => key)
-  stranger = await peer.realm('stranger')
-  evil = await attacker.realm('acme')
+  otherRealm = await peer.realm('stranger')
+  attackerRealm = await attacker.realm('acme')
   node = await trusting([
-    { issuer: realm.issuer, audience: AUDIENCE, tenants: [room.tenantId] },
+    { issuer: realm.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
       issuer: classic.issuer,
       audience: AUDIENCE,
       typ: 'JWT',
       algorithms: ['PS256'],
-      tenants: [room.tenantId],
+      tenants: [workspace.tenantId],
     },
   ])
-  // The own issuer reads its keys once.
-  expect((await node.ask(room.operator, '/v1/me')).status).toBe(200)
+  // The internal issuer reads its keys once.
+  expect((await node.ask(workspace.operator, '/v1/me')).status).toBe(200)
   expect((await node.ask(await realm.token(claims()))).status).toBe(200)
   expect((await node.ask(await classic.token(claims(), { head: { typ: 'JWT' } }))).status).toBe(200)
 }, 90_000)
 afterAll(async () => {
-  // Whatever came, nobody asked the attacker, and keys that are there were not read again.
+  // No token made the API contact the attacker or read known keys again.
   expect(attacker.asked).toEqual([])
   expect(peer.keysRead).toBe(2)
   await node?.close()
@@ -46,8 +46,8 @@ afterAll(async () => {
 })
 
 const claims = (more: object = {}) => ({
-  tenant_id: room.tenantId,
-  workspace_id: room.workspaceId,
+  tenant_id: workspace.tenantId,
+  workspace_id: workspace.workspaceId,
   realm_access: { roles: ['service'] },
   ...more,
 })
@@ -55,7 +55,7 @@ const now = () => Math.floor(Date.now() / 1_000)
 const refuse = async (more: object, overrides: Overrides = {}, code = 'token_invalid') =>
   expectRefused(node, await realm.token(claims(more), overrides), code)
 
-/** A token whose signature is made by hand. */
+/** A token with a signature made by hand. */
 const byHand = (head: object, sign: (input: string) => string): Caller => {
   const whole = { ...claims(), sub: 'eve', iss: realm.issuer, aud: AUDIENCE, iat: now(), exp: now() + 300 }
   const parts = [{ typ: 'at+jwt', kid: 'k1', ...head }, whole]
@@ -63,7 +63,7 @@ const byHand = (head: object, sign: (input: string) => string): Caller => {
   return { authorization: `Bearer ${input}.${sign(input)}` }
 }
 
-test('alg none', async () => {
+test('external token: alg none: refused', async () => {
   for (const alg of ['none', 'None', 'NONE', '', null, ['RS256']])
     await expectRefused(
       node,
@@ -71,7 +71,7 @@ test('alg none', async () => {
     )
 })
 
-test('HS256 with the public key as secret, in whichever form', async () => {
+test('external token: HS256 with the public key as secret, in any encoding: refused', async () => {
   const [jwk = {}] = realm.published
   const spki = await exportSPKI((await importJWK(jwk, 'RS256')) as CryptoKey)
   for (const alg of ['HS256', 'HS384', 'HS512'])
@@ -88,8 +88,8 @@ test('HS256 with the public key as secret, in whichever form', async () => {
     }
 })
 
-test('an algorithm that is not one of those agreed, though the key is the right one', async () => {
-  // The published key says of no algorithm that it is for it: the list decides.
+test('external token: algorithm not allowed, right key: refused', async () => {
+  // The published key has no algorithm of its own, so the list of allowed ones decides.
   for (const alg of ['RS256', 'RS512', 'PS384'])
     await expectRefused(
       node,
@@ -97,7 +97,7 @@ test('an algorithm that is not one of those agreed, though the key is the right 
     )
 })
 
-test('another audience, none, or one that only begins like ours', async () => {
+test('external token: audience of another, none, or with our prefix: refused', async () => {
   for (const audience of [
     null,
     'account',
@@ -107,11 +107,11 @@ test('another audience, none, or one that only begins like ours', async () => {
     inject('tenon').url,
   ])
     await refuse({}, { audience })
-  // The audience of the own issuer's tokens is not that of others.
+  // The audience of internal tokens is not valid for external ones.
   await refuse({}, { audience: `${inject('tenon').url}/v1` })
 })
 
-test('no exp, no iat, no sub; not yet, no longer, or for too long', async () => {
+test('external token: exp, iat or sub missing; not yet valid, expired, or valid too long: refused', async () => {
   for (const wrong of [
     { exp: undefined },
     { iat: undefined },
@@ -124,46 +124,46 @@ test('no exp, no iat, no sub; not yet, no longer, or for too long', async () => 
   ])
     await refuse(wrong)
   for (const wrong of [{ exp: now() - 60 }, { iat: now() - 90_000 }]) await refuse(wrong, {}, 'token_expired')
-  // Clocks differ a little.
+  // Small clock differences are tolerated.
   for (const nearly of [{ nbf: now() + 20 }, { exp: now() - 20 }])
     expect((await node.ask(await realm.token(claims(nearly)))).status).toBe(200)
 })
 
-test('another type of token: of identity, of another protocol, none', async () => {
+test('external token: ID token, another type, or none: refused', async () => {
   for (const typ of ['JWT', 'id+jwt', 'logout+jwt', 'dpop+jwt', '', undefined])
     await refuse({}, { head: { typ } })
   for (const typ of ['ID', 'Refresh', 'Offline', 'Logout', 7, null])
     await expectRefused(node, await classic.token(claims({ typ }), { head: { typ: 'JWT' } }))
 })
 
-test('another issuer: one next door, one that only looks alike, ours signed by theirs', async () => {
-  await expectRefused(node, await stranger.token(claims()))
-  await expectRefused(node, await stranger.token(claims(), { issuer: realm.issuer }))
-  await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer }))
+test('external token: similar issuer, or ours signed with a foreign key: refused', async () => {
+  await expectRefused(node, await otherRealm.token(claims()))
+  await expectRefused(node, await otherRealm.token(claims(), { issuer: realm.issuer }))
+  await expectRefused(node, await attackerRealm.token(claims(), { issuer: realm.issuer }))
   for (const issuer of [
     `${realm.issuer}/`,
     realm.issuer.toUpperCase(),
     '',
     `${inject('tenon').url}/auth`,
-    evil.issuer,
+    attackerRealm.issuer,
   ])
     await refuse({}, { issuer })
   await expectRefused(node, await classic.token(claims(), { issuer: realm.issuer, head: { typ: 'JWT' } }))
 })
 
-test('headers that point to the key to be used', async () => {
-  const [jwk] = evil.published
-  const url = `${evil.issuer}/jwks`
+test('external token: jwk, jku or x5u header: key not used, refused', async () => {
+  const [jwk] = attackerRealm.published
+  const url = `${attackerRealm.issuer}/jwks`
   for (const head of [{ jwk }, { jku: url }, { x5u: url }, { jwk, jku: url, x5u: url, x5c: ['MIIB'] }]) {
-    await expectRefused(node, await evil.token(claims(), { issuer: realm.issuer, head }))
+    await expectRefused(node, await attackerRealm.token(claims(), { issuer: realm.issuer, head }))
     await expectRefused(
       node,
-      await evil.token(claims(), { issuer: realm.issuer, head: { ...head, kid: undefined } }),
+      await attackerRealm.token(claims(), { issuer: realm.issuer, head: { ...head, kid: undefined } }),
     )
   }
 })
 
-test('extensions that must be understood and are not', async () => {
+test('external token: crit header with unknown or invalid extensions: refused', async () => {
   for (const head of [
     { crit: ['exp'], exp: now() + 300 },
     { crit: ['http://example.test/x'], 'http://example.test/x': true },
@@ -176,7 +176,7 @@ test('extensions that must be understood and are not', async () => {
     )
 })
 
-test('texts that are no tokens', async () => {
+test('bearer value: not a token: refused', async () => {
   const { authorization = '' } = await realm.token(claims())
   const [head = '', payload = '', signature = ''] = authorization.slice(7).split('.')
   for (const text of [
@@ -192,7 +192,7 @@ test('texts that are no tokens', async () => {
     await expectRefused(node, { authorization: `Bearer ${text}` })
 })
 
-test('claims in shapes that nobody expects', async () => {
+test('external token: claims of unexpected types: refused', async () => {
   const deep = 'as deep as it can be'
   const text = (json: string) => json.replace(`"${deep}"`, `${'{"a":['.repeat(1_200)}${']}'.repeat(1_200)}`)
   for (const tenant_id of [
@@ -204,14 +204,14 @@ test('claims in shapes that nobody expects', async () => {
     true,
     '',
     'ten_1',
-    ` ${room.tenantId}`,
-    [room.tenantId],
-    `${room.tenantId}0`,
+    ` ${workspace.tenantId}`,
+    [workspace.tenantId],
+    `${workspace.tenantId}0`,
   ])
     await refuse({ tenant_id }, { text })
-  for (const workspace_id of [7, null, deep, 'ws_1', [room.workspaceId], `${room.workspaceId},*`])
+  for (const workspace_id of [7, null, deep, 'ws_1', [workspace.workspaceId], `${workspace.workspaceId},*`])
     await refuse({ workspace_id }, { text })
-  // Roles that cannot be read are none.
+  // Roles of unexpected types are ignored.
   for (const realm_access of [
     deep,
     'service',
@@ -231,6 +231,6 @@ test('claims in shapes that nobody expects', async () => {
   expect(({} as Record<string, unknown>)['roles']).toBeUndefined()
 })
 
-test('a good token is good still', async () => {
+test('control: valid token: accepted', async () => {
   expect((await node.ask(await realm.token(claims()), DOCUMENTS)).status).toBe(200)
 })

@@ -1,4 +1,4 @@
-/** The keys of issuers elsewhere: read seldom whatever comes, followed when they change, kept while they are away. */
+/** Signing keys of external issuers: read rarely, updated when they change, cached during outages. */
 
 import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -10,11 +10,11 @@ import { repeated } from '../../support/stack/soak.ts'
 
 let peer: PeerIssuer
 let attacker: PeerIssuer
-let room: Room
+let workspace: Room
 let realm: Realm
 let node: Trusting
 beforeAll(async () => {
-  ;[peer, attacker, room] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
 }, 60_000)
 beforeEach(async () => {
   peer.day = 'good'
@@ -29,11 +29,11 @@ afterAll(async () => Promise.all([peer?.close(), attacker?.close()]))
 
 const good = (head: object = {}) =>
   realm.token(
-    { tenant_id: room.tenantId, workspace_id: room.workspaceId, realm_access: { roles: ['app'] } },
+    { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, realm_access: { roles: ['app'] } },
     { head: { ...head } },
   )
 const statusOf = async (as: Caller) => (await node.ask(as)).status
-/** Answers to many at once, each counted. */
+/** Statuses of many concurrent requests, counted. */
 async function flood(many: number, as: (n: number) => Promise<Caller>): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   const answers = Array.from({ length: many }, async (_, n) => node.ask(await as(n)))
@@ -44,34 +44,34 @@ async function flood(many: number, as: (n: number) => Promise<Caller>): Promise<
   return counts
 }
 const MANY = repeated(100, 500)
-const unknown = (n: number) => good({ kid: `nobody-${n}` })
+const tokenWithUnknownKid = (n: number) => good({ kid: `unknown-${n}` })
 
-test('nothing is read before the first token comes, and then once', async () => {
+test('external keys: before the first token: not read; after it: read once', async () => {
   expect(peer.asked).toEqual([])
   const good200 = await flood(50, () => good())
   expect(good200).toEqual({ '200': 50 })
   expect(peer.asked).toEqual(['/realms/acme/.well-known/openid-configuration', '/realms/acme/jwks'])
 })
 
-test('many tokens with unknown keys have the keys read once in a while, and cost the stores nothing', async () => {
+test('external keys: many tokens with unknown key ids: read at intervals, stores are not queried', async () => {
   expect(await statusOf(await good())).toBe(200)
   peer.asked.length = 0
   const spent = await node.cost(async () => {
-    expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+    expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   })
   expect([spent, peer.asked]).toEqual([0, []])
   node.pass(LIMITS.jwksMs.cooldown)
-  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+  expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
   expect(await statusOf(await good())).toBe(200)
 }, 60_000)
 
-test('a flood is the first that comes', async () => {
-  expect(await flood(MANY, unknown)).toEqual({ '401 token_invalid': MANY })
+test('external keys: flood of tokens on start: read once', async () => {
+  expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
 }, 60_000)
 
-test('a new key at the issuer is followed after a pause, and the old one is over with it', async () => {
+test('external keys: rotated at the issuer: new key accepted after a pause, old one refused', async () => {
   const old = await good()
   expect(await statusOf(old)).toBe(200)
   await realm.rotate()
@@ -85,7 +85,7 @@ test('a new key at the issuer is followed after a pause, and the old one is over
   expect(peer.keysRead).toBe(2)
 })
 
-test('a key that the issuer has withdrawn is good no longer than ten minutes', async () => {
+test('external keys: withdrawn: refused after ten minutes', async () => {
   const old = await good()
   expect(await statusOf(old)).toBe(200)
   await realm.rotate()
@@ -96,14 +96,14 @@ test('a key that the issuer has withdrawn is good no longer than ten minutes', a
 })
 
 test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
-  'an issuer that is %s: what is known counts for a day',
+  'external issuer: becomes %s: cached keys are valid for a day',
   async (day) => {
     const as = await good()
     expect(await statusOf(as)).toBe(200)
     peer.day = day
     node.pass(LIMITS.jwksMs.fresh)
     expect(await flood(20, async () => as)).toEqual({ '200': 20 })
-    expect(await flood(20, unknown)).toEqual({ '401 token_invalid': 20 })
+    expect(await flood(20, tokenWithUnknownKid)).toEqual({ '401 token_invalid': 20 })
     expect(peer.keysRead).toBe(2)
     expect(peer.asked).not.toContain('/stolen')
     node.pass(LIMITS.jwksMs.kept)
@@ -115,7 +115,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
 )
 
 test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
-  'an issuer that is %s from the beginning: 503, not 401, and asked once in a while',
+  'external issuer: %s from the start: 503, contacted at intervals',
   async (day) => {
     peer.day = day
     const as = await good()
@@ -127,27 +127,30 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
     expect(JSON.stringify(body)).not.toContain('realms')
     expect(node.lines.join()).toContain('the keys of an issuer cannot be read')
-    // Who has another credential is not concerned.
-    expect(await statusOf(room.service)).toBe(200)
+    // Requests with other credentials are unaffected.
+    expect(await statusOf(workspace.service)).toBe(200)
     peer.day = 'good'
     node.pass(LIMITS.jwksMs.retry)
     expect(await statusOf(as)).toBe(200)
   },
 )
 
-test.each<Day>(['hangs', 'half'])('an issuer that %s holds nobody for longer than its time', async (day) => {
-  const as = await good()
-  peer.day = day
-  const before = performance.now()
-  expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
-  expect(performance.now() - before).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
-  expect(peer.keysRead).toBe(1)
-  // The answer stands for a while: nobody waits for it again.
-  expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
-  expect(peer.keysRead).toBe(1)
-})
+test.each<Day>(['hangs', 'half'])(
+  'external issuer: %s: requests wait no longer than the timeout',
+  async (day) => {
+    const as = await good()
+    peer.day = day
+    const before = performance.now()
+    expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+    expect(performance.now() - before).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
+    expect(peer.keysRead).toBe(1)
+    // The failure is cached for a while: later requests do not wait again.
+    expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
+    expect(peer.keysRead).toBe(1)
+  },
+)
 
-test('while it hangs, one waits for it, and those after him do not', async () => {
+test('external issuer: hangs: one request waits, later ones do not', async () => {
   const as = await good()
   expect(await statusOf(as)).toBe(200)
   peer.day = 'hangs'
@@ -160,8 +163,8 @@ test('while it hangs, one waits for it, and those after him do not', async () =>
   expect(peer.held).toBe(1)
 })
 
-test('a discovery document that is another one’s, or points to keys elsewhere, is not followed', async () => {
-  const evil = await attacker.realm('acme')
+test('discovery document: of another issuer, or with keys elsewhere: not followed', async () => {
+  const attackerRealm = await attacker.realm('acme')
   const as = await good()
   let met = 0
   const inside = createServer((socket) => {
@@ -173,9 +176,9 @@ test('a discovery document that is another one’s, or points to keys elsewhere,
   for (const discovery of [
     { issuer: realm.issuer, jwks_uri: `https://127.0.0.1:${port}/keys` },
     { issuer: realm.issuer, jwks_uri: `https://localhost:${port}/keys` },
-    { issuer: evil.issuer, jwks_uri: `${realm.issuer}/jwks` },
+    { issuer: attackerRealm.issuer, jwks_uri: `${realm.issuer}/jwks` },
     { issuer: `${realm.issuer}/`, jwks_uri: `${realm.issuer}/jwks` },
-    { issuer: realm.issuer, jwks_uri: `${evil.issuer}/jwks` },
+    { issuer: realm.issuer, jwks_uri: `${attackerRealm.issuer}/jwks` },
     { issuer: realm.issuer, jwks_uri: 'https://169.254.169.254/keys' },
     { issuer: realm.issuer, jwks_uri: 'file:///etc/passwd' },
     { issuer: realm.issuer, jwks_uri: 7 },
@@ -189,7 +192,7 @@ test('a discovery document that is another one’s, or points to keys elsewhere,
   expect([attacker.asked, peer.keysRead, met]).toEqual([[], 0, 0])
 })
 
-test('keys that are none: too short, symmetric, private, broken; beside them a good one is found', async () => {
+test('external keys: too short, symmetric, private, broken: ignored; a valid one among them: used', async () => {
   const [key = {}] = realm.published
   const kid = key.kid
   const as = await good()

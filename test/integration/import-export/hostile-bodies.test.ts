@@ -1,4 +1,4 @@
-/** Imports and exports under bad bodies, slow and silent clients, changes in the midst, and other tenants. */
+/** Imports and exports with bad bodies, slow or silent clients, concurrent changes, and other tenants. */
 
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -17,29 +17,29 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 let other: Room
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
 })
 
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
-const ours = () => ({ as: room.service })
+const asService = () => ({ as: workspace.service })
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 
-describe('bodies', () => {
-  test('a line of 10 MB is told and passed over', async () => {
+describe('import bodies', () => {
+  test('import: line of 10 MB: reported as an error, skipped', async () => {
     const name = unique('c')
     const text = `{"n":1}\n{"x":"${'x'.repeat(10_000_000)}"}\n{"n":3}\n`
-    const { status, body } = await importInto(name, text, { as: room.service })
+    const { status, body } = await importInto(name, text, { as: workspace.service })
     expect([status, body.lines, body.created]).toEqual([200, 3, 2])
     expect(body.errors).toMatchObject([{ line: 2, code: 'body_too_large' }])
-    expect(numbers(await exported(name, ours()))).toEqual([1, 3])
+    expect(numbers(await exported(name, asService()))).toEqual([1, 3])
   })
 
-  test('a line without an end is given up, with what came before it stored', async () => {
+  test('import: line without an end: aborted, the lines before it are stored', async () => {
     const name = unique('c')
-    const { sent, reply } = openImport(name, { as: room.service })
+    const { sent, reply } = openImport(name, { as: workspace.service })
     sent.write(lines(...count(LIMITS.importChunkLines)))
     const piece = Buffer.alloc(1_048_576, 'x')
     let ended = false
@@ -56,13 +56,13 @@ describe('bodies', () => {
     sent.destroy()
   }, 30_000)
 
-  test('a million empty lines are a million lines of nothing', async () => {
-    const { body } = await importInto(unique('c'), '\n'.repeat(1_000_000), { as: room.service })
+  test('import: a million empty lines: counted, nothing is stored', async () => {
+    const { body } = await importInto(unique('c'), '\n'.repeat(1_000_000), { as: workspace.service })
     expect(body).toEqual({ lines: 1_000_000, created: 0, existing: 0, failed: 0, errors: [] })
   })
 
-  test('what is compressed, or no lines of JSON, is refused by its headers, and without them line by line', async () => {
-    const as = room.service
+  test('import: compressed or not NDJSON: refused by its headers, or line by line', async () => {
+    const as = workspace.service
     const name = unique('c')
     const bytes = gzipSync(lines(...count(100)))
     const post = async (headers: Record<string, string>) => {
@@ -82,8 +82,8 @@ describe('bodies', () => {
     expect(await exported(name, { as })).toEqual([])
   })
 
-  test('half a character is the fault of its line alone', async () => {
-    const as = room.service
+  test('import: truncated UTF-8 character: an error of its line only', async () => {
+    const as = workspace.service
     const name = unique('c')
     const bytes = Buffer.concat([
       Buffer.from('{"n":1}\n{"n":"'),
@@ -91,7 +91,7 @@ describe('bodies', () => {
       Buffer.from('"}\n{"n":3}'),
     ])
     const { sent, reply } = openImport(name, { as })
-    // Byte by byte: characters and lines come in pieces.
+    // Byte by byte: characters and lines arrive in pieces.
     for (const byte of bytes) await new Promise((done) => sent.write(Buffer.from([byte]), done))
     sent.end()
     expect((await reply).body).toMatchObject({
@@ -102,9 +102,9 @@ describe('bodies', () => {
   })
 })
 
-describe('a client that goes', () => {
-  test('in the midst of its upload leaves whole lines, and the next attempt makes the rest', async () => {
-    const as = room.service
+describe('clients that disconnect', () => {
+  test('import: connection lost during the upload: whole lines are stored, a retry stores the rest', async () => {
+    const as = workspace.service
     const name = unique('c')
     const headers = { 'idempotency-key': 'k' }
     const text = lines(...count(1_200))
@@ -118,10 +118,10 @@ describe('a client that goes', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(1_200)))
   }, 30_000)
 
-  // Each of these two waits for half a minute.
-  test.concurrent('silent in the midst of its upload is told how far it came', async () => {
+  // Each of the next two waits for half a minute.
+  test.concurrent('import: client silent during the upload: the reply reports the progress', async () => {
     const name = unique('c')
-    const { sent, reply } = openImport(name, { as: room.service })
+    const { sent, reply } = openImport(name, { as: workspace.service })
     sent.write(`${lines(...count(LIMITS.importChunkLines))}{"n":`)
     const { status, body } = await reply
     expect([status, body.code]).toEqual([400, 'body_incomplete'])
@@ -129,17 +129,17 @@ describe('a client that goes', () => {
     sent.destroy()
   }, 90_000)
 
-  test.concurrent('that stops reading an export is cut off, and sees that it is not whole', async () => {
-    const as = room.service
-    const name = await aLargeCollection(as)
-    const response = await opened(`/v1/collections/${name}/export`, as)
+  test.concurrent('export: client stops reading: cut off, recognisably incomplete', async () => {
+    const as = workspace.service
+    const name = await createLargeCollection(as)
+    const response = await openRequest(`/v1/collections/${name}/export`, as)
     const ended = new Promise<boolean>((done) => {
       response.once('error', () => done(response.complete))
       response.once('end', () => done(response.complete))
     })
     const { localPort } = response.socket
     await eventually(
-      async () => ((await established(localPort)) ? undefined : true),
+      async () => ((await isConnectionOpen(localPort)) ? undefined : true),
       2 * LIMITS.streamStallMs,
     )
     response.resume()
@@ -147,8 +147,8 @@ describe('a client that goes', () => {
   }, 120_000)
 })
 
-/** Some 40 MB, which no buffer between here and there holds. */
-async function aLargeCollection(as: Caller): Promise<string> {
+/** About 40 MB, more than all buffers in between can hold. */
+async function createLargeCollection(as: Caller): Promise<string> {
   const name = unique('large')
   const rows = count(400).map(({ n }) => ({ n, x: 'x'.repeat(100_000) }))
   expect((await importInto(name, lines(...rows), { as })).body.created).toBe(400)
@@ -156,10 +156,10 @@ async function aLargeCollection(as: Caller): Promise<string> {
 }
 
 /**
- * Whether the server still holds its end of our connection: a client that reads nothing is not told. Other connections
+ * Whether the server still has its end of our connection: a client that reads nothing gets no notice. Other connections
  * may have the same client port, so both ends are compared.
  */
-async function established(port: number | undefined): Promise<boolean> {
+async function isConnectionOpen(port: number | undefined): Promise<boolean> {
   const table = await readFile('/proc/net/tcp', 'utf8')
   const [server, client] = [Number(new URL(inject('tenon').url).port), port ?? 0].map(
     (number) => `:${number.toString(16).toUpperCase().padStart(4, '0')}`,
@@ -170,26 +170,26 @@ async function established(port: number | undefined): Promise<boolean> {
   })
 }
 
-const opened = (path: string, headers: Caller) =>
+const openRequest = (path: string, headers: Caller) =>
   new Promise<IncomingMessage>((resolve, reject) => {
     get(`${inject('tenon').url}${path}`, { headers }, resolve).on('error', reject)
   })
 
-describe('rights are asked while it lasts', () => {
-  async function aKey(of: Room): Promise<{ id: string; as: Caller }> {
+describe('rights during the transfer', () => {
+  async function createKey(of: Room): Promise<{ id: string; as: Caller }> {
     const body = { workspace_id: of.workspaceId, kind: 'service', name: 'x' }
     const made = await call('POST', '/v1/api-keys', { as: of.operator, body })
     return { id: made.body.id, as: { apikey: made.body.key } }
   }
-  const revoke = ({ id }: { id: string }) => call('DELETE', `/v1/api-keys/${id}`, { as: room.operator })
+  const revoke = ({ id }: { id: string }) => call('DELETE', `/v1/api-keys/${id}`, { as: workspace.operator })
 
-  test('a key that is revoked in the midst of an import stores no more', async () => {
+  test('import: key revoked meanwhile: stores nothing more', async () => {
     const name = unique('c')
-    const key = await aKey(room)
+    const key = await createKey(workspace)
     const { sent, reply } = openImport(name, { as: key.as })
     sent.on('error', () => {})
     sent.write(lines(...count(LIMITS.importChunkLines)))
-    await eventually(async () => ((await exported(name, ours())).length > 0 ? true : undefined))
+    await eventually(async () => ((await exported(name, asService())).length > 0 ? true : undefined))
     await revoke(key)
     let over = false
     reply.then(
@@ -208,10 +208,10 @@ describe('rights are asked while it lasts', () => {
     sent.destroy()
   }, 30_000)
 
-  test('a key that is revoked in the midst of an export reads no more', async () => {
-    const name = await aLargeCollection(room.service)
-    const key = await aKey(room)
-    const response = await opened(`/v1/collections/${name}/export`, key.as)
+  test('export: key revoked meanwhile: returns nothing more', async () => {
+    const name = await createLargeCollection(workspace.service)
+    const key = await createKey(workspace)
+    const response = await openRequest(`/v1/collections/${name}/export`, key.as)
     await revoke(key)
     let over = false
     response.once('error', () => {
@@ -220,7 +220,7 @@ describe('rights are asked while it lasts', () => {
     response.once('close', () => {
       over = true
     })
-    // Some kilobytes a turn: all of it would take longer than a key is remembered.
+    // A few kilobytes per read: the whole transfer takes longer than a key is cached.
     await eventually(async () => {
       response.read()
       return over ? true : undefined
@@ -229,19 +229,19 @@ describe('rights are asked while it lasts', () => {
   }, 30_000)
 })
 
-describe('changes in the midst', () => {
-  test('a collection that is declared between two chunks is written under its declaration', async () => {
-    const as = room.service
+describe('concurrent changes', () => {
+  test('import: collection declared between two chunks: later chunks follow the declaration', async () => {
+    const as = workspace.service
     const name = unique('c')
     const { sent, reply } = openImport(name, { as })
-    // Of an empty collection, which is remembered as undeclared.
+    // Of an empty collection, which is cached as undeclared.
     sent.write('\n')
     await importInto(name, '', { as })
     const body = {
-      ...{ workspace_id: room.workspaceId, collection: name, store: 'relational', mode: 'enforce' },
+      ...{ workspace_id: workspace.workspaceId, collection: name, store: 'relational', mode: 'enforce' },
       schema: { properties: { n: { type: 'integer' } } },
     }
-    const declared = await call('POST', '/v1/schemas', { as: room.operator, body })
+    const declared = await call('POST', '/v1/schemas', { as: workspace.operator, body })
     expect(declared.status).toBe(201)
     sent.end(`${lines(...count(600))}{"n":"x"}\n`)
     expect((await reply).body).toMatchObject({
@@ -252,26 +252,26 @@ describe('changes in the midst', () => {
     expect(await exported(name, { as, query: '?n=gte.590' })).toHaveLength(10)
   })
 
-  test('a declaration that is taken back before the first document leaves an undeclared collection', async () => {
-    const as = room.service
+  test('import: declaration deleted before the first document: stored in an undeclared collection', async () => {
+    const as = workspace.service
     const name = unique('c')
-    const body = { workspace_id: room.workspaceId, collection: name, store: 'relational', schema: {} }
-    const { id } = (await call('POST', '/v1/schemas', { as: room.operator, body })).body
+    const body = { workspace_id: workspace.workspaceId, collection: name, store: 'relational', schema: {} }
+    const { id } = (await call('POST', '/v1/schemas', { as: workspace.operator, body })).body
     const { sent, reply } = openImport(name, { as })
     sent.write('\n')
     await importInto(name, '', { as })
-    expect((await call('DELETE', `/v1/schemas/${id}`, { as: room.operator })).status).toBe(200)
+    expect((await call('DELETE', `/v1/schemas/${id}`, { as: workspace.operator })).status).toBe(200)
     sent.end(lines(...count(600)))
     expect((await reply).body).toMatchObject({ created: 600, failed: 0 })
     expect(await exported(name, { as })).toHaveLength(600)
   })
 
-  test('an export while others write shows each once and misses none that was there throughout', async () => {
-    const as = room.service
+  test('export: concurrent writes: each document once, none that existed throughout is missing', async () => {
+    const as = workspace.service
     const name = unique('c')
     await importInto(name, lines(...count(6_000)), { as })
     const there = await exported(name, { as })
-    const response = await opened(`/v1/collections/${name}/export`, as)
+    const response = await openRequest(`/v1/collections/${name}/export`, as)
     const path = (id: string) => `/v1/collections/${name}/documents/${id}`
     const writing = Promise.all([
       importInto(name, lines(...count(2_000)), { as }),
@@ -294,12 +294,12 @@ describe('changes in the midst', () => {
 })
 
 describe('other tenants', () => {
-  test('an id of theirs is an id of mine: both have their own document', async () => {
+  test('import: id that exists in another tenant: both tenants have their own document', async () => {
     const name = unique('c')
-    const [sibling, id] = [await aWorkspace(room), '0190abcd-0000-7000-8000-00000000000a']
+    const [sibling, id] = [await aWorkspace(workspace), '0190abcd-0000-7000-8000-00000000000a']
     const all = [
-      { of: room, by: 'ours' },
-      { of: other, by: 'theirs' },
+      { of: workspace, by: 'own' },
+      { of: other, by: 'other' },
       { of: sibling, by: 'its' },
     ]
     for (const {
@@ -317,28 +317,28 @@ describe('other tenants', () => {
       expect(await exported(name, { as })).toMatchObject([{ id, by }])
   })
 
-  test('the same key and file make other ids in another tenant', async () => {
+  test('import: same key and file in another tenant: other ids', async () => {
     const name = unique('c')
     const headers = { 'idempotency-key': 'same' }
     const ids = async ({ service: as }: Room) => {
       await importInto(name, lines(...count(10)), { as, headers })
       return (await exported(name, { as })).map(({ id }) => id)
     }
-    expect(new Set([...(await ids(room)), ...(await ids(other))]).size).toBe(20)
+    expect(new Set([...(await ids(workspace)), ...(await ids(other))]).size).toBe(20)
   })
 })
 
-test('a body that is shorter than was announced is no whole import', async () => {
+test('import: body shorter than its Content-Length: no reply, a retry stores each document once', async () => {
   const name = unique('c')
   const text = lines(...count(10))
   const length = { 'content-length': String(text.length + 10) }
-  const { sent, reply } = openImport(name, { as: room.service, headers: length })
+  const { sent, reply } = openImport(name, { as: workspace.service, headers: length })
   reply.catch(() => {})
   sent.write(text)
   sent.destroy()
   await expect(reply).rejects.toThrow()
   const digest = createHash('sha256').update(text).digest('hex')
   const headers = { 'idempotency-key': digest }
-  expect((await importInto(name, text, { as: room.service, headers })).body.created).toBe(10)
-  expect(await exported(name, ours())).toHaveLength(10)
+  expect((await importInto(name, text, { as: workspace.service, headers })).body.created).toBe(10)
+  expect(await exported(name, asService())).toHaveLength(10)
 })

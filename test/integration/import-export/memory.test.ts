@@ -1,4 +1,4 @@
-/** Imports and exports hold a chunk and a page at a time: memory of an API process of its own, read from the kernel. */
+/** Imports and exports buffer one chunk or page at a time: memory of a separate API process, as the kernel reports it. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import { aRoom, asSuperuser, eventually, type Room, unique } from '../../support
 import { repeated } from '../../support/stack/soak.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-let room: Room
+let workspace: Room
 let api: ChildProcess
 let at: Running
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
   const env = { ...process.env, ...running.env, TENON_PORT: String(port) }
   const build = await currentBuild()
   api = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX_MB}`, build.api], { env, stdio: 'ignore' })
-  room = await aRoom()
+  workspace = await aRoom()
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
     return ready?.status === 200 ? true : undefined
@@ -34,7 +34,7 @@ afterAll(async () => {
   api.kill('SIGTERM')
 })
 
-/** By how much memory peaks above what it was. */
+/** Growth of the peak memory above the initial value. */
 async function growthMb(work: () => Promise<void>): Promise<number> {
   const pid = api.pid ?? 0
   await forgetPeak(pid)
@@ -46,19 +46,19 @@ async function growthMb(work: () => Promise<void>): Promise<number> {
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 
 /**
- * What is to be shown is that memory does not grow with the stream. How much garbage lies about when the machine has much
- * else to do is the engine's to say, so the heap has an end: who kept the stream there would die of it, and who kept it
- * in buffers would grow by all of it.
+ * The test shows that memory does not grow with the stream. The amount of garbage on a busy machine depends on the
+ * engine, so the heap is limited: an API that kept the stream on the heap would crash, and one that kept it in buffers
+ * would grow by the size of the stream.
  */
 const HEAP_MAX_MB = 192
 const STREAM_MB = repeated(240, 360)
 const GROWTH_MAX_MB = 120
 
-test('an import of 60,000 lines and hundreds of MB', async () => {
-  const as = room.service
+test('memory: import of 60,000 lines and hundreds of MB: bounded', async () => {
+  const as = workspace.service
   const name = unique('many')
   await importInto(name, lines(...count(20_000)), { as, at })
-  // White space, which the API has to read and the database need not store.
+  // White space, which the API has to read but the database does not store.
   const padding = ' '.repeat((STREAM_MB * 1_048_576) / 60_000)
   const piece = count(200)
     .map(({ n }) => `{"n":${n}}${padding}\n`)
@@ -76,17 +76,20 @@ test('an import of 60,000 lines and hundreds of MB', async () => {
   expect(exporting).toBeLessThan(GROWTH_MAX_MB)
 }, 180_000)
 
-test('an export of hundreds of MB, whether its reader is fast or slow', async () => {
+test('memory: export of hundreds of MB to a fast and a slow reader: bounded', async () => {
   const name = unique('large')
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
      select $1, $2, $3, gen_random_uuid(), jsonb_build_object('x', repeat('x', 100000))
      from generate_series(1, $4)`,
-    [room.tenantId, room.workspaceId, name, STREAM_MB * 10],
+    [workspace.tenantId, workspace.workspaceId, name, STREAM_MB * 10],
   )
   const open = () =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      get(`${at.url}/v1/collections/${name}/export`, { headers: room.service }, resolve).on('error', reject)
+      get(`${at.url}/v1/collections/${name}/export`, { headers: workspace.service }, resolve).on(
+        'error',
+        reject,
+      )
     })
   const fast = await growthMb(async () => {
     let bytes = 0

@@ -1,4 +1,4 @@
-/** Import and export: what is put in comes out, what fails is named by its line, what comes again is not made twice. */
+/** Import and export: a round trip keeps documents, errors carry line numbers, repetitions create nothing twice. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -7,9 +7,9 @@ import { stopHearing } from '../../support/clients/sse.ts'
 import { told } from '../../support/fixtures/outbox.ts'
 import { aRoom, aWorkspace, call, type Room, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: Room
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await aRoom()
 })
 afterAll(stopHearing)
 
@@ -20,11 +20,11 @@ const STORES: Readonly<Record<string, object | undefined>> = {
   document: { store: 'document', schema: SCHEMA },
 }
 
-async function aCollection(declaration?: object): Promise<string> {
+async function createCollection(declaration?: object): Promise<string> {
   const collection = unique('c')
   if (declaration === undefined) return collection
-  const body = { workspace_id: room.workspaceId, collection, ...declaration }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+  const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
   return collection
 }
 
@@ -32,10 +32,10 @@ const documents = (name: string, id = '') => `/v1/collections/${name}/documents$
 const numbers = (all: readonly { n?: unknown }[]) => all.map(({ n }) => n)
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
 
-describe.each(Object.keys(STORES))('%s', (store) => {
-  test('what was exported is imported elsewhere as it was, and once', async () => {
-    const as = room.service
-    const [from, to] = [await aCollection(STORES[store]), await aCollection(STORES[store])]
+describe.each(Object.keys(STORES))('import and export, %s', (store) => {
+  test('round trip: imported elsewhere, twice: identical documents, once', async () => {
+    const as = workspace.service
+    const [from, to] = [await createCollection(STORES[store]), await createCollection(STORES[store])]
     const made = [{ n: 1, title: 'a' }, { n: null, more: { deep: [1, null, 'ä😀'] } }, {}]
     const values =
       store === 'undeclared' ? made : made.map(({ n, ...rest }) => (n === null ? rest : { n, ...rest }))
@@ -54,18 +54,18 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     expect((await exported(to, { as })).map(fieldsOf)).toEqual(all.map(fieldsOf))
   })
 
-  test('a document that is there is left as it is', async () => {
-    const as = room.service
-    const name = await aCollection(STORES[store])
+  test('import: id exists: the existing document is unchanged', async () => {
+    const as = workspace.service
+    const name = await createCollection(STORES[store])
     const { body } = await call('POST', documents(name), { as, body: { n: 1 } })
     const again = lines({ id: body.id, n: 2 }, { id: body.id.toUpperCase(), n: 3 })
     expect((await importInto(name, again, { as })).body).toMatchObject({ created: 0, existing: 2 })
     expect((await call('GET', documents(name, body.id), { as })).body).toEqual(body)
   })
 
-  test('more lines than a chunk and a page hold, each told as an event', async () => {
-    const as = room.service
-    const name = await aCollection(STORES[store])
+  test('import: more lines than a chunk and a page: all stored, one change event each', async () => {
+    const as = workspace.service
+    const name = await createCollection(STORES[store])
     const many = count(2_345)
     expect((await importInto(name, lines(...many), { as })).body).toMatchObject({
       lines: 2_345,
@@ -74,18 +74,18 @@ describe.each(Object.keys(STORES))('%s', (store) => {
     const all = await exported(name, { as })
     expect(numbers(all)).toEqual(numbers(many))
     expect(new Set(all.map(({ id }) => id)).size).toBe(2_345)
-    const events = await told(room, name)
+    const events = await told(workspace, name)
     expect(events.map(({ data }) => data.id).sort()).toEqual(all.map(({ id }) => id))
   })
 })
 
-test('filters, order and selection of an export are those of the list', async () => {
-  const as = room.service
-  const name = await aCollection(STORES['relational'])
+test('export: filters, order and selection: same as in the list', async () => {
+  const as = workspace.service
+  const name = await createCollection(STORES['relational'])
   const rows = count(1_500).map(({ n }) => ({ n, title: n % 2 === 0 ? 'even' : 'odd', more: n }))
   await importInto(name, lines(...rows), { as })
   const query = '?title=eq.odd&n=gte.10&order=n.desc&select=n'
-  const found = await exported(name, { as: room.anon, query })
+  const found = await exported(name, { as: workspace.anon, query })
   expect(numbers(found)).toEqual(
     count(1_500)
       .map(({ n }) => n)
@@ -102,8 +102,8 @@ test('filters, order and selection of an export are those of the list', async ()
     expect((await call('GET', `/v1/collections/${name}/export${wrong}`, { as })).body.code).toBe(code)
 })
 
-test('an empty collection is an empty file; HEAD has the headers alone', async () => {
-  const as = room.service
+test('export: empty collection: empty file; HEAD: headers only', async () => {
+  const as = workspace.service
   const reply = await call('GET', '/v1/collections/nothing/export', { as })
   expect([reply.status, reply.body]).toEqual([200, ''])
   const head = await call('HEAD', '/v1/collections/nothing/export', { as })
@@ -111,9 +111,9 @@ test('an empty collection is an empty file; HEAD has the headers alone', async (
   expect((await importInto('nothing', '', { as })).body).toMatchObject({ lines: 0, created: 0 })
 })
 
-test('documents of the largest size come out, in pages of fewer where small ones were before', async () => {
-  const as = room.service
-  const name = await aCollection()
+test('export: documents of the maximum size after small ones: complete, with smaller pages', async () => {
+  const as = workspace.service
+  const name = await createCollection()
   const large = { x: 'x'.repeat(LIMITS.documentBytesMax - 100) }
   const many = count(110 + Math.ceil(LIMITS.rowsBytesMax / LIMITS.documentBytesMax) + 1)
   const rows = many.map(({ n }) => (n < 110 ? { n } : { n, ...large }))
@@ -121,9 +121,9 @@ test('documents of the largest size come out, in pages of fewer where small ones
   expect(numbers(await exported(name, { as }))).toEqual(numbers(rows))
 }, 60_000)
 
-test('what a text editor leaves in a file does no harm', async () => {
-  const as = room.service
-  const name = await aCollection()
+test('import: byte order mark, CRLF and blank lines: accepted', async () => {
+  const as = workspace.service
+  const name = await createCollection()
   const text = '\uFEFF{"n":1}\r\n\r\n   \n\t{"n":2} \r\n\uFEFF{"n":3}\n\n{"n":4}'
   expect((await importInto(name, text, { as })).body).toEqual({
     ...{ lines: 7, created: 4, existing: 0, failed: 0, errors: [] },
@@ -131,9 +131,9 @@ test('what a text editor leaves in a file does no harm', async () => {
   expect(numbers(await exported(name, { as }))).toEqual([1, 2, 3, 4])
 })
 
-test('lines that fail are named, and the others are stored', async () => {
-  const as = room.service
-  const name = await aCollection({ ...STORES['relational'], mode: 'enforce' })
+test('import: some lines are invalid: reported by number, the others are stored', async () => {
+  const as = workspace.service
+  const name = await createCollection({ ...STORES['relational'], mode: 'enforce' })
   const bad = [
     ['{"n":', 'body_invalid', undefined],
     ['[1]', 'validation_failed', undefined],
@@ -161,8 +161,8 @@ test('lines that fail are named, and the others are stored', async () => {
   expect(numbers(await exported(name, { as }))).toEqual(bad.map((_, n) => n))
 })
 
-test('what a create refuses, an import refuses, and the other way round', async () => {
-  const as = room.service
+test('import: documents that create refuses: refused, and the other way round', async () => {
+  const as = workspace.service
   const bodies = [
     '{"a":1}',
     '{}',
@@ -182,18 +182,18 @@ test('what a create refuses, an import refuses, and the other way round', async 
   }
 })
 
-test('of many faults the first twenty are shown, all are counted', async () => {
+test('import: many errors: the first 20 are listed, all are counted', async () => {
   const text = count(1_200)
     .map(({ n }) => (n % 2 === 0 ? '{"n":1}' : 'x'))
     .join('\n')
-  const { body } = await importInto(unique('c'), text, { as: room.service })
+  const { body } = await importInto(unique('c'), text, { as: workspace.service })
   expect([body.created, body.failed, body.errors.length]).toEqual([600, 600, LIMITS.faultsShownMax])
   expect(body.errors.at(-1).line).toBe(2 * LIMITS.faultsShownMax)
 })
 
-test('on_error=stop ends at the first line that fails, with all before it stored and nothing after', async () => {
-  const as = room.service
-  const name = await aCollection()
+test('import: on_error=stop: ends at the first error; earlier lines are stored, later ones are not', async () => {
+  const as = workspace.service
+  const name = await createCollection()
   const text = `${lines(...count(700))}nonsense\n${lines({ n: 'after' })}`
   const { status, body } = await importInto(name, text, { as, query: '?on_error=stop' })
   expect([status, body.code, body.line]).toEqual([400, 'body_invalid', 701])
@@ -202,12 +202,13 @@ test('on_error=stop ends at the first line that fails, with all before it stored
   expect((await importInto(name, text, { as, query: '?on_error=skip' })).body.code).toBe('validation_failed')
 })
 
-describe('values that are unique', () => {
-  const aUniqueCollection = () => aCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
+describe('import with unique values', () => {
+  const createUniqueCollection = () =>
+    createCollection({ store: 'relational', schema: SCHEMA, unique: [['n']] })
 
-  test('that are taken are told by their lines; the others of the chunk are stored', async () => {
-    const as = room.service
-    const name = await aUniqueCollection()
+  test('import: values taken: reported by line, the rest of the chunk is stored', async () => {
+    const as = workspace.service
+    const name = await createUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 || n === 399 ? 7 : n }))
     const { body } = await importInto(name, lines(...rows), { as })
     expect(body).toMatchObject({ lines: 400, created: 398, existing: 0, failed: 2 })
@@ -220,9 +221,9 @@ describe('values that are unique', () => {
     expect([one.status, one.body.code]).toEqual([409, 'unique_violation'])
   })
 
-  test('end an import that is to stop at exactly that line', async () => {
-    const as = room.service
-    const name = await aUniqueCollection()
+  test('import: values taken and on_error=stop: ends at that line', async () => {
+    const as = workspace.service
+    const name = await createUniqueCollection()
     const rows = count(400).map(({ n }) => ({ n: n === 123 ? 7 : n }))
     const { status, body } = await importInto(name, lines(...rows), { as, query: '?on_error=stop' })
     expect([status, body.code, body.line]).toEqual([409, 'unique_violation', 124])
@@ -231,24 +232,24 @@ describe('values that are unique', () => {
   })
 })
 
-test('a quota is used up to the last document, and the reply says how far it came', async () => {
-  const as = room.service
-  const mine = await aWorkspace(room)
+test('import: quota reached: used up to the last document, the reply reports the progress', async () => {
+  const as = workspace.service
+  const limitedWorkspace = await aWorkspace(workspace)
   const name = unique('c')
-  const body = { workspace_id: mine.workspaceId, limits: { documents: 777 } }
-  expect((await call('PUT', '/v1/quotas', { as: room.operator, body })).status).toBe(200)
+  const body = { workspace_id: limitedWorkspace.workspaceId, limits: { documents: 777 } }
+  expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body })).status).toBe(200)
   const text = `\n${lines(...count(1_500))}`
-  const refused = await importInto(name, text, { as: mine.service })
+  const refused = await importInto(name, text, { as: limitedWorkspace.service })
   expect([refused.status, refused.body.code, refused.body.limit]).toEqual([429, 'quota_exceeded', 777])
   expect(refused.body.imported).toMatchObject({ lines: 778, created: 777, existing: 0, failed: 0 })
-  expect(numbers(await exported(name, { as: mine.service }))).toEqual(numbers(count(777)))
+  expect(numbers(await exported(name, { as: limitedWorkspace.service }))).toEqual(numbers(count(777)))
   expect(await exported(name, { as })).toEqual([])
 }, 30_000)
 
 describe('Idempotency-Key', () => {
-  test('makes the same documents of the same file, in its order; another key makes others', async () => {
-    const as = room.service
-    const name = await aCollection()
+  test('import: same key and file: same documents; another key: other documents', async () => {
+    const as = workspace.service
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'file "1"' }
     const text = lines(...count(1_100))
     expect((await importInto(name, text, { as, headers })).body).toMatchObject({
@@ -262,14 +263,14 @@ describe('Idempotency-Key', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(1_100)))
     const other = { 'idempotency-key': 'file "2"' }
     expect((await importInto(name, text, { as, headers: other })).body).toMatchObject({ created: 1_100 })
-    expect((await importInto(await aCollection(), text, { as, headers })).body).toMatchObject({
+    expect((await importInto(await createCollection(), text, { as, headers })).body).toMatchObject({
       created: 1_100,
     })
   })
 
-  test('a line that was changed is another document, and all are of the time when they were made', async () => {
-    const as = room.service
-    const name = await aCollection()
+  test('import: same key, one line changed: another document, with the time of the first import', async () => {
+    const as = workspace.service
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'changed' }
     await call('POST', documents(name), { as, body: { n: 'before' } })
     await importInto(name, lines({ n: 0 }, { n: 1 }), { as, headers })
@@ -279,9 +280,9 @@ describe('Idempotency-Key', () => {
     expect([shown[0], shown.slice(1).sort()]).toEqual(['before', [0, 1, 'new']])
   })
 
-  test('a file that broke off goes on where it ended', async () => {
-    const as = room.service
-    const name = await aCollection()
+  test('import: interrupted file sent again: continues where it ended', async () => {
+    const as = workspace.service
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'k' }
     await importInto(name, lines(...count(600)), { as, headers })
     const whole = await importInto(name, lines(...count(900)), { as, headers })
@@ -289,9 +290,9 @@ describe('Idempotency-Key', () => {
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(900)))
   })
 
-  test('two at once of one file make each document once', async () => {
-    const as = room.service
-    const name = await aCollection()
+  test('import: same file and key twice at once: each document once', async () => {
+    const as = workspace.service
+    const name = await createCollection()
     const headers = { 'idempotency-key': 'k' }
     const text = lines(...count(3_000))
     const both = await Promise.all([1, 2, 3].map(() => importInto(name, text, { as, headers })))
@@ -303,12 +304,13 @@ describe('Idempotency-Key', () => {
 })
 
 describe('anon keys', () => {
-  const declare = (anon: object) => aCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
+  const declare = (anon: object) =>
+    createCollection({ store: 'relational', schema: SCHEMA, access: { anon } })
 
-  test('import where the declaration lets them create, and see what is there', async () => {
-    const as = room.anon
-    const let_ = await declare({ read: true, create: true })
-    expect((await importInto(let_, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
+  test('import by anon key: access allows create: stored, and read as access allows', async () => {
+    const as = workspace.anon
+    const writable = await declare({ read: true, create: true })
+    expect((await importInto(writable, lines({ n: 1 }), { as })).body).toMatchObject({ created: 1 })
     for (const access of [
       { read: true, create: false },
       { read: false, create: true },
@@ -319,9 +321,9 @@ describe('anon keys', () => {
     expect((await importInto(unique('c'), lines({ n: 1 }), { as })).body.code).toBe('forbidden')
   })
 
-  test('export where they may read', async () => {
+  test('export by anon key: access allows read: exported; otherwise refused', async () => {
     const hidden = await declare({ read: false })
-    const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: room.anon })
+    const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: workspace.anon })
     expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
   })
 })

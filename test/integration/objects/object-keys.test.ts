@@ -1,10 +1,10 @@
-/** Keys in the store's form: there and back, never two in one place, prefixes as the caller means them. */
+/** Object keys in stored form: reversible, without collisions, with correct prefixes. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { givenKey, storedKey, storedPrefix } from '../../../src/core/object-key.ts'
 
-/** Texts of the pieces that the store's tree treats in a way of its own, and of what we put in their place. */
+/** Fragments that the store's directory tree treats specially, and those that our encoding produces. */
 const pieces = [
   'a',
   'ü',
@@ -25,7 +25,7 @@ const pieces = [
 const text = fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((parts) => parts.join(''))
 const key = text.filter((name) => name !== '' && !name.split(/[/\\]/).some((part) => /^\.{1,2}$/.test(part)))
 
-test('a key comes back as it was', () => {
+test('object key: encoded and decoded: unchanged', () => {
   fc.assert(
     fc.property(key, (name) => {
       expect(givenKey(storedKey(name))).toBe(name)
@@ -33,16 +33,16 @@ test('a key comes back as it was', () => {
   )
 })
 
-test('the stored form has nothing that a tree would fold or hide', () => {
-  const folded = /(^|\/)(\/|$|\.{1,2}(\/|$)|\.uploads(\/|$))|\\|\.versions\//
+test('object key: encoded: has nothing that a directory tree would normalise or hide', () => {
+  const normalisable = /(^|\/)(\/|$|\.{1,2}(\/|$)|\.uploads(\/|$))|\\|\.versions\//
   fc.assert(
     fc.property(key, (name) => {
-      expect(storedKey(name)).not.toMatch(folded)
+      expect(storedKey(name)).not.toMatch(normalisable)
     }),
   )
 })
 
-test('a stored key begins with a stored prefix exactly where the key begins with the prefix', () => {
+test('object key: encoded prefix: matches exactly if the prefix matches', () => {
   const begins = (name: string, prefix: string): void => {
     expect(storedKey(name).startsWith(storedPrefix(prefix))).toBe(name.startsWith(prefix))
   }
@@ -62,6 +62,6 @@ test.each([
   ['é/'.repeat(400), 'KeyTooLongError'],
   ['x'.repeat(256), 'KeyTooLongError'],
   ['%'.repeat(86), 'KeyTooLongError'],
-])('%j is refused', (name, code) => {
+])('object key: %j: refused with %s', (name, code) => {
   expect(() => storedKey(name)).toThrow(expect.objectContaining({ code }))
 })

@@ -1,4 +1,4 @@
-/** Objects through the API: bytes in are bytes out, under the workspace's own identity at the store. */
+/** Objects through the API: bodies survive a round trip, stored under the storage identity of the workspace. */
 
 import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -11,24 +11,24 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { aStoringRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
 import { opened } from '../../support/stack/workspace-settings.ts'
 
-interface Shelf extends Room {
+interface StoringWorkspace extends Room {
   readonly bucket: string
 }
 
-let room: Shelf
-let other: Shelf
+let workspace: StoringWorkspace
+let other: StoringWorkspace
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aShelf(), aShelf()])
+  ;[workspace, other] = await Promise.all([createStoringWorkspace(), createStoringWorkspace()])
 })
 
-async function aShelf(): Promise<Shelf> {
+async function createStoringWorkspace(): Promise<StoringWorkspace> {
   const made = await aStoringRoom()
   const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as: made.operator })
   await opened(made, 'notes/')
   return { ...made, bucket: body.bucket }
 }
 
-const pathOf = (key: string, bucket = room.bucket) =>
+const pathOf = (key: string, bucket = workspace.bucket) =>
   `/v1/objects/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
@@ -43,7 +43,7 @@ interface Answer {
   readonly json: any
 }
 
-/** A body is sent as it is, and a reply's bytes are taken as they come. */
+/** Sends a body unchanged and returns the reply as bytes. */
 async function send(
   method: string,
   path: string,
@@ -51,7 +51,7 @@ async function send(
 ): Promise<Answer> {
   const response = await fetch(`${inject('tenon').url}${path}`, {
     method,
-    headers: { ...(options.as ?? room.service), ...options.headers },
+    headers: { ...(options.as ?? workspace.service), ...options.headers },
     ...(options.body !== undefined && { body: options.body }),
   })
   const { status, headers } = response
@@ -61,16 +61,16 @@ async function send(
   return { status, code: headers.get('x-problem-code'), headers, bytes, text, json }
 }
 
-describe('there and back', () => {
-  test('a text, with its type and its tag', async () => {
+describe('round trips', () => {
+  test('object: text: type and ETag are returned', async () => {
     const path = pathOf('notes/hello.txt')
     const headers = { 'content-type': 'text/plain; charset=utf-8' }
     const put = await send('PUT', path, { body: 'Grüße', headers })
     const etag = put.headers.get('etag') ?? ''
     expect(etag).toMatch(/^"[0-9a-f]{32}"$/)
-    const named = { bucket: room.bucket, key: 'notes/hello.txt' }
+    const named = { bucket: workspace.bucket, key: 'notes/hello.txt' }
     expect([put.status, put.json]).toEqual([201, { ...named, size: 7, etag, created: true }])
-    const got = await send('GET', path, { as: room.anon })
+    const got = await send('GET', path, { as: workspace.anon })
     expect([got.status, got.text]).toEqual([200, 'Grüße'])
     expect(Object.fromEntries(got.headers)).toMatchObject({
       'content-type': 'text/plain; charset=utf-8',
@@ -84,7 +84,7 @@ describe('there and back', () => {
     expect([again.status, again.json.created]).toEqual([200, false])
   })
 
-  test.each([0, 1, 65_536, 20_000_000])('%i random bytes', async (size) => {
+  test.each([0, 1, 65_536, 20_000_000])('object: %i random bytes: returned unchanged', async (size) => {
     const body = randomBytes(size)
     const path = pathOf(`random/${size}`)
     expect((await send('PUT', path, { body })).json.size).toBe(size)
@@ -94,8 +94,8 @@ describe('there and back', () => {
     expect(sha256(got.bytes)).toBe(sha256(body))
   })
 
-  test('keys that a tree would fold stay apart, and are listed as they are', async () => {
-    const shelf = await aShelf()
+  test('object keys: equal after path normalisation: separate objects, listed as written', async () => {
+    const shelf = await createStoringWorkspace()
     const as = shelf.service
     const keys = [
       'a/b',
@@ -118,8 +118,8 @@ describe('there and back', () => {
     const list = (query: string) => call('GET', `/v1/objects/${shelf.bucket}${query}`, { as: shelf.service })
     const listed = (await list('?page[size]=200')).body.data.map(({ key }: { key: string }) => key)
     expect(listed.sort()).toEqual(keys.sort())
-    const below = (await list('?prefix=a%2F')).body.data.map(({ key }: { key: string }) => key)
-    expect(below.sort()).toEqual(keys.filter((key) => key.startsWith('a/')).sort())
+    const underPrefix = (await list('?prefix=a%2F')).body.data.map(({ key }: { key: string }) => key)
+    expect(underPrefix.sort()).toEqual(keys.filter((key) => key.startsWith('a/')).sort())
     const paged: string[] = []
     for (let after = ''; ; ) {
       const { data, page } = (await list(`?page[size]=4${after && `&page[after]=${after}`}`)).body
@@ -131,18 +131,18 @@ describe('there and back', () => {
     expect(paged.sort()).toEqual(keys.sort())
   })
 
-  test('a hundred mebibytes pass without being held; one byte more is refused', async () => {
+  test('object: 100 MiB: streamed; one byte more: refused', async () => {
     const body = randomBytes(104_857_600)
     const path = pathOf('large')
     const before = await residentBytes()
     let peak = before
-    const look = async () => {
+    const measure = async () => {
       peak = Math.max(peak, await residentBytes())
     }
-    const watch = setInterval(() => void look(), 20)
-    // Held, the two would be 200 MiB; what is seen is chunks that wait for the garbage collector.
-    const puts = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
-    expect(puts.map(({ status }) => status)).toEqual([201, 201])
+    const watch = setInterval(() => void measure(), 20)
+    // Buffered, the two would be 200 MiB; what shows up is chunks that wait for the garbage collector.
+    const uploads = await Promise.all([path, pathOf('large too')].map((to) => send('PUT', to, { body })))
+    expect(uploads.map(({ status }) => status)).toEqual([201, 201])
     expect(sha256((await send('GET', path)).bytes)).toBe(sha256(body))
     clearInterval(watch)
     expect((peak - before) / 1_048_576).toBeLessThan(150)
@@ -152,7 +152,7 @@ describe('there and back', () => {
   }, 60_000)
 })
 
-/** Memory of the API's process, found by its port. */
+/** Memory of the API process, found by its port. */
 async function residentBytes(): Promise<number> {
   const { port } = new URL(inject('tenon').url)
   apiPid ??= (
@@ -175,7 +175,7 @@ describe('conditions and ranges', () => {
   const path = () => pathOf('digits')
   const get = (headers: Record<string, string>) => send('GET', path(), { headers })
 
-  test('ranges', async () => {
+  test('range: valid, suffix and unsatisfiable: 206 or 416', async () => {
     await send('PUT', path(), { body: '0123456789' })
     const part = await get({ range: 'bytes=2-4' })
     expect([part.status, part.text, part.headers.get('content-range')]).toEqual([206, '234', 'bytes 2-4/10'])
@@ -186,7 +186,7 @@ describe('conditions and ranges', () => {
     expect((await get({ range: 'lines=1-2' })).status).toBe(200)
   })
 
-  test('what the caller has is not sent again; what has changed is not overwritten', async () => {
+  test('conditional request: If-None-Match with the current tag: not sent again; If-Match with an old tag: not overwritten', async () => {
     const etag = (await send('PUT', path(), { body: 'one' })).headers.get('etag') ?? ''
     const same = await get({ 'if-none-match': etag })
     expect([same.status, same.headers.get('etag'), same.bytes.length]).toEqual([304, etag, 0])
@@ -199,20 +199,23 @@ describe('conditions and ranges', () => {
     expect((await put({ 'if-match': etag })).status).toBe(200)
   })
 
-  test('HEAD has the headers of GET and no body; DELETE deletes once', async () => {
+  test('HEAD: existing object: headers of GET, no body; DELETE: deletes once', async () => {
     await send('PUT', path(), { body: 'abc', headers: { 'content-type': 'text/css' } })
     const head = await send('HEAD', path())
     expect([head.status, head.bytes.length, head.headers.get('content-length')]).toEqual([200, 0, '3'])
     expect(head.headers.get('content-type')).toBe('text/css')
-    const gone = await send('DELETE', path())
-    expect([gone.status, gone.json]).toEqual([200, { bucket: room.bucket, key: 'digits', deleted: true }])
+    const deleted = await send('DELETE', path())
+    expect([deleted.status, deleted.json]).toEqual([
+      200,
+      { bucket: workspace.bucket, key: 'digits', deleted: true },
+    ])
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       expect([method, (await send(method, path())).code]).toEqual([method, 'NoSuchKey'])
     }
   })
 })
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   test.each([
     '..%2fsecret',
     '%2e%2e%2fsecret',
@@ -221,11 +224,11 @@ describe('what is refused', () => {
     'a%00b',
     '%0d%0aset-cookie:x',
     '',
-  ])('the key %j', async (key) => {
+  ])('object key: %j: 400 InvalidKey', async (key) => {
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const reply = await send(
         method,
-        `/v1/objects/${room.bucket}/${key}`,
+        `/v1/objects/${workspace.bucket}/${key}`,
         method === 'PUT' ? { body: 'x' } : {},
       )
       expect([method, reply.status, reply.code]).toEqual([method, 400, 'InvalidKey'])
@@ -233,13 +236,13 @@ describe('what is refused', () => {
   })
 
   test.each(['UPPER', 'ab', '*', 'a%2fb', 'arn:aws:s3:::x', 'x--usw2-az1--x-s3', 'a'.repeat(64)])(
-    'the bucket %s',
+    'bucket: %s: refused',
     async (bucket) => {
       expect((await send('GET', `/v1/objects/${bucket}/k`)).code).toBe('InvalidBucketName')
     },
   )
 
-  test('another tenant’s bucket, by the store itself, and nothing of it changes', async () => {
+  test('bucket: owned by another tenant: the store refuses, nothing changes', async () => {
     const path = pathOf('secret')
     await send('PUT', path, { body: 'ours' })
     for (const method of ['GET', 'PUT', 'DELETE', 'HEAD']) {
@@ -249,26 +252,29 @@ describe('what is refused', () => {
       })
       expect([method, reply.status, reply.code]).toEqual([method, 403, 'AccessDenied'])
     }
-    const list = await send('GET', `/v1/objects/${room.bucket}`, { as: other.service })
+    const list = await send('GET', `/v1/objects/${workspace.bucket}`, { as: other.service })
     expect([list.status, list.json.code]).toEqual([403, 'AccessDenied'])
     expect((await send('GET', path)).text).toBe('ours')
   })
 
-  test('an anon key writes nothing, and no byte of its body is waited for', async () => {
+  test('anon key: writes: refused before the body is read', async () => {
     for (const method of ['PUT', 'DELETE']) {
-      const reply = await send(method, pathOf('x'), { as: room.anon, ...(method === 'PUT' && { body: 'x' }) })
+      const reply = await send(method, pathOf('x'), {
+        as: workspace.anon,
+        ...(method === 'PUT' && { body: 'x' }),
+      })
       expect([reply.status, reply.code]).toEqual([403, 'forbidden'])
     }
-    const answer = await half(`content-length: 1000000`, '', room.anon['apikey'])
+    const answer = await sendPartly(`content-length: 1000000`, '', workspace.anon['apikey'])
     expect(answer).toMatch(/^HTTP\/1\.1 403/)
   })
 })
 
-/** Sends a head and a part of a body, listens for a while, and hangs up. */
-async function half(
+/** Sends a head and a part of a body, reads for a while, and disconnects. */
+async function sendPartly(
   header: string,
   part: string,
-  key = room.service['apikey'],
+  key = workspace.service['apikey'],
   path = pathOf('half'),
 ): Promise<string> {
   const { hostname, port } = new URL(inject('tenon').url)
@@ -283,46 +289,48 @@ async function half(
   return seen
 }
 
-describe('uploads that break off', () => {
-  test('leave no object, whether or not their length was known', async () => {
-    await half('content-length: 1000000', 'x'.repeat(400_000))
-    await half('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
-    await half('transfer-encoding: chunked', 'no chunk\r\n')
+describe('interrupted uploads', () => {
+  test('upload: interrupted, with known or unknown length: no object', async () => {
+    await sendPartly('content-length: 1000000', 'x'.repeat(400_000))
+    await sendPartly('transfer-encoding: chunked', `${(300_000).toString(16)}\r\n${'x'.repeat(300_000)}\r\n`)
+    await sendPartly('transfer-encoding: chunked', 'no chunk\r\n')
     await new Promise((done) => setTimeout(done, 300))
     expect((await send('GET', pathOf('half'))).code).toBe('NoSuchKey')
   })
 
-  test('leave the object that was there', async () => {
+  test('upload: interrupted over an existing object: the object is unchanged', async () => {
     const path = pathOf('kept')
     await send('PUT', path, { body: 'old' })
-    await half('content-length: 1000', 'new', room.service['apikey'], path)
+    await sendPartly('content-length: 1000', 'new', workspace.service['apikey'], path)
     expect((await send('GET', path)).text).toBe('old')
   })
 
-  test('a whole chunked body is an object', async () => {
-    expect(await half('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(/^HTTP\/1\.1 201/)
+  test('upload: complete and chunked: stored', async () => {
+    expect(await sendPartly('transfer-encoding: chunked', '5\r\nhello\r\n0\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 201/,
+    )
     expect((await send('GET', pathOf('half'))).text).toBe('hello')
   })
 })
 
-describe('through the other doors', () => {
+describe('other entry points', () => {
   const flow = (name: string, tasks: string) =>
     `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
 
-  async function ran(name: string, tasks: string) {
-    const as = room.operator
+  async function runFlow(name: string, tasks: string) {
+    const as = workspace.operator
     const body = { source: flow(name, tasks) }
-    const made = await call('POST', `${room.flows}/definitions`, { as, body })
+    const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
     expect(made.body.faults).toEqual([])
-    await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+    await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
     const start = { as, body: {}, headers: { prefer: 'wait=20' } }
-    return (await call('POST', `${room.flows}/definitions/${name}/executions`, start)).body
+    return (await call('POST', `${workspace.flows}/definitions/${name}/executions`, start)).body
   }
 
-  test('a flow puts JSON and text, and gets JSON, text and base64', async () => {
+  test('flow: puts JSON and text, gets JSON, text and base64: values are identical', async () => {
     await send('PUT', pathOf('flow/raw'), { body: Buffer.from([0, 255]) })
-    const at = (key: string) => `bucket: ${room.bucket}, key: ${key}`
-    const { status, output } = await ran(
+    const at = (key: string) => `bucket: ${workspace.bucket}, key: ${key}`
+    const { status, output } = await runFlow(
       'objects',
       `- put: { call: object.put, with: { ${at('flow/doc.json')}, content: { n: 1 } } }
 - text: { call: object.put, with: { ${at('flow/page')}, content: "<p>ü", content_type: text/html } }
@@ -340,21 +348,28 @@ describe('through the other doors', () => {
     expect((await send('GET', pathOf('flow/raw'))).code).toBe('NoSuchKey')
   })
 
-  test('a flow is refused another tenant’s bucket, and what no step can carry', async () => {
-    const foreign = await ran(
+  test('flow: bucket of another tenant: 403; object too large for a step: output_too_large', async () => {
+    const foreign = await runFlow(
       'foreign',
       `- a: { call: object.get, with: { bucket: ${other.bucket}, key: x } }`,
     )
     expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
     expect(foreign.error.detail).toContain('AccessDenied')
     await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
-    const wide = await ran('wide', `- a: { call: object.get, with: { bucket: ${room.bucket}, key: wide } }`)
+    const wide = await runFlow(
+      'wide',
+      `- a: { call: object.get, with: { bucket: ${workspace.bucket}, key: wide } }`,
+    )
     expect(wide.error.detail).toContain('output_too_large')
   })
 
-  test('a tool of the platform’s MCP server reads an object, and there is none that writes', async () => {
+  test('official MCP server: object tools: one that reads, none that writes', async () => {
     await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
-    const as = await tokenOf({ roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId })
+    const as = await tokenOf({
+      roles: ['service'],
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
+    })
     const headers = { accept: 'application/json, text/event-stream' }
     const tool = async (name: string, bucket: string) => {
       const params = { name, arguments: { bucket, key: 'tool', content: 'x' } }
@@ -362,22 +377,22 @@ describe('through the other doors', () => {
       const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
       return (await call('POST', '/v1/mcp/platform/mcp', { as, headers, body })).body.result
     }
-    expect((await tool('object_get', room.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
+    expect((await tool('object_get', workspace.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
     const foreign = await tool('object_get', other.bucket)
     expect(foreign).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('AccessDenied') }],
     })
-    expect((await tool('object_put', room.bucket)).content[0].text).toContain('There is no such tool')
+    expect((await tool('object_put', workspace.bucket)).content[0].text).toContain('There is no such tool')
   })
 })
 
-test('`tenon object put` and `get`: a file there and back', async () => {
+test('command line: `tenon object put` and `get`: a file round trip', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
   const env = {
     ...process.env,
     TENON_URL: inject('tenon').url,
-    TENON_SERVICE_KEY: room.service['apikey'],
+    TENON_SERVICE_KEY: workspace.service['apikey'],
     TENON_CALLER_CWD: dir,
   }
   const tenon = (...args: string[]) =>
@@ -385,10 +400,10 @@ test('`tenon object put` and `get`: a file there and back', async () => {
   try {
     const body = randomBytes(300_000)
     await writeFile(join(dir, 'in'), body)
-    const place = `${room.bucket}/from cli/ü`
-    const put = await tenon('put', place, 'in', '--type', 'image/png')
+    const target = `${workspace.bucket}/from cli/ü`
+    const put = await tenon('put', target, 'in', '--type', 'image/png')
     expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
-    await tenon('get', place, 'out')
+    await tenon('get', target, 'out')
     expect(sha256(await readFile(join(dir, 'out')))).toBe(sha256(body))
     await expect(tenon('get', `${other.bucket}/x`)).rejects.toMatchObject({
       code: 1,

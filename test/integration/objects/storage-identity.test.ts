@@ -1,4 +1,4 @@
-/** The storage identity of a workspace, from behind: one key, exactly one bucket, and none without a bucket. */
+/** The storage identity of a workspace, checked at the store: one key for exactly one bucket, none without a bucket. */
 
 import {
   CreateAccessKeyCommand,
@@ -49,30 +49,37 @@ const root = () => {
 const keysOf = async (of: Room) =>
   (await root().send(new ListAccessKeysCommand(userOf(of)))).AccessKeyMetadata?.map((key) => key.AccessKeyId)
 
-let room: Room
+let testWorkspace: Room
 let other: Room
 beforeAll(async () => {
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  ;[testWorkspace, other] = await Promise.all([aRoom(), aRoom()])
 })
 
-describe('what it may do', () => {
-  test('its own bucket; no other, and nothing to buckets', async () => {
-    const [s3, own, foreign] = await Promise.all([clientOf(room), identityOf(room), identityOf(other)])
-    const ours = { Bucket: own.bucket, Key: 'k' }
-    const theirs = { Bucket: foreign.bucket, Key: 'k' }
-    await s3.send(new PutObjectCommand({ ...ours, Body: 'x' }))
-    expect((await s3.send(new ListObjectsV2Command(ours))).KeyCount).toBe(1)
+describe('permissions of the identity', () => {
+  test('storage identity: own bucket: allowed; other buckets and bucket administration: refused', async () => {
+    const [s3, own, foreign] = await Promise.all([
+      clientOf(testWorkspace),
+      identityOf(testWorkspace),
+      identityOf(other),
+    ])
+    const ownObject = { Bucket: own.bucket, Key: 'k' }
+    const foreignObject = { Bucket: foreign.bucket, Key: 'k' }
+    await s3.send(new PutObjectCommand({ ...ownObject, Body: 'x' }))
+    expect((await s3.send(new ListObjectsV2Command(ownObject))).KeyCount).toBe(1)
     await call('PUT', `/v1/objects/${foreign.bucket}/k`, { as: other.service, body: '"theirs"' })
     const denied = { $metadata: expect.objectContaining({ httpStatusCode: 403 }), name: 'AccessDenied' }
-    const tagged = { ...ours, Tagging: { TagSet: [{ Key: 'tenon-workspace', Value: other.workspaceId }] } }
+    const tagged = {
+      ...ownObject,
+      Tagging: { TagSet: [{ Key: 'tenon-workspace', Value: other.workspaceId }] },
+    }
     for (const work of [
-      () => s3.send(new GetObjectCommand(theirs)),
-      () => s3.send(new PutObjectCommand({ ...theirs, Body: 'x' })),
-      () => s3.send(new ListObjectsV2Command(theirs)),
-      () => s3.send(new CopyObjectCommand({ ...ours, CopySource: `${foreign.bucket}/k` })),
+      () => s3.send(new GetObjectCommand(foreignObject)),
+      () => s3.send(new PutObjectCommand({ ...foreignObject, Body: 'x' })),
+      () => s3.send(new ListObjectsV2Command(foreignObject)),
+      () => s3.send(new CopyObjectCommand({ ...ownObject, CopySource: `${foreign.bucket}/k` })),
       () => s3.send(new CreateBucketCommand({ Bucket: `${own.bucket.slice(0, 50)}-2` })),
-      () => s3.send(new DeleteBucketCommand(ours)),
-      () => s3.send(new PutBucketPolicyCommand({ ...ours, Policy: '{}' })),
+      () => s3.send(new DeleteBucketCommand(ownObject)),
+      () => s3.send(new PutBucketPolicyCommand({ ...ownObject, Policy: '{}' })),
       () => s3.send(new PutBucketTaggingCommand(tagged)),
     ]) {
       await expect(work()).rejects.toMatchObject(denied)
@@ -80,35 +87,42 @@ describe('what it may do', () => {
     expect((await call('GET', `/v1/objects/${foreign.bucket}/k`, { as: other.service })).body).toBe('theirs')
   })
 
-  test('a bucket whose name begins with its own name is another one', async () => {
-    const { bucket } = await identityOf(room)
+  test('storage identity: bucket whose name begins with the own name: refused', async () => {
+    const { bucket } = await identityOf(testWorkspace)
     const body = {
-      tenant_id: room.tenantId,
+      tenant_id: testWorkspace.tenantId,
       name: 'W',
       slug: unique('w'),
       bucket: `${bucket.slice(0, 60)}-x`,
     }
     const headers = { prefer: 'wait=30' }
-    expect((await call('POST', '/v1/workspaces', { as: room.operator, headers, body })).status).toBe(201)
-    const reply = await call('GET', `/v1/objects/${body.bucket}/k`, { as: room.service })
+    expect((await call('POST', '/v1/workspaces', { as: testWorkspace.operator, headers, body })).status).toBe(
+      201,
+    )
+    const reply = await call('GET', `/v1/objects/${body.bucket}/k`, { as: testWorkspace.service })
     expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
   })
 
-  test('the sealed secret opens for its own workspace alone, and stands nowhere else', async () => {
-    const { sealed } = await identityOf(room)
+  test('storage secret: encrypted: decrypts for its own workspace only, stored nowhere else', async () => {
+    const { sealed } = await identityOf(testWorkspace)
     const secrets = new Secrets(inject('tenon').masterKey)
     expect(() => secrets.open(purposeOf(other), sealed)).toThrow()
-    const { bucket } = await identityOf(room)
-    const workspace = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+    const { bucket } = await identityOf(testWorkspace)
+    const workspace = await call('GET', `/v1/workspaces/${testWorkspace.workspaceId}`, {
+      as: testWorkspace.operator,
+    })
     expect(workspace.body.bucket).toBe(bucket)
     expect(JSON.stringify(workspace.body)).not.toMatch(/secret|access_key/i)
   })
 
-  test.each([null, '', '*', 'a*', 'bucket/*', 'a b', '${aws:username}'])('no policy for %j', (bucket) => {
-    expect(() => policyFor(bucket, ['read'])).toThrow()
-  })
+  test.each([null, '', '*', 'a*', 'bucket/*', 'a b', '${aws:username}'])(
+    'storage policy: bucket name %j: refused',
+    (bucket) => {
+      expect(() => policyFor(bucket, ['read'])).toThrow()
+    },
+  )
 
-  test('the policy names the bucket and what is in it', () => {
+  test('storage policy: valid bucket: names the bucket and its contents', () => {
     const [statement] = JSON.parse(policyFor('acme-files', ['read', 'write', 'list'])).Statement
     expect(statement.Resource).toEqual(['arn:aws:s3:::acme-files', 'arn:aws:s3:::acme-files/*'])
     expect(JSON.parse(policyFor('acme-files', ['admin'])).Statement[0].Action).toEqual(['s3:*'])
@@ -116,14 +130,16 @@ describe('what it may do', () => {
 })
 
 describe('without a bucket', () => {
-  test('a workspace has no identity; its objects answer bucket_required, and nothing is written', async () => {
-    const body = { tenant_id: room.tenantId, name: 'W', slug: unique('w'), bucket: null }
+  test('workspace without a bucket: any object operation: bucket_required, nothing is written', async () => {
+    const body = { tenant_id: testWorkspace.tenantId, name: 'W', slug: unique('w'), bucket: null }
     const headers = { prefer: 'wait=30' }
-    const made = await call('POST', '/v1/workspaces', { as: room.operator, headers, body })
+    const made = await call('POST', '/v1/workspaces', { as: testWorkspace.operator, headers, body })
     expect([made.status, made.body.bucket, made.body.state]).toEqual([201, null, 'active'])
     const key = { workspace_id: made.body.id, kind: 'service', name: 'x' }
-    const as = { apikey: (await call('POST', '/v1/api-keys', { as: room.operator, body: key })).body.key }
-    const { bucket } = await identityOf(room)
+    const as = {
+      apikey: (await call('POST', '/v1/api-keys', { as: testWorkspace.operator, body: key })).body.key,
+    }
+    const { bucket } = await identityOf(testWorkspace)
     for (const path of [`/v1/objects/${bucket}/k`, `/v1/objects/${unique('b')}/k`]) {
       for (const method of ['PUT', 'GET', 'DELETE']) {
         const reply = await call(method, path, { as, ...(method === 'PUT' && { body: {} }) })
@@ -139,7 +155,7 @@ describe('without a bucket', () => {
     await expect(root().send(user)).rejects.toMatchObject({ name: expect.stringContaining('NoSuchEntity') })
   })
 
-  test('a workspace from before there were identities answers the same', async () => {
+  test('workspace older than storage identities: any object operation: bucket_required', async () => {
     const old = await aRoom()
     const { bucket } = await identityOf(old)
     await asSuperuser('delete from tenon.storage_identities where workspace_id = $1', [old.workspaceId])
@@ -148,8 +164,8 @@ describe('without a bucket', () => {
   })
 })
 
-describe('making it again', () => {
-  test('one key is left, whatever an attempt that died has left behind', async () => {
+describe('creating the identity again', () => {
+  test('storage identity: created again after a crash: one key remains', async () => {
     const made = await aRoom()
     const { access_key_id: known } = await identityOf(made)
     expect(await keysOf(made)).toEqual([known])
@@ -160,7 +176,7 @@ describe('making it again', () => {
     expect(stray.AccessKey?.AccessKeyId).not.toBe(known)
   })
 
-  test('a key that the store has lost is replaced', async () => {
+  test('storage identity: key lost by the store: replaced', async () => {
     const made = await aRoom()
     const { access_key_id: lost, bucket } = await identityOf(made)
     await root().send(new DeleteAccessKeyCommand({ ...userOf(made), AccessKeyId: lost }))
@@ -174,7 +190,7 @@ describe('making it again', () => {
   })
 })
 
-/** The step runs again, as it does where a worker died after it. */
+/** The step runs again, as it does if a worker dies after it. */
 async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
   const { temporal, close } = openTemporal()
   const operationId = typeId('op', v7())

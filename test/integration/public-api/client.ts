@@ -1,10 +1,10 @@
-/** A plain caller of the public interface: requests, live streams, tokens; knows nothing of the product. */
+/** A plain HTTP client for the public interface: requests, live streams, tokens. Imports no product code. */
 
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { expect, inject } from 'vitest'
 
-/** One answer, read to its end. `body` is the parsed JSON, undefined when it was none. */
+/** One reply, read to its end. `body` is the parsed JSON, or undefined if it was none. */
 export interface Reply {
   readonly status: number
   readonly headers: Headers
@@ -13,22 +13,22 @@ export interface Reply {
   readonly body: unknown
 }
 
-export interface Sent {
+export interface RequestOptions {
   /** Sent as JSON. */
   json?: unknown
-  /** Sent as it is. */
+  /** Sent unchanged. */
   raw?: string | Uint8Array
   headers?: Record<string, string>
 }
 
 export const base = inject('tenon').url
 
-/** Everything said to one party, so that it can be searched for what it should never have seen. */
-export class Ears {
-  readonly heard: string[] = []
+/** Everything sent to one party, so that it can be searched for data of others. */
+export class Transcript {
+  readonly received: string[] = []
 
-  hear(reply: Pick<Reply, 'headers' | 'text'>): void {
-    this.heard.push(`${JSON.stringify([...reply.headers])}\n${reply.text}`)
+  record(reply: Pick<Reply, 'headers' | 'text'>): void {
+    this.received.push(`${JSON.stringify([...reply.headers])}\n${reply.text}`)
   }
 
   /** A fetch for libraries that bring their own client. */
@@ -36,31 +36,31 @@ export class Ears {
     const response = await fetch(input, init)
     const copy = response.clone()
     void copy.text().then(
-      (text) => this.hear({ headers: copy.headers, text }),
+      (text) => this.record({ headers: copy.headers, text }),
       () => undefined,
     )
     return response
   }
 }
 
-/** Sends requests with fixed headers; waits and tries again when only the rate was too high. */
+/** Sends requests with fixed headers; retries only if the rate limit was exceeded. */
 export class Caller {
   readonly headers: Readonly<Record<string, string>>
-  readonly ears: Ears
+  readonly transcript: Transcript
 
-  constructor(headers: Record<string, string>, ears = new Ears()) {
+  constructor(headers: Record<string, string>, transcript = new Transcript()) {
     this.headers = headers
-    this.ears = ears
+    this.transcript = transcript
   }
 
   with(headers: Record<string, string>): Caller {
-    return new Caller({ ...this.headers, ...headers }, this.ears)
+    return new Caller({ ...this.headers, ...headers }, this.transcript)
   }
 
-  async send(method: string, path: string, sent: Sent = {}): Promise<Reply> {
+  async send(method: string, path: string, sent: RequestOptions = {}): Promise<Reply> {
     for (let attempt = 0; ; attempt++) {
       const reply = await send(method, path, { ...sent, headers: { ...this.headers, ...sent.headers } })
-      this.ears.hear(reply)
+      this.transcript.record(reply)
       if (attempt >= 8 || get(reply, 'code') !== 'rate_limited') return reply
       await pause(1000 * Math.min(5, Number(reply.headers.get('retry-after') ?? 1)))
     }
@@ -84,7 +84,7 @@ export class Caller {
 }
 
 /** One request, sent once. */
-export async function send(method: string, path: string, sent: Sent = {}): Promise<Reply> {
+export async function send(method: string, path: string, sent: RequestOptions = {}): Promise<Reply> {
   const headers = new Headers(sent.headers)
   if (sent.json !== undefined) headers.set('content-type', headers.get('content-type') ?? 'application/json')
   const body = sent.json === undefined ? sent.raw : JSON.stringify(sent.json)
@@ -108,7 +108,7 @@ function read(status: number, headers: Headers, bytes: Uint8Array): Reply {
   return { status, headers, bytes, text, body }
 }
 
-/** Sends a path as it is written: fetch would resolve `..` before it leaves. */
+/** Sends a path unchanged: fetch would resolve `..` first. */
 export function sendRawPath(method: string, path: string, headers: Record<string, string>, body = '') {
   const { hostname, port } = new URL(base)
   return new Promise<Reply>((resolve, reject) => {
@@ -127,7 +127,7 @@ export function sendRawPath(method: string, path: string, headers: Record<string
 }
 
 /** Announces `announced` bytes, sends `part` of them and breaks the connection. */
-export function breakOff(path: string, headers: Record<string, string>, announced: number, part: string) {
+export function abortUpload(path: string, headers: Record<string, string>, announced: number, part: string) {
   const { hostname, port } = new URL(base)
   const lines = Object.entries({ host: `${hostname}:${port}`, ...headers, 'content-length': announced })
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
@@ -140,12 +140,12 @@ export function breakOff(path: string, headers: Record<string, string>, announce
         }, 200),
       )
     })
-    // The server may be the first to hang up; broken off it is either way.
+    // The server may close the connection first; either way the upload is interrupted.
     socket.on('error', () => resolve())
   })
 }
 
-/** One frame of a live stream. */
+/** One event of a live stream. */
 export interface Frame {
   readonly event: string
   readonly id: string | undefined
@@ -170,23 +170,23 @@ export class Stream {
       signal: stop.signal,
     })
     const stream = new Stream(response, stop)
-    void stream.#pump(caller.ears).catch(() => undefined)
+    void stream.#pump(caller.transcript).catch(() => undefined)
     return stream
   }
 
-  async #pump(ears: Ears): Promise<void> {
+  async #pump(transcript: Transcript): Promise<void> {
     let rest = ''
     const decoder = new TextDecoder()
     for await (const chunk of this.reply.body ?? []) {
       const text = decoder.decode(chunk, { stream: true })
-      ears.hear({ headers: this.reply.headers, text })
+      transcript.record({ headers: this.reply.headers, text })
       const blocks = (rest + text).split(/\r?\n\r?\n/)
       rest = blocks.pop() ?? ''
       this.frames.push(...blocks.flatMap(frame))
     }
   }
 
-  /** The first frame, of those read or to come, that is wanted. Fails after `ms` milliseconds. */
+  /** The first matching event, among those read or to come. Fails after `ms` milliseconds. */
   async next(wanted: (frame: Frame) => boolean, ms = 8000): Promise<Frame> {
     const until = Date.now() + ms
     for (;;) {
@@ -244,7 +244,7 @@ export function tokenReply(extra: Record<string, string> = {}): Promise<Reply> {
   })
 }
 
-/** What stands at `path`, parts divided by a slash, in the reply's body or in a value. */
+/** The value at `path`, segments separated by a slash, in the reply's body or in a value. */
 export function get(from: Reply | unknown, path: string): unknown {
   let value: unknown = isReply(from) ? from.body : from
   for (const part of path.split('/')) {
@@ -253,7 +253,7 @@ export function get(from: Reply | unknown, path: string): unknown {
   return value
 }
 
-/** The text at `path`; fails and shows the reply when there is none. */
+/** The text at `path`; fails and shows the reply if there is none. */
 export function str(from: Reply | unknown, path: string): string {
   const value = get(from, path)
   const shown = isReply(from) ? `${from.status} ${from.text.slice(0, 600)}` : JSON.stringify(from)
@@ -273,15 +273,15 @@ function isReply(from: unknown): from is Reply {
   return from !== null && typeof from === 'object' && 'status' in from && 'bytes' in from
 }
 
-/** Fails, with the answer shown, unless the status is the one meant. */
+/** Fails and shows the reply unless the status is the expected one. */
 export function expectStatus(reply: Reply, ...statuses: number[]): void {
   expect(statuses, `${reply.status} ${reply.text.slice(0, 800)}`).toContain(reply.status)
 }
 
-/** Fails unless the reply is a problem document (RFC 9457) of this status, and this code when given. */
+/** Fails unless the reply is a problem document (RFC 9457) with this status and, if given, this code. */
 export function expectProblem(reply: Reply, status: number, code?: string): void {
   expectStatus(reply, status)
-  // A route that is not there would keep many a promise about refusals.
+  // A missing route would make many tests of refusals pass.
   expect(get(reply, 'code'), reply.text).not.toBe('route_not_found')
   expect(reply.headers.get('content-type')).toMatch(/^application\/problem\+json/)
   expect(reply.body).toMatchObject({
@@ -294,7 +294,7 @@ export function expectProblem(reply: Reply, status: number, code?: string): void
   expect(reply.text).not.toMatch(/\bat .+\.(ts|js):\d+|node_modules|select .+ from |insert into|SQLSTATE/i)
 }
 
-/** A problem without what differs from request to request. */
+/** A problem without the members that differ per request. */
 export function anonymous(reply: Reply, ...words: string[]): string {
   let text = reply.text.replaceAll(/req_\w+/g, 'req')
   for (const word of words.filter((word) => word !== '')) text = text.replaceAll(word, '<id>')

@@ -1,8 +1,8 @@
-/** Walks flows: validate, create, publish, execute; each kind of task, each call of the platform. */
+/** Checks flows: validate, create, publish, execute; every kind of task and platform call. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, Stream, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 let base: string
@@ -12,10 +12,10 @@ beforeAll(async () => {
   base = `/v1/flows/workspaces/${world.a.workspace}`
 })
 
-/** A flow of the name, with the tasks as they stand below `do:`. */
+/** A flow with that name and the tasks given below `do:`. */
 function flow(name: string, tasks: string): string {
   const body = tasks.replace(/^\n/, '').trimEnd()
-  return `document: {dsl: '1.0.3', namespace: walk, name: ${name}, version: '1.0.0'}\ndo:\n${body}\n`
+  return `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${body}\n`
 }
 
 async function publish(name: string, tasks: string): Promise<Reply> {
@@ -33,7 +33,7 @@ function execute(name: string, input: unknown = {}): Promise<Reply> {
   return world.a.admin.post(`${base}/definitions/${name}/executions`, { input }, { prefer: 'wait=25' })
 }
 
-/** Publishes the tasks, runs them once to their end and answers what came out. */
+/** Publishes the tasks, runs them once to the end and returns the result. */
 async function outcome(name: string, tasks: string, input: unknown = {}): Promise<unknown> {
   await publish(name, tasks)
   const done = await execute(name, input)
@@ -45,13 +45,13 @@ async function outcome(name: string, tasks: string, input: unknown = {}): Promis
 describe('definitions', () => {
   const good = flow('hello', '  - greet:\n      set: {said: \'${ "hi " + .name }\'}')
 
-  test('validate finds no fault in a good flow', async () => {
+  test('validate: valid flow: no diagnostics', async () => {
     const reply = await world.a.admin.post(`${base}/validate`, { source: good })
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ valid: true, faults: [] })
   })
 
-  test('validate names every fault with code, line, column, pointer and hint', async () => {
+  test('validate: invalid flow: every diagnostic with code, line, column, pointer and hint', async () => {
     const reply = await world.a.admin.post(`${base}/validate`, {
       source: flow('bad', '  - one:\n      sett: {a: 1}\n  - two:\n      wait: {secondz: 1}'),
     })
@@ -72,14 +72,14 @@ describe('definitions', () => {
     expect(reply.text).toContain('seconds')
   })
 
-  test('validate stands broken YAML', async () => {
+  test('validate: malformed YAML: diagnostics, no server error', async () => {
     const reply = await world.a.admin.post(`${base}/validate`, { source: 'do:\n  - a: [1,\n b: }' })
     expectStatus(reply, 200)
     expect(get(reply, 'valid')).toBe(false)
     expect(get(reply, 'faults/0/line')).toEqual(expect.any(Number))
   })
 
-  test('a flow is created from YAML: 201, a draft', async () => {
+  test('flow: created from YAML: 201, a draft', async () => {
     const headers = { 'content-type': 'application/yaml' }
     const reply = await world.a.admin.send('POST', `${base}/definitions`, { raw: good, headers })
     expectStatus(reply, 201)
@@ -90,19 +90,19 @@ describe('definitions', () => {
     })
   })
 
-  test('a flow with faults is 422 and not created', async () => {
+  test('flow: invalid: 422, not created', async () => {
     const source = flow('faulty', '  - one:\n      sett: {a: 1}')
     expectProblem(await world.a.admin.post(`${base}/definitions`, { source }), 422)
     expectProblem(await world.a.admin.get(`${base}/definitions/faulty`), 404)
   })
 
-  test('publishing makes an immutable version with a hash', async () => {
+  test('publish: draft: immutable version with a hash', async () => {
     const reply = await world.a.admin.post(`${base}/definitions/hello/versions`, {})
     expectStatus(reply, 201)
     expect(reply.body).toMatchObject({ version: 1, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) })
   })
 
-  test('an execution with Prefer: wait answers when it is finished', async () => {
+  test('execution: Prefer: wait: reply when it has ended', async () => {
     const reply = await execute('hello', { name: world.a.mark })
     expectStatus(reply, 201)
     expect(reply.body).toMatchObject({
@@ -115,7 +115,7 @@ describe('definitions', () => {
     })
   })
 
-  test('the workflow id is tenant:workspace:flow:run', async () => {
+  test('execution: workflow id: tenant:workspace:flow:run', async () => {
     const reply = await execute('hello', { name: 'x' })
     const [tenant, workspace, id, run, ...rest] = str(reply, 'workflow_id').split(':')
     expect([tenant, workspace, id, rest]).toEqual([
@@ -127,12 +127,12 @@ describe('definitions', () => {
     expect(run).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  test('a Preview says so in a header', async () => {
+  test('preview: reply of a flow route: marked in x-stability', async () => {
     const reply = await world.a.admin.get(`${base}/definitions`)
     expect(reply.headers.get('x-stability')).toBe('preview')
   })
 
-  test('executions are listed and read back', async () => {
+  test('executions: listed and read: same data', async () => {
     const reply = await execute('hello', { name: 'again' })
     const read = await world.a.admin.get(`${base}/executions/${str(reply, 'id')}`)
     expectStatus(read, 200)
@@ -143,7 +143,7 @@ describe('definitions', () => {
 })
 
 describe('tasks', () => {
-  test('for runs its tasks once for each item', async () => {
+  test('for: list: its tasks run once per item', async () => {
     const tasks = `
   - start:
       set: {numbers: '\${ .numbers }', total: 0}
@@ -157,7 +157,7 @@ describe('tasks', () => {
     expect(await outcome('loop', tasks, { numbers: [1, 2, 3] })).toEqual({ total: 6 })
   })
 
-  test('try catches what is raised', async () => {
+  test('try: error raised: caught', async () => {
     const tasks = `
   - guarded:
       try:
@@ -174,7 +174,7 @@ describe('tasks', () => {
     expect(await outcome('rescue', tasks)).toEqual({ caught: 409 })
   })
 
-  test('an error nobody catches faults the run and says where', async () => {
+  test('error: not caught: execution faults and says where', async () => {
     const tasks = `
   - boom:
       raise:
@@ -185,7 +185,7 @@ describe('tasks', () => {
     expect(JSON.stringify(get(reply, 'error'))).toContain('/do/0/boom')
   })
 
-  test('fork runs its branches and collects what they answer', async () => {
+  test('fork: several branches: all run, their results are collected', async () => {
     const tasks = `
   - both:
       fork:
@@ -200,7 +200,7 @@ describe('tasks', () => {
   test.each([
     [50, 'large'],
     [5, 'small'],
-  ])('switch on %i goes to %s', async (n, size) => {
+  ])('switch: on %i: continues at %s', async (n, size) => {
     const tasks = `
   - choose:
       switch:
@@ -217,7 +217,7 @@ describe('tasks', () => {
     expect(await outcome(`choose-${size}`, tasks, { n })).toEqual({ size })
   })
 
-  test('wait waits', async () => {
+  test('wait: duration: waits', async () => {
     await publish('patient', '  - pause:\n      wait: {seconds: 2}')
     const reply = await execute('patient')
     expect(get(reply, 'status'), reply.text).toBe('completed')
@@ -226,8 +226,8 @@ describe('tasks', () => {
     expect(took).toBeLessThan(10_000)
   })
 
-  test('emit is heard by subscribers of the tenant, and by no other', async () => {
-    const path = '/v1/events/subscribe?topic=walk.finished'
+  test('emit: subscribers: of the tenant only', async () => {
+    const path = '/v1/events/subscribe?topic=test.finished'
     const [a, b] = [await Stream.open(path, world.a.anon), await Stream.open(path, world.b.anon)]
     try {
       await Promise.all([a, b].map((stream) => stream.next(({ event }) => event === 'ready')))
@@ -235,10 +235,10 @@ describe('tasks', () => {
   - tell:
       emit:
         event:
-          with: {source: 'https://example.com/walk', type: walk.finished, data: {mark: ${world.a.mark}}}`
+          with: {source: 'https://example.com/test', type: test.finished, data: {mark: ${world.a.mark}}}`
       await outcome('tell', tasks)
-      const heard = await a.next(({ event }) => event === 'message')
-      expect(get(heard.data, 'data/mark')).toBe(world.a.mark)
+      const received = await a.next(({ event }) => event === 'message')
+      expect(get(received.data, 'data/mark')).toBe(world.a.mark)
       expect(b.messages()).toEqual([])
     } finally {
       a.close()
@@ -247,9 +247,9 @@ describe('tasks', () => {
   })
 })
 
-describe('calls of the platform', () => {
+describe('platform calls', () => {
   // Assumption: the names of arguments; the specification names the functions only.
-  test('collection.create writes a document', async () => {
+  test('collection.create: called: writes a document', async () => {
     const tasks = `
   - write:
       call: collection.create
@@ -259,7 +259,7 @@ describe('calls of the platform', () => {
     expect(rows).toEqual([expect.objectContaining({ text: world.a.mark })])
   })
 
-  test('event.publish publishes', async () => {
+  test('event.publish: called: publishes', async () => {
     const stream = await Stream.open('/v1/events/subscribe?topic=fromflow', world.a.service)
     try {
       await stream.next(({ event }) => event === 'ready')
@@ -268,14 +268,14 @@ describe('calls of the platform', () => {
       call: event.publish
       with: {topic: fromflow, data: {n: 7}}`
       await outcome('say', tasks)
-      const heard = await stream.next(({ event }) => event === 'message')
-      expect(get(heard.data, 'data')).toEqual({ n: 7 })
+      const received = await stream.next(({ event }) => event === 'message')
+      expect(get(received.data, 'data')).toEqual({ n: 7 })
     } finally {
       stream.close()
     }
   })
 
-  test('function.invoke answers what the function answers', async () => {
+  test("function.invoke: called: returns the function's result", async () => {
     const { a } = world
     const source = 'export default async (input: { n: number }) => ({ twice: input.n * 2 })'
     const made = await a.admin.post('/v1/functions', { workspace_id: a.workspace, name: 'twice', source })
@@ -287,7 +287,7 @@ describe('calls of the platform', () => {
     expect(await outcome('ask', tasks, { n: 21 })).toEqual({ twice: 42 })
   })
 
-  test('object.put writes an object', async () => {
+  test('object.put: called: writes an object', async () => {
     const tasks = `
   - store:
       call: object.put
@@ -298,7 +298,7 @@ describe('calls of the platform', () => {
     expect(reply.text).toBe(world.a.mark)
   })
 
-  test("a flow of A does not write into B's bucket", async () => {
+  test('object.put: bucket of another tenant: refused', async () => {
     const tasks = `
   - steal:
       call: object.put
@@ -307,42 +307,42 @@ describe('calls of the platform', () => {
     const reply = await execute('steal')
     expect(reply.body).toMatchObject({ status: 'faulted' })
     expect(JSON.stringify(get(reply, 'error'))).toMatch(/403|AccessDenied/)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
-describe('the wall around flows', () => {
-  test("A's flow in B's workspace is missing, word for word", async () => {
-    const theirs = str(await world.a.admin.get(`${base}/definitions/hello`), 'id')
-    const none = `${theirs.slice(0, -4)}zzzz`
+describe('tenant isolation of flows', () => {
+  test('flow: of A in a workspace of B: 404 identical to that of a missing one', async () => {
+    const foreignId = str(await world.a.admin.get(`${base}/definitions/hello`), 'id')
+    const missingId = `${foreignId.slice(0, -4)}zzzz`
     const inB = `/v1/flows/workspaces/${world.b.workspace}/definitions`
-    const seen = await world.b.admin.get(`${inB}/${theirs}`)
-    const missing = await world.b.admin.get(`${inB}/${none}`)
+    const seen = await world.b.admin.get(`${inB}/${foreignId}`)
+    const missing = await world.b.admin.get(`${inB}/${missingId}`)
     expectProblem(seen, 404)
-    expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
-    expectProblem(await world.b.admin.post(`${inB}/${theirs}/executions`, { input: {} }), 404)
+    expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
+    expectProblem(await world.b.admin.post(`${inB}/${foreignId}/executions`, { input: {} }), 404)
   })
 
-  test("A's execution in B's workspace is missing", async () => {
+  test('execution: of A in a workspace of B: 404', async () => {
     const run = str(await execute('hello', { name: 'x' }), 'id')
     const inB = `/v1/flows/workspaces/${world.b.workspace}/executions/${run}`
     expectProblem(await world.b.admin.get(inB), 404)
   })
 
-  test('B lists no execution of A', async () => {
+  test('execution list: in B: none of A', async () => {
     const inB = `/v1/flows/workspaces/${world.b.workspace}`
     expect(list(await world.b.admin.get(`${inB}/executions`))).toEqual([])
     expect(list(await world.b.admin.get(`${inB}/definitions`))).toEqual([])
   })
 
-  test('text from data is never evaluated', async () => {
+  test('text from data: contains an expression: never evaluated', async () => {
     const output = await outcome('inert', "  - copy:\n      set: {copy: '${ .text }'}", {
       text: '${ 1 + 1 }',
     })
     expect(output).toEqual({ copy: '${ 1 + 1 }' })
   })
 
-  test('an expression without end is refused or stopped, and the platform lives', async () => {
+  test('expression: never ends: refused or stopped, the platform keeps working', async () => {
     const source = flow('endless', "  - loop:\n      set: {all: '${ def f: 1 + f; f }'}")
     const made = await world.a.admin.post(`${base}/definitions`, { source })
     if (made.status === 201) {
@@ -351,8 +351,9 @@ describe('the wall around flows', () => {
     } else {
       expectProblem(made, 422)
     }
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,8 +1,8 @@
-/** Walks functions and analytics: deploy, configure, invoke, fail in each named way, and be counted. */
+/** Checks functions and metrics: deploy, configure, invoke, fail in every way, be counted. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
@@ -30,7 +30,7 @@ const invoke = (id: string, input: unknown = {}, headers: Record<string, string>
 describe('functions', () => {
   let id = ''
 
-  test('a function is deployed: 201 with id and version', async () => {
+  test('deploy: valid source: 201 with id and version', async () => {
     const body = `const name: string = String(input['name']); return { greeting: 'hi ' + name, mark: '${world.a.mark}' }`
     const reply = await deploy('a', 'greet', body)
     expectStatus(reply, 201)
@@ -38,14 +38,14 @@ describe('functions', () => {
     id = str(reply, 'id')
   })
 
-  test('invoke answers the bare result, with the run in x-run-id', async () => {
+  test('invoke: by id: bare result, run id in x-run-id', async () => {
     const reply = await invoke(id, { name: 'Ada' })
     expectStatus(reply, 200)
     expect(reply.body).toEqual({ greeting: 'hi Ada', mark: world.a.mark })
     expect(reply.headers.get('x-run-id')).toMatch(/^run_/)
   })
 
-  test('the name within the workspace serves as well as the id', async () => {
+  test('invoke: by name in the workspace: same as by id', async () => {
     expect(get(await invoke('greet', { name: 'Ben' }), 'greeting')).toBe('hi Ben')
   })
 
@@ -55,7 +55,7 @@ describe('functions', () => {
     ['"text"', 'text'],
     ['0', 0],
     ['false', false],
-  ])('a result may be any JSON: %s', async (text, expected) => {
+  ])('invoke: result %s: any JSON is returned', async (text, expected) => {
     const name = `any-${text.replaceAll(/\W/g, '')}`
     expectStatus(await deploy('a', name, `return ${text}`), 201)
     const reply = await invoke(name)
@@ -63,22 +63,22 @@ describe('functions', () => {
     expect(reply.body).toEqual(expected)
   })
 
-  test('a function that throws is 502 function_error, with its own message and no stack', async () => {
+  test('invoke: function throws: 502 function_error with its message, without a stack', async () => {
     await deploy('a', 'thrower', `throw new Error('no stock left')`)
     const reply = await invoke('thrower')
     expectProblem(reply, 502, 'function_error')
     expect(reply.text).toContain('no stock left')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('a function of broken TypeScript is refused when it is deployed', async () => {
+  test('deploy: invalid TypeScript: refused', async () => {
     const { a } = world
     const sent = { workspace_id: a.workspace, name: 'broken', source: 'export default async (' }
     const reply = await a.admin.post('/v1/functions', sent)
     expectProblem(reply, reply.status === 400 ? 400 : 422)
   })
 
-  test('configure sets a time limit; while(true) is then 504 function_timeout', async () => {
+  test('configure: time limit set, then an endless loop: 504 function_timeout', async () => {
     const made = await deploy('a', 'looper', 'while (true) {}')
     // Assumption: the field is `timeout`, a duration as everywhere else.
     const set = await world.a.admin.put(`/v1/functions/${str(made, 'id')}/config`, { timeout: '1s' })
@@ -86,10 +86,10 @@ describe('functions', () => {
     const started = Date.now()
     expectProblem(await invoke('looper'), 504, 'function_timeout')
     expect(Date.now() - started).toBeLessThan(8000)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('while one function loops, the other tenant is served', async () => {
+  test('invoke: another function loops: the other tenant is served', async () => {
     expectStatus(await deploy('b', 'quick', 'return 1'), 201)
     const loops = [invoke('looper'), invoke('looper')]
     const started = Date.now()
@@ -98,38 +98,38 @@ describe('functions', () => {
     for (const reply of await Promise.all(loops)) expectProblem(reply, 504, 'function_timeout')
   })
 
-  test('a buffer of 2 GB is 502 function_out_of_memory', async () => {
+  test('invoke: allocates 2 GB at once: 502 function_out_of_memory', async () => {
     await deploy('a', 'hog', 'const all = new Uint8Array(2 ** 31).fill(1); return all.length')
     expectProblem(await invoke('hog'), 502, 'function_out_of_memory')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('memory taken bit by bit is 502 function_out_of_memory', async () => {
+  test('invoke: allocates gradually: 502 function_out_of_memory', async () => {
     const body = 'const all: string[] = []; for (let n = 0; ; n++) all.push(String(n).repeat(10000))'
     await deploy('a', 'creeper', body)
     expectProblem(await invoke('creeper'), 502, 'function_out_of_memory')
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
   test.each([
     ['the environment of the platform', 'return JSON.stringify(globalThis.process?.env ?? {})'],
     ['files', `const fs = await import('node:fs'); return fs.readFileSync('/etc/passwd', 'utf8')`],
     ['the host by way of a constructor', `return input.constructor.constructor('return process')().env`],
-  ])('a function does not reach %s', async (what, body) => {
+  ])('sandbox: reads %s: denied', async (what, body) => {
     const name = `prober-${what.length}`
     const made = await deploy('a', name, body)
-    // It may be refused when deployed as well as when run.
+    // May be refused on deployment or on invocation.
     expectStatus(made, 201, 400, 422)
     const reply = made.status === 201 ? await invoke(name) : made
     expect(reply.text).not.toMatch(/root:|postgres|GATEWAY_SECRET|MASTER_KEY|DATABASE_URL/)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('a function that is not there is 404', async () => {
+  test('invoke: missing function: 404', async () => {
     expectProblem(await invoke('nobody'), 404)
   })
 
-  test("another tenant's function is missing, word for word", async () => {
+  test('invoke: function of another tenant: 404 identical to that of a missing one', async () => {
     const none = `${id.slice(0, -4)}zzzz`
     const seen = await world.b.service.post(`/v1/functions/${id}/invoke`, {})
     const missing = await world.b.service.post(`/v1/functions/${none}/invoke`, {})
@@ -138,7 +138,7 @@ describe('functions', () => {
     expectProblem(await world.b.service.post('/v1/functions/greet/invoke', {}), 404)
   })
 
-  test('an input that is no JSON is 400', async () => {
+  test('invoke: input is not JSON: 400', async () => {
     const headers = { 'content-type': 'application/json' }
     expect(id).not.toBe('')
     expectProblem(
@@ -147,7 +147,7 @@ describe('functions', () => {
     )
   })
 
-  test('deploying the name again makes the next version', async () => {
+  test('deploy: existing name: next version', async () => {
     const reply = await deploy('a', 'greet', 'return 2')
     // Assumption: the same name in the same workspace is a new version, not a conflict.
     expectStatus(reply, 201, 200)
@@ -156,7 +156,7 @@ describe('functions', () => {
   })
 })
 
-describe('analytics', () => {
+describe('metrics', () => {
   const sum = (reply: Reply): number =>
     list(reply, 'series')
       .flatMap((series) => list(series, 'points'))
@@ -166,7 +166,7 @@ describe('analytics', () => {
   const query = (who: 'a' | 'b', metric: string) =>
     world[who].service.get(`/v1/analytics/query?metric=${metric}&window=1h`)
 
-  test('requests are counted, in series of points with unit, window and step', async () => {
+  test('metrics: requests: series of points with unit, window and step', async () => {
     for (let n = 0; n < 25; n++)
       expectStatus(await world.a.service.get('/v1/collections/c/documents'), 200, 404)
     await expect.poll(async () => sum(await query('a', 'requests')), { timeout: 20_000 }).toBeGreaterThan(24)
@@ -180,29 +180,29 @@ describe('analytics', () => {
     })
   })
 
-  test('errors are counted', async () => {
+  test('metrics: errors: counted', async () => {
     for (let n = 0; n < 5; n++) await world.a.service.get('/v1/collections/c/documents?page[size]=0')
     await expect.poll(async () => sum(await query('a', 'errors')), { timeout: 20_000 }).toBeGreaterThan(4)
   })
 
-  test('latency is measured', async () => {
+  test('metrics: latency: measured', async () => {
     await expect.poll(async () => sum(await query('a', 'latency')), { timeout: 20_000 }).toBeGreaterThan(0)
   })
 
-  test("A's requests do not count for B", async () => {
+  test('metrics: requests of A: not counted for B', async () => {
     const before = sum(await query('b', 'requests'))
     for (let n = 0; n < 40; n++) await world.a.service.get('/v1/collections/c/documents')
     await expect.poll(async () => sum(await query('a', 'requests')), { timeout: 20_000 }).toBeGreaterThan(64)
     expect(sum(await query('b', 'requests')) - before).toBeLessThan(20)
   })
 
-  test('an unknown metric is 404 and the near ones are named', async () => {
+  test('metrics: unknown metric: 404 with similar names', async () => {
     const reply = await query('a', 'request')
     expectProblem(reply, 404)
     expect(reply.text).toContain('requests')
   })
 
-  test.each(['1y', '-1h', 'h', '0h', '999999d', ''])('a window of %j is 400', async (window) => {
+  test.each(['1y', '-1h', 'h', '0h', '999999d', ''])('metrics: window %j: 400', async (window) => {
     expectProblem(
       await world.a.service.get(`/v1/analytics/query?metric=requests&window=${encodeURIComponent(window)}`),
       400,
@@ -210,4 +210,5 @@ describe('analytics', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,4 +1,4 @@
-/** Walks hosted MCP servers: their life over REST, their discovery, their wire in both eras of the protocol. */
+/** Checks hosted MCP servers: lifecycle over REST, discovery, and the wire protocol in both versions. */
 
 import { Client as Modern, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client'
 import { Client as Legacy } from '@modelcontextprotocol/sdk/client/index.js'
@@ -17,11 +17,11 @@ import {
   token,
   tokenReply,
 } from './client.ts'
-import { expectApart, expectUnharmed, type Party, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, type Party, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
-/** One hosted server and what a caller of it needs. */
+/** A hosted server and what a caller of it needs. */
 interface Hosted {
   readonly id: string
   readonly servers: string
@@ -46,11 +46,11 @@ beforeAll(async () => {
   }
 })
 
-/** Makes, curates and publishes a server whose one tool reads the collection `products`. */
-async function host(who: 'a' | 'b'): Promise<Hosted> {
+/** Creates, curates and publishes a server whose one tool reads the collection `products`. */
+async function publishServer(who: 'a' | 'b'): Promise<Hosted> {
   const { admin, workspace } = world[who]
   const servers = `/v1/mcp/workspaces/${workspace}/servers`
-  // Assumption: a server is made from its name alone.
+  // Assumption: a server is created from its name alone.
   const made = await admin.post(servers, { name: 'shop' })
   expectStatus(made, 201)
   const id = str(made, 'id')
@@ -63,7 +63,7 @@ async function host(who: 'a' | 'b'): Promise<Hosted> {
   return result
 }
 
-/** Publishes what is curated and approves it, should it need that; answers the publication. */
+/** Publishes the curated tools and approves the version if needed; returns the publication. */
 async function publish(who: 'a' | 'b', servers: string, id: string): Promise<Reply> {
   const { admin } = world[who]
   const reply = await admin.post(`${servers}/${id}/publish`, {})
@@ -75,11 +75,11 @@ async function publish(who: 'a' | 'b', servers: string, id: string): Promise<Rep
   return reply
 }
 
-/** The candidate that reads that collection; assumption: candidates are listed with `name`. */
+/** The candidate that reads that collection; assumption: candidates have a `name`. */
 function candidateNamed(reply: unknown, word: string): string {
   const names = list(reply).map((candidate) => str(candidate, 'name'))
-  const fitting = names.filter((name) => name.includes(word))
-  const found = fitting.find((name) => /query|list|read|find|search/.test(name)) ?? fitting[0]
+  const matching = names.filter((name) => name.includes(word))
+  const found = matching.find((name) => /query|list|read|find|search/.test(name)) ?? matching[0]
   if (!found) throw new Error(`no candidate for ${word} among ${names.join(', ')}`)
   return found
 }
@@ -88,19 +88,19 @@ const initialize = {
   jsonrpc: '2.0',
   id: 1,
   method: 'initialize',
-  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'walk', version: '1' } },
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
 }
 
-/** One message to a wire endpoint, as a client of the 2025 era sends it. */
-function say(wire: string, message: unknown, bearer?: string, who?: Party) {
+/** Sends one message to a wire endpoint, as a client of the 2025 protocol does. */
+function sendMessage(wire: string, message: unknown, bearer?: string, who?: Party) {
   const headers = {
     accept: 'application/json, text/event-stream',
     ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
   }
-  return new Caller(headers, who?.ears).post(wire, message)
+  return new Caller(headers, who?.transcript).post(wire, message)
 }
 
-/** A token for one server with the scope of its tool, which the server's own challenge names. */
+/** Requests a token for one server, with the scope named in the server's challenge. */
 async function tokenFor(who: 'a' | 'b'): Promise<string> {
   const { wire, tool } = server(who)
   const scope = await scopeOf(wire, tool)
@@ -115,35 +115,38 @@ const call = (name: string) => ({
 })
 
 async function scopeOf(wire: string, tool: string): Promise<string | undefined> {
-  const poor = await token({ resource: wire })
-  const refused = await say(wire, call(tool), poor)
+  const unscoped = await token({ resource: wire })
+  const refused = await sendMessage(wire, call(tool), unscoped)
   return /scope="([^"]+)"/.exec(refused.headers.get('www-authenticate') ?? '')?.[1]
 }
 
 async function legacyClient(wire: string, bearer: string, who: Party): Promise<Legacy> {
-  const client = new Legacy({ name: 'walk-legacy', version: '1.0.0' })
+  const client = new Legacy({ name: 'test-legacy', version: '1.0.0' })
   const transport = new LegacyHttp(new URL(wire), {
     requestInit: { headers: { authorization: `Bearer ${bearer}` } },
-    fetch: who.ears.fetch,
+    fetch: who.transcript.fetch,
   })
-  // The class leaves `sessionId` optional where the interface does not: a matter of exactOptionalPropertyTypes.
+  // The class leaves `sessionId` optional and the interface does not: a matter of exactOptionalPropertyTypes.
   await client.connect(transport as Parameters<Legacy['connect']>[0])
   return client
 }
 
 async function modernClient(wire: string, bearer: string, who: Party): Promise<Modern> {
   const client = new Modern(
-    { name: 'walk-modern', version: '1.0.0' },
+    { name: 'test-modern', version: '1.0.0' },
     { versionNegotiation: { mode: { pin: '2026-07-28' } } },
   )
   await client.connect(
-    new ModernHttp(new URL(wire), { authProvider: { token: async () => bearer }, fetch: who.ears.fetch }),
+    new ModernHttp(new URL(wire), {
+      authProvider: { token: async () => bearer },
+      fetch: who.transcript.fetch,
+    }),
   )
   return client
 }
 
-describe('the life of a server', () => {
-  test('it is created: 201 with an id', async () => {
+describe('lifecycle of a server', () => {
+  test('server: created: 201 with an id', async () => {
     const { admin, workspace } = world.a
     const reply = await admin.post(`/v1/mcp/workspaces/${workspace}/servers`, { name: 'shop' })
     expectStatus(reply, 201)
@@ -154,12 +157,12 @@ describe('the life of a server', () => {
     expectProblem(await admin.get(path), 404)
   })
 
-  test('what the workspace has is a candidate, is curated and published', async () => {
-    expect((await host('a')).candidate).toContain('products')
-    expect((await host('b')).candidate).toContain('products')
+  test('server: resources of the workspace: candidates, curated, published', async () => {
+    expect((await publishServer('a')).candidate).toContain('products')
+    expect((await publishServer('b')).candidate).toContain('products')
   })
 
-  test('publishing answers version, hash, difference and state', async () => {
+  test('publish: new version: version, hash, difference and state', async () => {
     const { servers, id, candidate } = server('a')
     const tools = {
       [candidate]: { enabled: true, name: 'read_products', description: 'Reads all products.' },
@@ -174,12 +177,12 @@ describe('the life of a server', () => {
     })
   })
 
-  test('a second server is over the quota of one', async () => {
+  test('server: second one: refused by the quota of one', async () => {
     const { servers } = server('a')
     expectProblem(await world.a.admin.post(servers, { name: 'second' }), 429, 'quota_exceeded')
   })
 
-  test('a tool is called over REST', async () => {
+  test('tool: called over REST: result', async () => {
     const { servers, id, tool } = server('a')
     const reply = await world.a.admin.post(`${servers}/${id}/call`, { tool, arguments: {} })
     expectStatus(reply, 200)
@@ -187,7 +190,7 @@ describe('the life of a server', () => {
     expect(reply.text).toContain(world.a.mark)
   })
 
-  test('an unknown tool or argument is refused', async () => {
+  test('tool: unknown, or with an unknown argument: refused', async () => {
     const { servers, id, tool } = server('a')
     const unknown = await world.a.admin.post(`${servers}/${id}/call`, { tool: 'nothing', arguments: {} })
     expectProblem(unknown, unknown.status === 400 ? 400 : 404)
@@ -197,20 +200,22 @@ describe('the life of a server', () => {
     else expectProblem(reply, reply.status === 422 ? 422 : 400)
   })
 
-  test('the audit holds the call and its tool', async () => {
+  test('audit: tool called: entry with the tool', async () => {
     const { servers, id, tool } = server('a')
     await expect
       .poll(async () => (await world.a.admin.get(`${servers}/${id}/audit`)).text, { timeout: 10_000 })
       .toContain(tool)
   })
 
-  test("A's server in B's workspace is missing, word for word", async () => {
-    const [theirs, none] = [server('a').id, `${server('a').id.slice(0, -4)}zzzz`]
+  test('server: of A in a workspace of B: 404 identical to that of a missing one', async () => {
+    const [foreignId, missingId] = [server('a').id, `${server('a').id.slice(0, -4)}zzzz`]
     const inB = server('b').servers
     for (const path of ['', '/candidates', '/audit']) {
-      const seen = await world.b.admin.get(`${inB}/${theirs}${path}`)
+      const seen = await world.b.admin.get(`${inB}/${foreignId}${path}`)
       expectProblem(seen, 404)
-      expect(anonymous(seen, theirs)).toBe(anonymous(await world.b.admin.get(`${inB}/${none}${path}`), none))
+      expect(anonymous(seen, foreignId)).toBe(
+        anonymous(await world.b.admin.get(`${inB}/${missingId}${path}`), missingId),
+      )
     }
   })
 })
@@ -218,7 +223,7 @@ describe('the life of a server', () => {
 describe('discovery and challenges', () => {
   const metadataOf = (wire: string) => wire.replace(base, `${base}/.well-known/oauth-protected-resource`)
 
-  test('the metadata of the protected resource is open to anybody', async () => {
+  test('protected resource metadata: no credential: readable', async () => {
     const { wire } = server('a')
     const reply = await new Caller({ origin: 'https://elsewhere.example' }).get(metadataOf(wire))
     expectStatus(reply, 200)
@@ -230,13 +235,13 @@ describe('discovery and challenges', () => {
     expect(reply.headers.get('access-control-allow-origin')).toBe('*')
   })
 
-  test('the metadata of a server that is not there is 404', async () => {
+  test('protected resource metadata: missing server: 404', async () => {
     expectStatus(await new Caller({}).get(metadataOf(`${server('a').wire.slice(0, -8)}zzzz/mcp`)), 404)
   })
 
-  test('without a token: 401 and a challenge that names the metadata', async () => {
+  test('wire: no token: 401 with a challenge that names the metadata', async () => {
     const { wire } = server('a')
-    const reply = await say(wire, initialize)
+    const reply = await sendMessage(wire, initialize)
     expectStatus(reply, 401)
     const challenge = reply.headers.get('www-authenticate') ?? ''
     expect(challenge).toMatch(/^Bearer /)
@@ -245,15 +250,15 @@ describe('discovery and challenges', () => {
     expect(reply.headers.get('cache-control')).toMatch(/no-store/)
   })
 
-  test('with a bad token: 401 invalid_token', async () => {
-    const reply = await say(server('a').wire, initialize, 'abc.def.ghi')
+  test('wire: invalid token: 401 invalid_token', async () => {
+    const reply = await sendMessage(server('a').wire, initialize, 'abc.def.ghi')
     expectStatus(reply, 401)
     expect(reply.headers.get('www-authenticate')).toContain('error="invalid_token"')
   })
 
-  test('without the scope of the tool: 403 insufficient_scope, and the scope is named', async () => {
+  test('wire: scope of the tool missing: 403 insufficient_scope that names it', async () => {
     const { wire, tool } = server('a')
-    const reply = await say(wire, call(tool), await token({ resource: wire }))
+    const reply = await sendMessage(wire, call(tool), await token({ resource: wire }))
     expectStatus(reply, 403)
     const challenge = reply.headers.get('www-authenticate') ?? ''
     expect(challenge).toContain('error="insufficient_scope"')
@@ -261,60 +266,63 @@ describe('discovery and challenges', () => {
     expect(challenge).toContain('resource_metadata=')
   })
 
-  test('API keys and operator tokens do not open the wire', async () => {
+  test('wire: API key or operator token: refused', async () => {
     const { wire } = server('a')
     expectStatus(await world.a.service.post(wire, initialize), 401)
     expectStatus(await world.a.admin.post(wire, initialize), 401)
   })
 
-  test('a token in the query is no token', async () => {
+  test('wire: token in the query: not read', async () => {
     const bearer = await tokenFor('a')
-    expectStatus(await say(`${server('a').wire}?access_token=${bearer}`, initialize), 401)
+    expectStatus(await sendMessage(`${server('a').wire}?access_token=${bearer}`, initialize), 401)
   })
 
-  test('a token of server A is refused at B, and the other way round', async () => {
+  test('wire: token of another server: refused, in both directions', async () => {
     const [ofA, ofB] = [await tokenFor('a'), await tokenFor('b')]
-    const atB = await say(server('b').wire, initialize, ofA, world.b)
+    const atB = await sendMessage(server('b').wire, initialize, ofA, world.b)
     expectStatus(atB, 401)
     expect(atB.headers.get('www-authenticate')).toContain('error="invalid_token"')
-    expectStatus(await say(server('a').wire, initialize, ofB), 401)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(server('a').wire, initialize, ofB), 401)
+    await expectUnaffected(world)
   })
 
-  test('a token of a server opens nothing else', async () => {
+  test('token of a server: any other route: refused', async () => {
     const caller = new Caller({ authorization: `Bearer ${await tokenFor('a')}` })
     for (const path of ['/v1/collections/products/documents', '/v1/quotas', server('a').servers]) {
       expectStatus(await caller.get(path), 401, 403)
     }
   })
 
-  test('no token is given for a resource that is not there', async () => {
+  test('token endpoint: missing resource: no token', async () => {
     const reply = await tokenReply({ resource: `${base}/v1/mcp/workspaces/ws_x/servers/mcp_x/mcp` })
     expectStatus(reply, 400)
   })
 
-  test('a JSON-RPC batch is 400', async () => {
+  test('wire: JSON-RPC batch: 400', async () => {
     const batch = [initialize, { jsonrpc: '2.0', id: 2, method: 'tools/list' }]
-    expectStatus(await say(server('a').wire, batch, await tokenFor('a')), 400)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(server('a').wire, batch, await tokenFor('a')), 400)
+    await expectUnaffected(world)
   })
 
-  test.each(['{"jsonrpc":', '7', '{}', '{"jsonrpc":"1.0","id":1,"method":"x"}'])('%s is 400', async (raw) => {
-    const headers = {
-      accept: 'application/json, text/event-stream',
-      'content-type': 'application/json',
-      authorization: `Bearer ${await tokenFor('a')}`,
-    }
-    expectStatus(await new Caller(headers).send('POST', server('a').wire, { raw }), 400)
-    await expectUnharmed(world)
-  })
+  test.each(['{"jsonrpc":', '7', '{}', '{"jsonrpc":"1.0","id":1,"method":"x"}'])(
+    'wire: body %s: 400',
+    async (raw) => {
+      const headers = {
+        accept: 'application/json, text/event-stream',
+        'content-type': 'application/json',
+        authorization: `Bearer ${await tokenFor('a')}`,
+      }
+      expectStatus(await new Caller(headers).send('POST', server('a').wire, { raw }), 400)
+      await expectUnaffected(world)
+    },
+  )
 })
 
 describe.each([
   ['2025', legacyClient],
   ['2026', modernClient],
-] as const)('the wire, as clients of %s speak it', (_, open) => {
-  test.each(['a', 'b'] as const)('the tools of %s are listed and called', async (who) => {
+] as const)('wire, clients of %s', (_, open) => {
+  test.each(['a', 'b'] as const)('wire: tools of server %s: listed and called', async (who) => {
     const { wire, tool } = server(who)
     const client = await open(wire, await tokenFor(who), world[who])
     try {
@@ -330,25 +338,25 @@ describe.each([
     }
   })
 
-  test('a client without a good token does not connect', async () => {
+  test('wire: client without a valid token: cannot connect', async () => {
     await expect(open(server('a').wire, 'abc.def.ghi', world.a)).rejects.toThrow()
   })
 })
 
-describe('the official server of the platform', () => {
+describe('official MCP server', () => {
   const wire = `${base}/v1/mcp/platform/mcp`
 
-  test('without a credential: 401 and a challenge', async () => {
-    const reply = await say(wire, initialize)
+  test('official server: no credential: 401 with a challenge', async () => {
+    const reply = await sendMessage(wire, initialize)
     expectStatus(reply, 401)
     expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
   })
 
-  // Assumption: it takes the operator's access token, as the administrative routes do.
+  // Assumption: it accepts the operator's access token, as the administrative routes do.
   test.each([
     ['2025', legacyClient],
     ['2026', modernClient],
-  ] as const)('clients of %s list its tools', async (_, open) => {
+  ] as const)('official server: clients of %s: list its tools', async (_, open) => {
     const client = await open(wire, await token(), world.a)
     try {
       expect((await client.listTools()).tools.length).toBeGreaterThan(0)
@@ -357,15 +365,16 @@ describe('the official server of the platform', () => {
     }
   })
 
-  test('a JSON-RPC batch is 400', async () => {
+  test('official server: JSON-RPC batch: 400', async () => {
     const batch = [initialize, { jsonrpc: '2.0', id: 2, method: 'tools/list' }]
-    expectStatus(await say(wire, batch, await token()), 400)
-    await expectUnharmed(world)
+    expectStatus(await sendMessage(wire, batch, await token()), 400)
+    await expectUnaffected(world)
   })
 
-  test('a token of a hosted server does not open it', async () => {
-    expectStatus(await say(wire, initialize, await tokenFor('a')), 401)
+  test('official server: token of a hosted server: refused', async () => {
+    expectStatus(await sendMessage(wire, initialize, await tokenFor('a')), 401)
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,8 +1,8 @@
-/** Walks tenants, workspaces, keys and the two privilege domains, sentence by sentence of the specification. */
+/** Checks tenants, workspaces, keys and the two privilege domains, sentence by sentence of the specification. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, pause, str, token } from './client.ts'
-import { expectApart, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
+import { expectIsolated, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
 
 let world: World
 
@@ -13,7 +13,7 @@ beforeAll(async () => {
 const DOCUMENTS = '/v1/collections/notes/documents'
 
 describe('tenants and workspaces', () => {
-  test('a tenant without Prefer is answered 202 with the place of its operation', async () => {
+  test('tenant: created without Prefer: 202 with the Location of its operation', async () => {
     const made = await world.admin.post('/v1/tenants', { name: 'Later', slug: `later-${word()}` })
     expectStatus(made, 202)
     expect(made.headers.get('location')).toMatch(/\/v1\/operations\/op_\w+$/)
@@ -23,7 +23,7 @@ describe('tenants and workspaces', () => {
       .toBe('succeeded')
   })
 
-  test('a tenant with Prefer: wait=30 is answered 201 with id, name, slug and state', async () => {
+  test('tenant: created with Prefer: wait=30: 201 with id, name, slug and state', async () => {
     const slug = `now-${word()}`
     const made = await world.admin.post('/v1/tenants', { name: 'Now', slug }, { prefer: 'wait=30' })
     expectStatus(made, 201)
@@ -35,7 +35,7 @@ describe('tenants and workspaces', () => {
     })
   })
 
-  test('a workspace is answered 201 with an id and belongs to its tenant', async () => {
+  test('workspace: created: 201 with an id, belongs to its tenant', async () => {
     const { a } = world
     const sent = { tenant_id: a.tenant, name: 'Second', slug: `second-${word()}` }
     const made = await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -43,26 +43,29 @@ describe('tenants and workspaces', () => {
     expect(made.body).toMatchObject({ id: expect.stringMatching(/^ws_\w+$/), tenant_id: a.tenant })
   })
 
-  test('unknown fields are refused on administrative routes', async () => {
+  test('administrative route: unknown field: refused', async () => {
     expectProblem(
       await world.admin.post('/v1/tenants', { name: 'N', slug: `s-${word()}`, colour: 'red' }),
       400,
     )
   })
 
-  test('a workspace in a tenant that does not exist is 404', async () => {
-    const nobody = `${world.a.tenant.slice(0, -4)}zzzz`
-    expectProblem(await world.admin.post('/v1/workspaces', { tenant_id: nobody, name: 'N', slug: 'n' }), 404)
+  test('workspace: missing tenant: 404', async () => {
+    const missingTenant = `${world.a.tenant.slice(0, -4)}zzzz`
+    expectProblem(
+      await world.admin.post('/v1/workspaces', { tenant_id: missingTenant, name: 'N', slug: 'n' }),
+      404,
+    )
   })
 })
 
 describe('API keys', () => {
-  test('the two kinds begin with svc_anon_ and svc_service_', () => {
+  test('API key: both kinds: prefixes svc_anon_ and svc_service_', () => {
     expect(world.a.anonKey).toMatch(/^svc_anon_/)
     expect(world.a.serviceKey).toMatch(/^svc_service_/)
   })
 
-  test('a key is shown once: the list is masked', async () => {
+  test('API key: listed: masked', async () => {
     const listed = await world.a.admin.get(`/v1/api-keys?workspace_id=${world.a.workspace}`)
     expectStatus(listed, 200)
     expect(list(listed).length).toBeGreaterThanOrEqual(2)
@@ -70,7 +73,7 @@ describe('API keys', () => {
     expect(listed.text).not.toContain(world.a.anonKey)
   })
 
-  test('a revoked key is 401 at once', async () => {
+  test('API key: revoked: 401 at once', async () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', {
       workspace_id: a.workspace,
@@ -91,34 +94,34 @@ describe('API keys', () => {
     ['Authorization: Bearer', (key) => ({ authorization: `Bearer ${key}` })],
   ]
 
-  test.each(presentations)('a key is taken from %s', async (_, headers) => {
+  test.each(presentations)('API key: by %s: accepted', async (_, headers) => {
     const reply = await new Caller(headers(world.a.serviceKey)).get(DOCUMENTS)
     expectStatus(reply, 200)
     expect(reply.text).toContain(world.a.mark)
   })
 
-  test.each(presentations)('a wrong key from %s is 401 and never falls back', async (_, headers) => {
+  test.each(presentations)('API key: wrong, by %s: 401 without fallback', async (_, headers) => {
     const wrong = headers(`svc_service_${'x'.repeat(48)}`)
     const context = { 'x-tenant-id': world.a.tenant, 'x-workspace-id': world.a.workspace }
     expectProblem(await new Caller({ ...context, ...wrong }).get(DOCUMENTS), 401)
   })
 
-  test('a wrong bearer token is 401 with a challenge', async () => {
+  test('bearer token: wrong: 401 with a challenge', async () => {
     const reply = await new Caller({ authorization: 'Bearer abc.def.ghi' }).get(DOCUMENTS)
     expectProblem(reply, 401)
     expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
   })
 
-  test('no credential at all is 401 credentials_missing', async () => {
+  test('credential: none: 401 credentials_missing', async () => {
     expectProblem(await new Caller({}).get(DOCUMENTS), 401, 'credentials_missing')
   })
 
-  test('two different keys in one request are 400', async () => {
+  test('API keys: two different ones: 400', async () => {
     const two = new Caller({ apikey: world.a.serviceKey, 'x-api-key': world.b.serviceKey })
     expectProblem(await two.get(DOCUMENTS), 400)
   })
 
-  test('an x-tenant-id sent by a client is ignored', async () => {
+  test('x-tenant-id: sent by a client: ignored', async () => {
     const { a, b } = world
     const context = { 'x-tenant-id': a.tenant, 'x-workspace-id': a.workspace, 'x-pg-role': 'service' }
     const reply = await b.service.with(context).get(DOCUMENTS)
@@ -126,41 +129,41 @@ describe('API keys', () => {
     expect(reply.text).not.toContain(a.mark)
   })
 
-  test('context headers alone are no credential', async () => {
+  test('context headers: alone: no credential', async () => {
     const { a } = world
     const context = { 'x-tenant-id': a.tenant, 'x-workspace-id': a.workspace, 'x-auth-subject': 'me' }
     expectProblem(await new Caller({ ...context, 'x-pg-role': 'service' }).get(DOCUMENTS), 401)
   })
 
-  test('?apikey= with a service key is 401 service_key_in_query', async () => {
+  test('?apikey=: service key: 401 service_key_in_query', async () => {
     const path = `/v1/events/subscribe?topic=t&apikey=${world.a.serviceKey}`
     const reply = await new Caller({}).get(path)
     expectProblem(reply, 401, 'service_key_in_query')
     expect(reply.text).not.toContain(world.a.serviceKey)
   })
 
-  test('?apikey= is read nowhere but on subscribe', async () => {
+  test('?apikey=: route other than subscribe: not read', async () => {
     const reply = await new Caller({}).get(`${DOCUMENTS}?apikey=${world.a.anonKey}`)
     expectProblem(reply, 401)
     expect(reply.text).not.toContain(world.a.anonKey)
   })
 
-  test('an anon key may not write where nothing allows it', async () => {
+  test('anon key: write without an access rule: refused', async () => {
     expectProblem(await world.a.anon.post(DOCUMENTS, { mark: world.a.mark }), 403)
   })
 
-  test("another tenant's key is missing, word for word", async () => {
+  test('API key: of another tenant: 404 identical to that of a missing one', async () => {
     const { a, b } = world
     const made = await a.admin.post('/v1/api-keys', {
       workspace_id: a.workspace,
       kind: 'anon',
       name: 'unseen',
     })
-    const [theirs, none] = [str(made, 'id'), `${str(made, 'id').slice(0, -4)}zzzz`]
-    // A key of B has no business here; the answer must not tell the two apart.
-    const seen = await b.service.delete(`/v1/api-keys/${theirs}`)
-    const missing = await b.service.delete(`/v1/api-keys/${none}`)
-    expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
+    const [foreignId, missingId] = [str(made, 'id'), `${str(made, 'id').slice(0, -4)}zzzz`]
+    // A key of B is out of bounds here; the reply must not show whether it exists.
+    const seen = await b.service.delete(`/v1/api-keys/${foreignId}`)
+    const missing = await b.service.delete(`/v1/api-keys/${missingId}`)
+    expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
     expectStatus(await new Caller({ apikey: str(made, 'key') }).get(DOCUMENTS), 200)
   })
 })
@@ -183,7 +186,7 @@ describe('privilege domains', () => {
     ['POST', '/v1/mcp/workspaces/{ws}/servers'],
   ]
 
-  test.each(administrative)('%s %s with a service key is 403', async (method, path) => {
+  test.each(administrative)('%s %s: service key: 403', async (method, path) => {
     const { a } = world
     const json = method === 'GET' ? undefined : {}
     const reply = await a.service.send(method, path.replace('{ws}', a.workspace), {
@@ -209,19 +212,19 @@ describe('privilege domains', () => {
     ['GET', '/v1/analytics/query?metric=requests&window=1h'],
   ]
 
-  test.each(data)('%s %s with an operator token is 403', async (method, path) => {
+  test.each(data)('%s %s: operator token: 403', async (method, path) => {
     const json = method === 'GET' || method === 'DELETE' ? undefined : {}
     const reply = await world.admin.send(method, path, { ...(json ? { json } : {}) })
     expectProblem(reply, 403, 'privilege_domain_mismatch')
     expect(reply.text).toContain('data_access')
   })
 
-  test('the issuer gives operator tokens to its client alone', async () => {
+  test('issuer: operator client with its secret: gets a token', async () => {
     expect((await token()).split('.')).toHaveLength(3)
   })
 })
 
-test('keys of one workspace do not read another workspace of the same tenant', async () => {
+test('service key: another workspace of the tenant: refused', async () => {
   const { a } = world
   const sent = { tenant_id: a.tenant, name: 'Third', slug: `third-${word()}` }
   const made = await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -231,4 +234,5 @@ test('keys of one workspace do not read another workspace of the same tenant', a
   expect(reply.text).not.toContain(a.mark)
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,10 +1,10 @@
-/** Walks schemas, quotas and the configuration of services. */
+/** Checks schemas, quotas and service configuration. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from './tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
 
 let world: World
 
@@ -12,7 +12,7 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-/** Takes the places of `count` documents at once. */
+/** Creates `count` documents at once. */
 function createMany(count: number): Promise<Reply[]> {
   const { service, mark } = world.a
   return Promise.all(
@@ -39,7 +39,7 @@ describe('schemas', () => {
     },
   }
 
-  test('a relational collection is declared with typed fields: 201 with an id', async () => {
+  test('schema: relational with typed fields: 201 with an id', async () => {
     const { a } = world
     const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared })
     expectStatus(reply, 201)
@@ -50,7 +50,7 @@ describe('schemas', () => {
     })
   })
 
-  test('documents of it are written, read back and filtered by type', async () => {
+  test('documents: of a declared collection: written, read, filtered by type', async () => {
     const { service, mark } = world.a
     for (const [title, amount] of [
       ['pen', 2],
@@ -67,7 +67,7 @@ describe('schemas', () => {
     ])
   })
 
-  test('a document against the schema is 422 and every fault is named by its pointer', async () => {
+  test('document: violates the schema: 422 with every error and its pointer', async () => {
     const reply = await world.a.service.post(ORDERS, { title: 'x', amount: -1 })
     expectProblem(reply, 422)
     expect(list(reply, 'errors').length).toBeGreaterThanOrEqual(2)
@@ -75,24 +75,24 @@ describe('schemas', () => {
     expect(reply.text).toContain('/amount')
   })
 
-  test('a change against the schema is 422 and changes nothing', async () => {
+  test('update: violates the schema: 422, nothing changes', async () => {
     const [row] = list(await world.a.service.get(`${ORDERS}?title=eq.pen`))
     expectProblem(await world.a.service.put(`${ORDERS}/${str(row, 'id')}`, { amount: 'two' }), 422)
     const [same] = list(await world.a.service.get(`${ORDERS}?title=eq.pen`))
     expect(same).toEqual(row)
   })
 
-  test('a filter of the wrong type is 400 filter_type_mismatch', async () => {
+  test('filter: wrong type: 400 filter_type_mismatch', async () => {
     expectProblem(await world.a.service.get(`${ORDERS}?amount=gte.abc`), 400, 'filter_type_mismatch')
   })
 
-  test('the same collection name in B is undeclared and empty', async () => {
+  test('collection: same name in B: undeclared and empty', async () => {
     const { b } = world
     expectStatus(await b.service.post(ORDERS, { anything: true, mark: b.mark }), 201)
     expect(list(await b.service.get(ORDERS))).toHaveLength(1)
   })
 
-  test('a schema that is none is refused', async () => {
+  test('schema: invalid: refused', async () => {
     const { a } = world
     const reply = await a.admin.post('/v1/schemas', {
       workspace_id: a.workspace,
@@ -103,17 +103,17 @@ describe('schemas', () => {
     expectProblem(reply, reply.status === 400 ? 400 : 422)
   })
 
-  test('a name made of SQL is refused', async () => {
+  test('schema: collection name with SQL: refused', async () => {
     const { a } = world
     const collection = 'x"; drop table documents; --'
     const reply = await a.admin.post('/v1/schemas', { workspace_id: a.workspace, ...declared, collection })
     expectProblem(reply, reply.status === 400 ? 400 : 422)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
 describe('quotas', () => {
-  // Assumption: GET takes `workspace_id`; the body is searched for the quota, as its outer shape is not named.
+  // Assumption: GET takes `workspace_id`; the test searches the body for the quota, as its outer shape is unspecified.
   const quota = async (name: string): Promise<unknown> => {
     const reply = await world.a.admin.get(`/v1/quotas?workspace_id=${world.a.workspace}`)
     expectStatus(reply, 200)
@@ -122,7 +122,7 @@ describe('quotas', () => {
   const set = (limits: Record<string, number>) =>
     world.a.admin.put('/v1/quotas', { workspace_id: world.a.workspace, limits })
 
-  test('a quota shows limit, used and remaining', async () => {
+  test('quota: read: limit, used and remaining', async () => {
     expectStatus((await createMany(1))[0] ?? fail(), 201)
     expectStatus(await set({ documents: 50 }), 200)
     const shown = await quota('documents')
@@ -133,7 +133,7 @@ describe('quotas', () => {
     })
   })
 
-  test('60 creates at once never overshoot the quota of documents, and none is lost', async () => {
+  test('quota: 60 concurrent creates: never exceeded, none is lost', async () => {
     const used = Number(get(await quota('documents'), 'used'))
     expectStatus(await set({ documents: used + 20 }), 200)
     const replies = await createMany(60)
@@ -148,10 +148,10 @@ describe('quotas', () => {
       expect(ids.has(get(body, 'id'))).toBe(true)
     }
     expect(ids.size).toBe(21)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('a refusal names the quota, its limit and what is used', async () => {
+  test('quota: reached: refusal with name, limit and usage', async () => {
     const reply = (await createMany(1))[0] ?? fail()
     expectProblem(reply, 429, 'quota_exceeded')
     expect(reply.text).toContain('documents')
@@ -160,32 +160,32 @@ describe('quotas', () => {
     expect(reply.text).toContain(String(used))
   })
 
-  test('a deleted document gives its place back', async () => {
+  test('quota: document deleted: usage decreases', async () => {
     const [row] = list(await world.a.service.get('/v1/collections/many/documents?page[size]=1'))
     expectStatus(await world.a.service.delete(`/v1/collections/many/documents/${str(row, 'id')}`), 200)
     expectStatus((await createMany(1))[0] ?? fail(), 201)
     expectProblem((await createMany(1))[0] ?? fail(), 429, 'quota_exceeded')
   })
 
-  test("A's quota does not bind B", async () => {
+  test('quota: of A: does not bind B', async () => {
     const { b } = world
     expectStatus(await b.service.post('/v1/collections/many/documents', { mark: b.mark }), 201)
   })
 
-  test('-1 is unlimited', async () => {
+  test('quota: -1: unlimited', async () => {
     expectStatus(await set({ documents: -1 }), 200)
     for (const reply of await createMany(5)) expectStatus(reply, 201)
   })
 
-  test('a quota of an unknown name is refused', async () => {
+  test('quota: unknown name: refused', async () => {
     expectProblem(await set({ moon: 1 }), 400)
   })
 
-  test('concurrent_executions binds flows that run at once', async () => {
+  test('quota concurrent_executions: reached: further executions are refused', async () => {
     const { a } = world
     const path = `/v1/flows/workspaces/${a.workspace}/definitions`
     const source = [
-      "document: {dsl: '1.0.3', namespace: walk, name: slow, version: '1.0.0'}",
+      "document: {dsl: '1.0.3', namespace: test, name: slow, version: '1.0.0'}",
       'do:',
       '  - pause:',
       '      wait: {seconds: 4}',
@@ -200,24 +200,24 @@ describe('quotas', () => {
       expectProblem(reply, 429, 'quota_exceeded')
     }
     await expect.poll(async () => (await start()).status, { timeout: 20_000, interval: 1000 }).toBe(201)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 })
 
-describe('configuration of services', () => {
+describe('service configuration', () => {
   const configure = (body: Record<string, unknown>) =>
     world.a.admin.post('/v1/services/configure', { workspace_id: world.a.workspace, ...body })
 
-  test('experimental features are turned on by name', async () => {
+  test('experimental features: switched on by name: active', async () => {
     // Assumption: the field is the list `experimental` (reference, section 2.12); flows as tools are such a feature.
     expectStatus(await configure({ experimental: ['mcp.flow_tools'] }), 200)
   })
 
-  test('an unknown setting is refused', async () => {
+  test('setting: unknown: refused', async () => {
     expectProblem(await configure({ gravity: 9 }), 400)
   })
 
-  test('egress.allow opens one address to a flow, which was closed before', async () => {
+  test('egress.allow: one address: closed before, reachable from flows afterwards', async () => {
     const { a } = world
     const server = createServer((_, response) => {
       response.setHeader('content-type', 'application/json').end('{"reached":true}')
@@ -226,7 +226,7 @@ describe('configuration of services', () => {
     try {
       const { port } = server.address() as AddressInfo
       const source = [
-        "document: {dsl: '1.0.3', namespace: walk, name: outward, version: '1.0.0'}",
+        "document: {dsl: '1.0.3', namespace: test, name: outward, version: '1.0.0'}",
         'do:',
         '  - fetch:',
         '      call: http',
@@ -248,7 +248,7 @@ describe('configuration of services', () => {
   })
 })
 
-/** The quota of that name, wherever it stands: under its name, or in a list of named ones. */
+/** The quota with that name, as a member or in a list of named ones. */
 function find(value: unknown, name: string): unknown {
   if (value === null || typeof value !== 'object') return undefined
   const here = get(value, name)
@@ -263,4 +263,5 @@ function fail(): never {
   throw new Error('no reply')
 }
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

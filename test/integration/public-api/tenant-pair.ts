@@ -1,23 +1,23 @@
-/** Two tenants made over the public interface alone, and the check that neither touched the other. */
+/** Creates two tenants through the public interface, and checks that neither affected the other. */
 
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
-import { Caller, Ears, expectAlive, expectStatus, list, str, token } from './client.ts'
+import { Caller, expectAlive, expectStatus, list, str, Transcript, token } from './client.ts'
 
-/** One tenant with a workspace, two keys and all that was ever said to it. */
+/** A tenant with a workspace, two keys and everything ever sent to it. */
 export interface Party {
   readonly tenant: string
   readonly workspace: string
   readonly bucket: string
-  /** Stands in everything this tenant stores, and in nothing anybody else sends. */
+  /** Part of everything this tenant stores, and of nothing that others send. */
   readonly mark: string
   readonly anonKey: string
   readonly serviceKey: string
   readonly anon: Caller
   readonly service: Caller
-  /** The operator, at work in this tenant. */
+  /** The operator, acting in this tenant. */
   readonly admin: Caller
-  readonly ears: Ears
+  readonly transcript: Transcript
 }
 
 export interface World {
@@ -27,8 +27,8 @@ export interface World {
   readonly before: unknown[]
 }
 
-async function operator(ears = new Ears()): Promise<Caller> {
-  return new Caller({ authorization: `Bearer ${await token()}` }, ears)
+async function operator(transcript = new Transcript()): Promise<Caller> {
+  return new Caller({ authorization: `Bearer ${await token()}` }, transcript)
 }
 
 export function word(): string {
@@ -60,60 +60,60 @@ export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | '
   const made = await admin.post('/v1/api-keys', {
     workspace_id: workspace,
     kind,
-    name: `${kind} of the walk`,
+    name: `${kind} for tests`,
   })
   expectStatus(made, 201)
   return str(made, 'key')
 }
 
 async function makeParty(mark: string, stores: boolean): Promise<Party> {
-  const ears = new Ears()
-  const admin = await operator(ears)
+  const transcript = new Transcript()
+  const admin = await operator(transcript)
   const tenant = await makeTenant(admin, mark)
-  const bucket = `walk-${mark}`
+  const bucket = `test-${mark}`
   const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket: stores ? bucket : null })
   const [anonKey, serviceKey] = [
     await makeKey(admin, workspace, 'anon'),
     await makeKey(admin, workspace, 'service'),
   ]
-  const anon = new Caller({ apikey: anonKey }, ears)
-  const service = new Caller({ apikey: serviceKey }, ears)
-  return { tenant, workspace, bucket, mark, anonKey, serviceKey, anon, service, admin, ears }
+  const anon = new Caller({ apikey: anonKey }, transcript)
+  const service = new Caller({ apikey: serviceKey }, transcript)
+  return { tenant, workspace, bucket, mark, anonKey, serviceKey, anon, service, admin, transcript }
 }
 
-/** Two tenants; the second has written three documents that must stay as they are. */
+/** Two tenants; the second has written three documents that have to stay unchanged. */
 /** @param stores whether they have a bucket each */
 export async function twoTenants({ stores = false } = {}): Promise<World> {
   const [a, b] = [await makeParty(`aa${word()}`, stores), await makeParty(`bb${word()}`, stores)]
   for (const text of ['one', 'two', 'three']) {
     expectStatus(await b.service.post('/v1/collections/keepsakes/documents', { text, mark: b.mark }), 201)
   }
-  return { a, b, admin: await operator(), before: await keepsakes(b) }
+  return { a, b, admin: await operator(), before: await keptDocuments(b) }
 }
 
-async function keepsakes(party: Party): Promise<unknown[]> {
+async function keptDocuments(party: Party): Promise<unknown[]> {
   const reply = await party.service.get('/v1/collections/keepsakes/documents')
   expectStatus(reply, 200)
   return list(reply)
 }
 
-/** The platform answers and the other tenant finds its world as it was. */
-export async function expectUnharmed(world: World): Promise<void> {
+/** The platform responds and the other tenant finds its data unchanged. */
+export async function expectUnaffected(world: World): Promise<void> {
   await expectAlive()
-  expect(await keepsakes(world.b)).toEqual(world.before)
+  expect(await keptDocuments(world.b)).toEqual(world.before)
 }
 
 /**
  * Nothing of A ever reached B: neither its marked data nor its keys.
- * @param named what B itself named in its requests, as a problem says what it is about
+ * @param named what B itself named in its requests, since a problem repeats it
  */
-export async function expectApart(world: World, ...named: string[]): Promise<void> {
-  await expectUnharmed(world)
-  let heard = world.b.ears.heard.join('\n')
-  for (const word of named) heard = heard.replaceAll(word, '')
-  expect(heard.length).toBeGreaterThan(0)
-  expect(heard).toContain(world.b.mark)
+export async function expectIsolated(world: World, ...named: string[]): Promise<void> {
+  await expectUnaffected(world)
+  let received = world.b.transcript.received.join('\n')
+  for (const word of named) received = received.replaceAll(word, '')
+  expect(received.length).toBeGreaterThan(0)
+  expect(received).toContain(world.b.mark)
   for (const secret of [world.a.mark, world.a.anonKey, world.a.serviceKey]) {
-    expect(heard.includes(secret), `B was told ${secret}`).toBe(false)
+    expect(received.includes(secret), `B received ${secret}`).toBe(false)
   }
 }

@@ -1,4 +1,4 @@
-/** Quotas of windows of time, of tenants, and of tools: none is overshot in a rush, each says when it begins anew. */
+/** Quotas per time window, per tenant and per MCP server: never exceeded under concurrency, reset on time. */
 
 import { expect, inject, test } from 'vitest'
 import { aServer, NOTES } from '../../support/clients/mcp.ts'
@@ -15,23 +15,23 @@ import {
 import { startApi } from '../../support/stack/api-process.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-const publish = (room: Room) =>
-  call('POST', '/v1/events/publish', { as: room.service, body: { topic: 'orders.made', data: 1 } })
+const publish = (workspace: Room) =>
+  call('POST', '/v1/events/publish', { as: workspace.service, body: { topic: 'orders.made', data: 1 } })
 
-/** The window that is open ends now. */
-const endWindow = (room: Room, name: string) =>
+/** Ends the current window. */
+const endWindow = (workspace: Room, name: string) =>
   asSuperuser(`update tenon.quotas set resets_at = now() where workspace_id = $1 and name = $2`, [
-    room.workspaceId,
+    workspace.workspaceId,
     name,
   ])
 
-test('events of a day: two hundred at once, twenty pass, and each workspace has its own', async () => {
-  const room = await aRoom()
-  const sibling = await aWorkspace(room)
-  expect((await publish(room)).status).toBe(202)
-  expect(await quota(room, 'events_per_day')).toEqual({ limit: -1, used: null, remaining: null })
-  await limit(room, { events_per_day: 20 })
-  const replies = await rush(200, () => publish(room))
+test('daily event quota: 200 concurrent events, limit 20: 20 pass, per workspace', async () => {
+  const workspace = await aRoom()
+  const sibling = await aWorkspace(workspace)
+  expect((await publish(workspace)).status).toBe(202)
+  expect(await quota(workspace, 'events_per_day')).toEqual({ limit: -1, used: null, remaining: null })
+  await limit(workspace, { events_per_day: 20 })
+  const replies = await rush(200, () => publish(workspace))
   expect(tally(replies)).toEqual({ 202: 20, 429: 180 })
   const refused = replies.find(({ status }) => status === 429)
   const midnight = new Date(new Date().setUTCHours(24, 0, 0, 0)).toISOString()
@@ -44,90 +44,95 @@ test('events of a day: two hundred at once, twenty pass, and each workspace has 
   })
   expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0)
   const full = { limit: 20, used: 20, remaining: 0, resets_at: midnight }
-  expect(await quota(room, 'events_per_day')).toEqual(full)
+  expect(await quota(workspace, 'events_per_day')).toEqual(full)
   expect((await publish(sibling)).status).toBe(202)
-  // A window that is over begins anew, for those who come at once as well.
-  await endWindow(room, 'events_per_day')
-  expect(await quota(room, 'events_per_day')).toEqual({ ...full, used: 0, remaining: 20 })
-  expect(tally(await rush(60, () => publish(room)))).toEqual({ 202: 20, 429: 40 })
-  await limit(room, { events_per_day: 25 })
-  expect(tally(await rush(10, () => publish(room)))).toEqual({ 202: 5, 429: 5 })
+  // A window that has ended starts anew, for concurrent requests too.
+  await endWindow(workspace, 'events_per_day')
+  expect(await quota(workspace, 'events_per_day')).toEqual({ ...full, used: 0, remaining: 20 })
+  expect(tally(await rush(60, () => publish(workspace)))).toEqual({ 202: 20, 429: 40 })
+  await limit(workspace, { events_per_day: 25 })
+  expect(tally(await rush(10, () => publish(workspace)))).toEqual({ 202: 5, 429: 5 })
 })
 
-test('what is refused for another reason is not counted', async () => {
-  const room = await aRoom()
-  await limit(room, { events_per_day: 5, invocations_per_day: 5 })
+test('daily event quota: request refused for another reason: not counted', async () => {
+  const workspace = await aRoom()
+  await limit(workspace, { events_per_day: 5, invocations_per_day: 5 })
   const body = { topic: 'platform.mine', data: 1 }
-  expect((await call('POST', '/v1/events/publish', { as: room.service, body })).status).toBe(400)
-  expect((await call('POST', '/v1/events/publish', { as: room.anon, body })).status).toBe(403)
-  const none = await call('POST', '/v1/functions/nothing/invoke', { as: room.service, body: {} })
+  expect((await call('POST', '/v1/events/publish', { as: workspace.service, body })).status).toBe(400)
+  expect((await call('POST', '/v1/events/publish', { as: workspace.anon, body })).status).toBe(403)
+  const none = await call('POST', '/v1/functions/nothing/invoke', { as: workspace.service, body: {} })
   expect(none.status).toBe(404)
   for (const name of ['events_per_day', 'invocations_per_day'])
-    expect(await quota(room, name)).toMatchObject({ used: 0 })
+    expect(await quota(workspace, name)).toMatchObject({ used: 0 })
 })
 
-test('invocations of a day are counted before anything runs; an anon key is told no totals', async () => {
-  const room = await aRoom()
+test('daily invocation quota: reached: refused before anything runs; anon key: learns no totals', async () => {
+  const workspace = await aRoom()
   const source = 'export default () => 1'
   const made = await call('POST', '/v1/functions', {
-    as: room.operator,
-    body: { workspace_id: room.workspaceId, name: 'one', source, config: { anon: true } },
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, name: 'one', source, config: { anon: true } },
   })
   expect(made.status).toBe(201)
-  await limit(room, { invocations_per_day: 3 })
-  const invoke = (as = room.service) => call('POST', '/v1/functions/one/invoke', { as, body: {} })
+  await limit(workspace, { invocations_per_day: 3 })
+  const invoke = (as = workspace.service) => call('POST', '/v1/functions/one/invoke', { as, body: {} })
   expect(tally(await rush(200, () => invoke()))).toEqual({ 200: 3, 429: 197 })
-  const told = (await invoke(room.anon)).body
-  expect(told).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
-  expect(told).not.toHaveProperty('used')
-  expect(told).not.toHaveProperty('limit')
+  const refusal = (await invoke(workspace.anon)).body
+  expect(refusal).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
+  expect(refusal).not.toHaveProperty('used')
+  expect(refusal).not.toHaveProperty('limit')
 })
 
-/** A flow that is over in a moment, `quick`. */
-async function publishQuick(room: Room): Promise<void> {
-  const as = room.operator
+/** A flow `quick` that ends at once. */
+async function publishQuick(workspace: Room): Promise<void> {
+  const as = workspace.operator
   const source = `document: { dsl: '1.0.3', namespace: t, name: quick, version: '1.0.0' }\ndo:\n  - a: { set: { x: 1 } }\n`
-  await call('POST', `${room.flows}/definitions`, { as, body: { source } })
-  await call('POST', `${room.flows}/definitions/quick/versions`, { as, body: {} })
+  await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
+  await call('POST', `${workspace.flows}/definitions/quick/versions`, { as, body: {} })
 }
 
-/** The minute must not end in between. */
-const holdWindows = (room: Room) =>
+/** Extends every open window by an hour, so that none ends during the test. */
+const extendWindows = (workspace: Room) =>
   asSuperuser(
     `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
-    [room.workspaceId],
+    [workspace.workspaceId],
   )
 
-test('starts of a minute: sixty at once, and beyond the minute again', async () => {
-  const room = await aRoom()
-  const as = room.operator
-  await publishQuick(room)
-  await limit(room, { execution_starts_per_minute: 4, concurrent_executions: 100 })
-  await holdWindows(room)
-  const start = () => call('POST', `${room.flows}/definitions/quick/executions`, { as, body: { input: {} } })
+test('start quota per minute: 60 concurrent starts: never exceeded, available again in the next minute', async () => {
+  const workspace = await aRoom()
+  const as = workspace.operator
+  await publishQuick(workspace)
+  await limit(workspace, { execution_starts_per_minute: 4, concurrent_executions: 100 })
+  await extendWindows(workspace)
+  const start = () =>
+    call('POST', `${workspace.flows}/definitions/quick/executions`, { as, body: { input: {} } })
   const replies = await rush(60, start)
   expect(tally(replies)).toEqual({ 201: 4, 429: 56 })
   const refused = replies.find(({ status }) => status === 429)
   expect(refused?.body).toMatchObject({ quota: 'execution_starts_per_minute', limit: 4, used: 4 })
-  await endWindow(room, 'execution_starts_per_minute')
+  await endWindow(workspace, 'execution_starts_per_minute')
   expect((await start()).status).toBe(201)
-  const { used, resets_at } = await quota(room, 'execution_starts_per_minute')
+  const { used, resets_at } = await quota(workspace, 'execution_starts_per_minute')
   expect(used).toBe(1)
   expect(Date.parse(resets_at) % 60_000).toBe(0)
 })
 
-test('starts of a minute: two processes count as one, and so does one that begins anew', async () => {
-  const room = await aRoom()
-  const as = room.operator
-  await publishQuick(room)
-  await limit(room, { execution_starts_per_minute: 5, concurrent_executions: 100 })
-  await holdWindows(room)
+test('start quota per minute: two processes and a restart: counted together', async () => {
+  const workspace = await aRoom()
+  const as = workspace.operator
+  await publishQuick(workspace)
+  await limit(workspace, { execution_starts_per_minute: 5, concurrent_executions: 100 })
+  await extendWindows(workspace)
   const first = inject('tenon')
   const starts = async (each: number, places: readonly Running[]) =>
     tally(
       await rush(each * places.length, (n) => {
         const at = places[n % places.length] ?? first
-        return call('POST', `${room.flows}/definitions/quick/executions`, { as, at, body: { input: {} } })
+        return call('POST', `${workspace.flows}/definitions/quick/executions`, {
+          as,
+          at,
+          body: { input: {} },
+        })
       }),
     )
   const second = await startApi({})
@@ -140,85 +145,85 @@ test('starts of a minute: two processes count as one, and so does one that begin
   const again = await startApi({})
   try {
     expect(await starts(3, [again.at, first])).toEqual({ 429: 6 })
-    expect(await quota(room, 'execution_starts_per_minute')).toMatchObject({ limit: 5, used: 5 })
+    expect(await quota(workspace, 'execution_starts_per_minute')).toMatchObject({ limit: 5, used: 5 })
   } finally {
     await again.stop()
   }
 })
 
-test('workspaces of a tenant: twenty at once, none too many, and other tenants go on', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  expect(await quota(room, 'workspaces', 'tenant')).toEqual({ limit: -1, used: 1, remaining: null })
-  expect((await limitTenant(room, { workspaces: 3 })).body).toMatchObject({
-    tenant_id: room.tenantId,
+test('workspace quota of a tenant: 20 concurrent creations: never exceeded, other tenants are unaffected', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  expect(await quota(workspace, 'workspaces', 'tenant')).toEqual({ limit: -1, used: 1, remaining: null })
+  expect((await limitTenant(workspace, { workspaces: 3 })).body).toMatchObject({
+    tenant_id: workspace.tenantId,
     quotas: { workspaces: { limit: 3, used: 1, remaining: 2 } },
   })
   const make = ({ tenantId, operator: as }: Room) => {
     const body = { tenant_id: tenantId, name: 'More', slug: unique('w'), bucket: null }
     return call('POST', '/v1/workspaces', { as, body })
   }
-  const replies = await rush(20, () => make(room))
+  const replies = await rush(20, () => make(workspace))
   expect(tally(replies)).toEqual({ 202: 2, 429: 18 })
   const refused = replies.find(({ status }) => status === 429)
   expect(refused?.body).toMatchObject({ quota: 'workspaces', limit: 3, used: 3 })
   expect((await make(other)).status).toBe(202)
   const [there] = await asSuperuser<{ n: string }>(
     `select count(*) as n from tenon.workspaces where tenant_id = $1`,
-    [room.tenantId],
+    [workspace.tenantId],
   )
   expect(Number(there?.n)).toBe(3)
-  // What never came to be gives its place back.
+  // A failed creation frees its slot.
   await asSuperuser(
     `update tenon.workspaces set state = 'provisioning_failed' where tenant_id = $1 and id <> $2`,
-    [room.tenantId, room.workspaceId],
+    [workspace.tenantId, workspace.workspaceId],
   )
-  expect((await quota(room, 'workspaces', 'tenant')).used).toBe(1)
-  await limitTenant(room, { workspaces: -1 })
-  expect((await make(room)).status).toBe(202)
+  expect((await quota(workspace, 'workspaces', 'tenant')).used).toBe(1)
+  await limitTenant(workspace, { workspaces: -1 })
+  expect((await make(workspace)).status).toBe(202)
 })
 
-test('whose quotas are whose: a tenant’s and a workspace’s are not mixed up, nor seen by others', async () => {
-  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
-  expect((await limit(room, { workspaces: 1 })).body.code).toBe('validation_failed')
-  expect((await limitTenant(room, { documents: 1 })).body.code).toBe('validation_failed')
-  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+test('quotas of tenants and workspaces: read and set: never mixed up, invisible to others', async () => {
+  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
+  expect((await limit(workspace, { workspaces: 1 })).body.code).toBe('validation_failed')
+  expect((await limitTenant(workspace, { documents: 1 })).body.code).toBe('validation_failed')
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
   const inside = await tokenOf({
     roles: ['workspace_admin'],
-    tenant_id: room.tenantId,
-    workspace_id: room.workspaceId,
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
   })
   const of = (tenantId: string) => `/v1/quotas?tenant_id=${tenantId}`
-  expect((await call('GET', of(room.tenantId), { as })).status).toBe(200)
-  expect((await call('GET', of(stranger.tenantId), { as })).status).toBe(404)
-  expect((await call('GET', of(room.tenantId), { as: inside })).status).toBe(403)
+  expect((await call('GET', of(workspace.tenantId), { as })).status).toBe(200)
+  expect((await call('GET', of(otherTenant.tenantId), { as })).status).toBe(404)
+  expect((await call('GET', of(workspace.tenantId), { as: inside })).status).toBe(403)
   expect((await call('GET', '/v1/quotas', { as })).status).toBe(400)
-  const both = `${of(room.tenantId)}&workspace_id=${room.workspaceId}`
+  const both = `${of(workspace.tenantId)}&workspace_id=${workspace.workspaceId}`
   expect((await call('GET', both, { as })).status).toBe(400)
 })
 
-test('streams of a tenant: an operator says how many, and who leaves makes room', async () => {
-  const room = await aRoom()
-  const { limit: usual } = await quota(room, 'sse_streams', 'tenant')
+test('stream quota of a tenant: set by an operator: enforced, a closed stream frees one', async () => {
+  const workspace = await aRoom()
+  const { limit: usual } = await quota(workspace, 'sse_streams', 'tenant')
   expect(usual).toBeGreaterThan(0)
-  await limitTenant(room, { sse_streams: 2 })
+  await limitTenant(workspace, { sse_streams: 2 })
   const { url } = inject('tenon')
   const ended = new AbortController()
   const open = () =>
-    fetch(`${url}/v1/events/subscribe?topic=a`, { headers: room.service, signal: ended.signal })
+    fetch(`${url}/v1/events/subscribe?topic=a`, { headers: workspace.service, signal: ended.signal })
   const replies = await rush(30, open)
   expect(replies.filter(({ status }) => status === 200)).toHaveLength(2)
-  expect(await quota(room, 'sse_streams', 'tenant')).toMatchObject({ limit: 2, used: 2, remaining: 0 })
+  expect(await quota(workspace, 'sse_streams', 'tenant')).toMatchObject({ limit: 2, used: 2, remaining: 0 })
   ended.abort()
-  await limitTenant(room, { sse_streams: -1 })
-  expect((await quota(room, 'sse_streams', 'tenant')).limit).toBe(usual)
+  await limitTenant(workspace, { sse_streams: -1 })
+  expect((await quota(workspace, 'sse_streams', 'tenant')).limit).toBe(usual)
 })
 
-test('calls of tools: of forty at once over REST five run, and the refused are on record', async () => {
-  const room = await aRoom()
-  const hosted = await aServer(room, unique('calls'))
-  await limit(room, { mcp_calls_per_minute: 5 })
-  await holdWindows(room)
-  const as = room.operator
+test('tool call quota: 40 concurrent calls over REST, limit 5: 5 run, refusals are recorded', async () => {
+  const workspace = await aRoom()
+  const hosted = await aServer(workspace, unique('calls'))
+  await limit(workspace, { mcp_calls_per_minute: 5 })
+  await extendWindows(workspace)
+  const as = workspace.operator
   const tool = 'notes_list'
   const replies = await rush(40, () =>
     call('POST', `${hosted.base}/call`, { as, body: { tool, arguments: {} } }),
@@ -228,7 +233,7 @@ test('calls of tools: of forty at once over REST five run, and the refused are o
   expect(refused?.body).toMatchObject({ quota: 'mcp_calls_per_minute', limit: 5, used: 5 })
   const outcomes = await asSuperuser<{ outcome: string; n: string }>(
     `select outcome, count(*) as n from tenon.mcp_calls where workspace_id = $1 group by 1 order by 1`,
-    [room.workspaceId],
+    [workspace.workspaceId],
   )
   expect(outcomes).toEqual([
     { outcome: 'denied', n: '35' },
@@ -236,22 +241,22 @@ test('calls of tools: of forty at once over REST five run, and the refused are o
   ])
 })
 
-test('tools of a server: a version with more is not published, and the active one stays', async () => {
-  const room = await aRoom()
-  const hosted = await aServer(room, unique('tools'))
-  expect(await quota(room, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
-  await limit(room, { mcp_tools: 2 })
-  const as = room.operator
-  const offer = async (verbs: string[]) => {
+test('tool quota of a server: version exceeds it: not published, the active version stays', async () => {
+  const workspace = await aRoom()
+  const hosted = await aServer(workspace, unique('tools'))
+  expect(await quota(workspace, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
+  await limit(workspace, { mcp_tools: 2 })
+  const as = workspace.operator
+  const publishTools = async (verbs: string[]) => {
     const tools = Object.fromEntries(
       Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
     )
     await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
     return call('POST', `${hosted.base}/publish`, { as, body: {} })
   }
-  const refused = await offer(['list', 'get', 'create'])
+  const refused = await publishTools(['list', 'get', 'create'])
   expect(refused.status).toBe(429)
   expect(refused.body).toMatchObject({ code: 'quota_exceeded', quota: 'mcp_tools', limit: 2, used: 5 })
-  expect((await offer(['list', 'get'])).status).toBe(201)
-  expect(await quota(room, 'mcp_tools')).toEqual({ limit: 2, used: 2, remaining: 0 })
+  expect((await publishTools(['list', 'get'])).status).toBe(201)
+  expect(await quota(workspace, 'mcp_tools')).toEqual({ limit: 2, used: 2, remaining: 0 })
 })

@@ -1,4 +1,4 @@
-/** Both ledgers of requests against a naive model: the same answers in the same order, whatever the clock does. */
+/** Both bucket stores compared with a naive model: same decisions in the same order for any clock. */
 
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -24,11 +24,11 @@ afterAll(() => {
   redis.disconnect()
 })
 
-/** A bucket that is poured into: how much of it is taken, and when that was so. */
+/** Model of a bucket: how much is taken, and when that was true. */
 class Model {
   readonly #taken = new Map<string, { us: number; atUs: number }>()
 
-  /** @returns what was taken of each before, or undefined where the model would not have let it through */
+  /** @returns what was taken from each before, or undefined if the model would have refused it */
   charge(charges: readonly BucketCharge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
     const aheadUs = charges.map(({ bucket }) => {
       const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
@@ -51,15 +51,15 @@ const limits: Limit[] = [
   limitOf('tenant', { perMinute: 7_000, burst: 10 }),
   limitOf('address', { perMinute: 600, burst: 1 }),
 ]
-const someOf = fc.subarray([0, 1, 2], { minLength: 1 })
+const someBuckets = fc.subarray([0, 1, 2], { minLength: 1 })
 const chargesOf = (indices: readonly number[], run: string): BucketCharge[] =>
   indices.flatMap((index) => {
     const limit = limits[index]
     return limit === undefined ? [] : [{ bucket: `tenon:{test-${run}}:rate:${index}`, limit }]
   })
 
-test('in memory, over any steps of the clock', () => {
-  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someOf })
+test('memory buckets: any clock steps: same decisions as the model', () => {
+  const step = fc.record({ later: fc.integer({ min: 0, max: 300_000 }), indices: someBuckets })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       let nowUs = 1_000_000
@@ -77,8 +77,8 @@ test('in memory, over any steps of the clock', () => {
   )
 })
 
-test('in Valkey, by its own clock', async () => {
-  const steps = fc.array(someOf, { minLength: 20, maxLength: 80 })
+test('Valkey buckets: with the server clock: same decisions as the model', async () => {
+  const steps = fc.array(someBuckets, { minLength: 20, maxLength: 80 })
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {
       const run = randomUUID()
@@ -96,12 +96,12 @@ test('in Valkey, by its own clock', async () => {
   )
 })
 
-test('in Valkey, for crowds: each request finds what those before it took, in a few round trips', async () => {
-  const crowds = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someOf }), {
+test('Valkey buckets: many concurrent requests: each sees the requests before it, few round trips', async () => {
+  const bursts = fc.array(fc.record({ size: fc.integer({ min: 1, max: 40 }), indices: someBuckets }), {
     maxLength: 8,
   })
   await fc.assert(
-    fc.asyncProperty(crowds, async (all) => {
+    fc.asyncProperty(bursts, async (all) => {
       const run = randomUUID()
       const model = new Model()
       for (const { size, indices } of all) {
@@ -120,27 +120,27 @@ test('in Valkey, for crowds: each request finds what those before it took, in a 
   )
 })
 
-describe('taken ahead', () => {
+describe('token leases', () => {
   const other = new RedisBuckets(url, () => {})
   afterAll(() => other.close())
-  /** Refills one request in six seconds: what a test takes stands still. */
+  /** Refills one token in six seconds: constant for the duration of a test. */
   const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
-  /** What two processes may have taken for later when another request is refused: given back in a moment. */
+  /** Tokens that two processes may hold in advance when another request is refused; returned shortly after. */
   const AHEAD = (2 * 256) / LIMITS.rateAdvance.share
   const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
-  const takenOf = async (bucket: string, { intervalUs }: Limit) => {
+  const takenFrom = async (bucket: string, { intervalUs }: Limit) => {
     const [seconds = 0, us = 0] = (await redis.time()).map(Number)
     return (Number(await redis.get(bucket)) - seconds * 1_000_000 - us) / intervalUs
   }
 
-  test('two processes never let more through than a bucket holds, and give back what nobody came for', async () => {
+  test('token lease: two processes: never more than the bucket, unused tokens are returned', async () => {
     const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
     await fc.assert(
-      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (crowds) => {
+      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (bursts) => {
         const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
         let asked = 0
         let passed = 0
-        // On a machine that is out of breath: whether those were charged nobody knows.
+        // On an overloaded machine it is unknown whether those were charged.
         let unanswered = 0
         const ask = async ({ size, at }: { size: number; at: boolean }) => {
           const ledger = at ? shared : other
@@ -151,12 +151,12 @@ describe('taken ahead', () => {
             else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
           }
         }
-        for (const each of crowds) await ask(each)
+        for (const each of bursts) await ask(each)
         expect(passed).toBeLessThanOrEqual(256 + 1)
         expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256) - unanswered - AHEAD)
         const taken = await vi.waitUntil(
           async () => {
-            const now = await takenOf(charge.bucket, charge.limit)
+            const now = await takenFrom(charge.bucket, charge.limit)
             return now <= passed + unanswered && now > passed - 1 ? now : undefined
           },
           { timeout: 10_000 },
@@ -167,7 +167,7 @@ describe('taken ahead', () => {
     )
   })
 
-  test('who asks a lot makes few round trips; who asks now and then makes one each, and has nothing taken ahead', async () => {
+  test('token lease: frequent caller: few round trips; rare caller: one per request, nothing in advance', async () => {
     const busy = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
     const sent = vi.spyOn(Redis.prototype, 'sendCommand')
@@ -187,10 +187,10 @@ describe('taken ahead', () => {
     expect(tripsFor(quiet)).toBe(5)
     expect(tripsFor(busy)).toBeGreaterThan(0)
     expect(tripsFor(busy)).toBeLessThan(70)
-    expect(await takenOf(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
+    expect(await takenFrom(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
   })
 
-  test('a request finds what those before it in its process took, whatever is taken ahead', async () => {
+  test('token lease: requests of one process: each sees the requests before it', async () => {
     const charge = { bucket: bucketOf(randomUUID()), limit: still(6_400) }
     const before: number[] = []
     for (let crowd = 0; crowd < 20; crowd++) {
@@ -201,7 +201,7 @@ describe('taken ahead', () => {
   })
 })
 
-test('a bucket is forgotten when it is full again', async () => {
+test('bucket: full again: key expires', async () => {
   const charge = {
     bucket: `tenon:{test-${randomUUID()}}:rate:slow`,
     limit: limitOf('key', { perMinute: 6, burst: 3 }),
@@ -212,17 +212,17 @@ test('a bucket is forgotten when it is full again', async () => {
   expect(ms).toBeLessThanOrEqual(10_000)
 })
 
-test('a clock that was put back locks nobody out for longer than it takes to fill a bucket', async () => {
+test('bucket: clock set back: refused no longer than the refill time', async () => {
   const [charge] = chargesOf([0], randomUUID())
   if (charge === undefined) throw new Error('no charge')
   const hourUs = 3_600_000_000
   await redis.set(charge.bucket, Date.now() * 1_000 + hourUs)
   const found = await shared.charge([charge], true)
-  const passage = decide([charge], found?.tatOffsetsUs ?? [])
-  expect(passage.refused?.headers['retry-after']).toBe('1')
+  const decision = decide([charge], found?.tatOffsetsUs ?? [])
+  expect(decision.refused?.headers['retry-after']).toBe('1')
 })
 
-test('a server that takes everything and says nothing is asked by one request a second', async () => {
+test('Valkey buckets: server accepts commands but never replies: one request per second asks it', async () => {
   const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const { port } = silent.address() as AddressInfo
@@ -235,7 +235,7 @@ test('a server that takes everything and says nothing is asked by one request a 
   silent.close()
 })
 
-test('what a bucket holds for ever new names is bounded', () => {
+test('memory buckets: ever new keys: bounded', () => {
   const nowUs = 0
   const ledger = new MemoryBuckets(() => nowUs)
   const [first] = chargesOf([2], 'first')

@@ -1,4 +1,4 @@
-/** Limits at every other door: MCP, sign-in, documentation, keys that are nobody's, and streams that go on. */
+/** Rate limits of other entry points: MCP, sign-in, documentation, unknown keys, open streams. */
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
@@ -10,7 +10,7 @@ import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 let node: ApiProcess
 beforeAll(async () => {
   node = await startApi({
-    // Operators of other files, who are the same subject, are counted elsewhere.
+    // Operators of other files are the same subject, so this process counts in a Valkey database of its own.
     REDIS_URL: `${inject('tenon').env['REDIS_URL']}/7`,
     TENON_RATE_ANON_ADDRESS: '6/min burst 3',
     TENON_RATE_ADMIN: '6/min burst 4',
@@ -32,11 +32,11 @@ async function statusesOf(count: number, work: (n: number) => Promise<Reply>): P
   return statuses
 }
 
-test('a hosted MCP server counts its guests one by one', async () => {
+test('hosted MCP server: one client: limited by subject', async () => {
   const hosted = await aServer(await aRoom(), 'notes')
-  const guest = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+  const mcpClient = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
-  const list = () => call('POST', hosted.path, { as: guest, body, headers: RPC, at: node.at })
+  const list = () => call('POST', hosted.path, { as: mcpClient, body, headers: RPC, at: node.at })
   const first = await list()
   expect([first.status, first.headers.get('ratelimit')]).toEqual([200, '"subject";r=4;t=10'])
   expect(await statusesOf(5, list)).toEqual([200, 200, 200, 200, 429])
@@ -45,7 +45,7 @@ test('a hosted MCP server counts its guests one by one', async () => {
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
 })
 
-test('the official MCP server counts as administration does', async () => {
+test('official MCP server: calls: counted as administration', async () => {
   const as = await operator()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const post = () => call('POST', '/v1/mcp/platform/mcp', { as, body, headers: RPC, at: node.at })
@@ -55,7 +55,7 @@ test('the official MCP server counts as administration does', async () => {
   expect(await statusesOf(3, post)).toEqual([200, 200, 429])
 })
 
-test('who guesses secrets at the token endpoint is stopped by address', async () => {
+test('token endpoint: wrong secrets: limited by address', async () => {
   const guess = (address: string) =>
     call('POST', '/auth/token', {
       as: { authorization: `Basic ${btoa('tenon-operator:guess')}`, ...from(address) },
@@ -69,13 +69,13 @@ test('who guesses secrets at the token endpoint is stopped by address', async ()
   expect((await guess('203.0.113.10')).status).toBe(401)
 })
 
-test('whether the process lives may be asked all the time', async () => {
+test('liveness: frequent requests: never limited', async () => {
   const statuses = await statusesOf(20, () => ask('/healthz', from('203.0.113.11')))
   expect(new Set(statuses)).toEqual(new Set([200]))
   expect((await ask('/readyz', from('203.0.113.11'))).headers.get('ratelimit')).toMatch(/^"address";r=5;/)
 })
 
-test('keys that are nobody’s: 401, then 429 before the database is asked; a remembered key goes on', async () => {
+test('unknown keys: repeated: 401, then 429 without a database lookup; known key: unaffected', async () => {
   const { service } = await aRoom()
   const as = (key: Caller) => ({ ...key, ...from('203.0.113.12') })
   const guess = () => ask('/v1/collections', as({ apikey: makeKey('service') }))
@@ -89,29 +89,29 @@ test('keys that are nobody’s: 401, then 429 before the database is asked; a re
   expect((await ask('/v1/collections', elsewhere)).status).toBe(401)
 })
 
-test('a stream is charged once, however often it asks whether it still may', async () => {
-  const room = await aRoom()
-  const as = { ...room.anon, ...from('203.0.113.14') }
-  const heard = await hear(as, 'topic=slow', {}, node.at)
-  const standing = async () => {
+test('stream: re-checks of its credential: charged once', async () => {
+  const workspace = await aRoom()
+  const as = { ...workspace.anon, ...from('203.0.113.14') }
+  const received = await hear(as, 'topic=slow', {}, node.at)
+  const remaining = async () => {
     const { status, headers } = await ask('/v1/collections', as)
     return [status, headers.get('ratelimit')?.split(';')[1]]
   }
-  expect(await standing()).toEqual([200, 'r=1'])
-  // It is asked every second: events come for longer than that.
+  expect(await remaining()).toEqual([200, 'r=1'])
+  // The check runs every second: events continue for longer than that.
   const untilMs = performance.now() + 3_500
   for (let n = 1; performance.now() < untilMs; n++) {
     const body = { topic: 'slow', data: n }
-    await call('POST', '/v1/events/publish', { as: room.service, body, at: node.at })
-    await heardAtLeast(heard, n)
+    await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
+    await heardAtLeast(received, n)
   }
-  expect(heard.some(({ event }) => event === 'end')).toBe(false)
-  expect(await standing()).toEqual([200, 'r=0'])
+  expect(received.some(({ event }) => event === 'end')).toBe(false)
+  expect(await remaining()).toEqual([200, 'r=0'])
 })
 
-test('a stream says its limits when it opens', async () => {
-  const room = await aRoom()
-  const reply = await ask('/v1/events/subscribe?topic=a', room.service)
+test('stream: opened: reports its limits', async () => {
+  const workspace = await aRoom()
+  const reply = await ask('/v1/events/subscribe?topic=a', workspace.service)
   expect([reply.status, reply.headers.get('ratelimit-policy')]).toEqual([
     200,
     expect.stringContaining('"key";q='),

@@ -1,4 +1,4 @@
-/** Rate limits over two API processes: exact, per key, subject, address and tenant, and said in headers. */
+/** Rate limits over two API processes: exact, per key, subject, address and tenant, reported in headers. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -36,7 +36,7 @@ const from = (address: string) => ({ 'x-forwarded-for': address })
 const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
   call('GET', path, { as, at: (nodes[n % 2] as ApiProcess).at })
 
-/** All at once, on both processes in turn. @returns how many got through, and how long it took */
+/** Sends all at once, alternating between the processes. @returns how many passed, and how long it took */
 async function flood(count: number, as: (n: number) => Caller, path = LIST) {
   const startedMs = performance.now()
   const replies = await Promise.all(Array.from({ length: count }, (_, n) => ask(as(n), n, path)))
@@ -47,13 +47,13 @@ async function flood(count: number, as: (n: number) => Caller, path = LIST) {
   return { passed: passed.length, refused, seconds }
 }
 
-/** Exactly what the bucket holds and what the clock put into it meanwhile. */
+/** Exactly the size of the bucket plus what it refilled meanwhile. */
 function expectExactly(passed: number, { burst, perMinute }: typeof SERVICE, seconds: number): void {
   expect(passed).toBeGreaterThanOrEqual(burst)
   expect(passed).toBeLessThanOrEqual(burst + Math.floor((seconds * perMinute) / 60) + 1)
 }
 
-test('two processes and 500 requests at once: as many pass as the bucket holds', async () => {
+test('rate limit: 500 concurrent requests to two processes: as many pass as the bucket holds', async () => {
   const { service } = await aRoom()
   const { passed, refused, seconds } = await flood(500, () => service)
   expectExactly(passed, SERVICE, seconds)
@@ -69,7 +69,7 @@ test('two processes and 500 requests at once: as many pass as the bucket holds',
   expect(first?.headers.get('ratelimit')).toBe('"key";r=0;t=1')
 })
 
-test('who may not do a thing is charged for asking all the same', async () => {
+test('rate limit: forbidden request: charged too', async () => {
   const { service } = await aRoom()
   const startedMs = performance.now()
   const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(service, n, '/v1/tenants')))
@@ -79,7 +79,7 @@ test('who may not do a thing is charged for asking all the same', async () => {
   expect(forbidden[0]?.headers.get('ratelimit-policy')).toContain('"key";q=100')
 })
 
-test('every answer of an operation says the limits and what is left, whatever its status', async () => {
+test('rate limit headers: reply with any status: limit and remainder', async () => {
   const { service, operator } = await aRoom()
   const policy = '"key";q=100;w=100, "tenant";q=150;w=150'
   const left = []
@@ -93,7 +93,7 @@ test('every answer of an operation says the limits and what is left, whatever it
   expect([admin.status, admin.headers.get('ratelimit-policy')]).toEqual([200, '"subject";q=5;w=50'])
 })
 
-test('a key has one bucket in all its presentations', async () => {
+test('rate limit: one key in all its presentations: one bucket', async () => {
   const { service, anon } = await aRoom()
   const text = service['apikey'] ?? ''
   const ways: Caller[] = [
@@ -111,7 +111,7 @@ test('a key has one bucket in all its presentations', async () => {
   expect([byQuery.status, byQuery.headers.get('ratelimit')?.slice(0, 13)]).toEqual([200, '"address";r=8'])
 })
 
-test("a flood of one tenant leaves another's bucket alone", async () => {
+test('rate limit: flood of one tenant: bucket of another tenant is unaffected', async () => {
   const [flooded, quiet] = await Promise.all([aRoom(), aRoom()])
   const { refused } = await flood(300, () => flooded.service)
   expect(refused.length).toBeGreaterThan(100)
@@ -119,31 +119,31 @@ test("a flood of one tenant leaves another's bucket alone", async () => {
   expect([status, headers.get('ratelimit')]).toEqual([200, '"key";r=99;t=1'])
 })
 
-test('a tenant has one bucket for all its workspaces and keys; a refusal names what is full', async () => {
-  const room = await aRoom()
-  const sibling = await aWorkspace(room)
+test('rate limit: keys and workspaces of a tenant: one bucket of the tenant; refusal: names the full bucket', async () => {
+  const workspace = await aRoom()
+  const sibling = await aWorkspace(workspace)
   const burst = { burst: 150, perMinute: 60 }
-  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? room : sibling).service)
+  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? workspace : sibling).service)
   expectExactly(passed, burst, seconds)
   expect(refused.some(({ body }) => body['violated-policies'].join() === 'tenant')).toBe(true)
 })
 
-test('an address with an anon key locks nobody else out', async () => {
-  const room = await aRoom()
-  const as = (address: string) => ({ ...room.anon, ...from(address) })
+test('rate limit: anon key from one address: other addresses are unaffected', async () => {
+  const workspace = await aRoom()
+  const as = (address: string) => ({ ...workspace.anon, ...from(address) })
   const { passed, refused, seconds } = await flood(200, () => as('203.0.113.7'))
   expectExactly(passed, ADDRESS, seconds)
   expect(refused[0]?.body['violated-policies']).toEqual(['address'])
   expect((await ask(as('203.0.113.8'))).status).toBe(200)
   const other = await aRoom()
   expect((await ask({ ...other.anon, ...from('203.0.113.7') })).status).toBe(200)
-  expect((await ask(room.service)).status).toBe(200)
+  expect((await ask(workspace.service)).status).toBe(200)
 })
 
-test('of IPv6 a network counts; of several forwarders the last one that is not ours', async () => {
-  const room = await aRoom()
+test('client address: IPv6: counted by network; several forwarders: the last untrusted one counts', async () => {
+  const workspace = await aRoom()
   const left = async (address: string) =>
-    (await ask({ ...room.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
+    (await ask({ ...workspace.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
   expect(await left('2001:db8:0:7::1')).toBe('r=9')
   expect(await left('2001:db8::7:ffff:0:0:1')).toBe('r=8')
   expect(await left('2001:db8:0:8::1')).toBe('r=9')
@@ -151,14 +151,15 @@ test('of IPv6 a network counts; of several forwarders the last one that is not o
   expect(await left('10.9.9.9, 198.51.100.1')).toBe('r=8')
 })
 
-test('who is not trusted to say who the client is, is the client', async () => {
+test('client address: forwarded header from an untrusted peer: the peer counts', async () => {
   const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
   try {
-    const room = await aRoom()
+    const workspace = await aRoom()
     const statuses = []
     for (const last of [1, 2, 3, 4])
       statuses.push(
-        (await call('GET', LIST, { as: { ...room.anon, ...from(`203.0.113.${last}`) }, at: node.at })).status,
+        (await call('GET', LIST, { as: { ...workspace.anon, ...from(`203.0.113.${last}`) }, at: node.at }))
+          .status,
       )
     expect(statuses).toEqual([200, 200, 200, 429])
   } finally {
@@ -166,41 +167,43 @@ test('who is not trusted to say who the client is, is the client', async () => {
   }
 })
 
-test('subjects of tokens have buckets of their own, in each tenant and role', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+test('rate limit: subjects of tokens: one bucket per tenant and role', async () => {
+  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
   const token = (of: Room, sub: string, role: string) =>
     tokenOf({ sub, roles: [role], tenant_id: of.tenantId, workspace_id: of.workspaceId })
-  const ada = await token(room, 'ada', 'tenant_admin')
+  const ada = await token(workspace, 'ada', 'tenant_admin')
   const { passed, refused, seconds } = await flood(20, () => ada, '/v1/tenants')
   expectExactly(passed, { burst: 5, perMinute: 6 }, seconds)
   expect(refused[0]?.body['violated-policies']).toEqual(['subject'])
-  const others = [await token(room, 'bob', 'tenant_admin'), await token(other, 'ada', 'tenant_admin')]
+  const others = [await token(workspace, 'bob', 'tenant_admin'), await token(other, 'ada', 'tenant_admin')]
   for (const as of others) expect((await ask(as, 0, '/v1/tenants')).status).toBe(200)
-  expect((await ask(await token(room, 'ada', 'service'))).status).toBe(200)
+  expect((await ask(await token(workspace, 'ada', 'service'))).status).toBe(200)
 })
 
-test('a token that calls itself like a key does not get at its bucket', async () => {
-  const room = await aRoom()
-  const { body } = await call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`, { as: room.operator })
-  const claims = { roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId }
+test('rate limit: token with the subject of a key: bucket of its own', async () => {
+  const workspace = await aRoom()
+  const { body } = await call('GET', `/v1/api-keys?workspace_id=${workspace.workspaceId}`, {
+    as: workspace.operator,
+  })
+  const claims = { roles: ['service'], tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   for (const { id } of body.data) await ask(await tokenOf({ ...claims, sub: id }))
-  expect((await ask(room.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
+  expect((await ask(workspace.service)).headers.get('ratelimit')).toMatch(/^"key";r=99;/)
 })
 
-test('GET /v1/limits tells every caller its limits, counted like any other request', async () => {
-  const room = await aRoom()
+test('GET /v1/limits: any caller: its limits, counted like any request', async () => {
+  const workspace = await aRoom()
   const limits = async (as: Caller) => (await ask(as, 0, '/v1/limits')).body
-  await ask(room.service)
-  const service = await limits(room.service)
+  await ask(workspace.service)
+  const service = await limits(workspace.service)
   expect(service.rates).toEqual([
     { policy: 'key', per_minute: 60, limit: 100, window_seconds: 100, remaining: 98 },
     { policy: 'tenant', per_minute: 60, limit: 150, window_seconds: 150, remaining: 148 },
   ])
   expect(service.sizes).toMatchObject({ body_bytes: 1_048_576, document_bytes: 262_144, page_size: 200 })
   const policies = ({ rates }: { rates: { policy: string }[] }) => rates.map(({ policy }) => policy)
-  expect(policies(await limits(room.anon))).toEqual(['key', 'address', 'tenant'])
-  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: room.tenantId }
+  expect(policies(await limits(workspace.anon))).toEqual(['key', 'address', 'tenant'])
+  const claims = { sub: unique('ada'), roles: ['tenant_admin'], tenant_id: workspace.tenantId }
   expect(policies(await limits(await tokenOf(claims)))).toEqual(['subject', 'tenant'])
-  const nobody = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
-  expect(policies(nobody)).toEqual(['subject'])
+  const unknownSubject = await limits(await tokenOf({ sub: unique('nobody'), roles: [] }))
+  expect(policies(unknownSubject)).toEqual(['subject'])
 })

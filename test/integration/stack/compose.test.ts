@@ -1,4 +1,4 @@
-/** docker-compose.yml: its servers are as closed as the embedded ones. */
+/** docker-compose.yml: its servers are as restricted as the embedded ones. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +20,7 @@ const { services } = parse(await readFile(COMPOSE, 'utf8'), { merge: true }) as 
   services: Record<string, Service>
 }
 
-test('published ports – of all services – are those of the API and of the proxy of the UI, on loopback', () => {
+test('compose file: published ports of all services: API and Temporal UI proxy only, on loopback', () => {
   const published = Object.entries(services).flatMap(([name, { ports = [] }]) =>
     ports.map((port) => [name, port]),
   )
@@ -30,7 +30,7 @@ test('published ports – of all services – are those of the API and of the pr
   ])
 })
 
-test('SeaweedFS – in its container – has the settings of the embedded one', async () => {
+test('compose file: SeaweedFS: same settings as the embedded server', async () => {
   const { command = '', environment = {} } = services['seaweedfs'] ?? {}
   const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
   const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
@@ -42,7 +42,7 @@ test('SeaweedFS – in its container – has the settings of the embedded one', 
     expect(command.split(' ')).toContain(option)
 })
 
-test('Temporal – in its container – takes no request over HTTP', async () => {
+test('compose file: Temporal: accepts no requests over HTTP', async () => {
   const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
   expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
 })
@@ -54,7 +54,7 @@ const hasCompose = await run('docker-compose', ['version']).then(
 )
 if (!hasCompose) console.log(`Skipped: docker-compose does not check ${COMPOSE}. It does not run.`)
 
-test.runIf(hasCompose)('the file – with the secrets of its head – is valid', async () => {
+test.runIf(hasCompose)('compose file: with the secrets of its header: valid', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-compose-'))
   try {
     const text = await readFile(COMPOSE, 'utf8')
@@ -68,7 +68,7 @@ test.runIf(hasCompose)('the file – with the secrets of its head – is valid',
   }
 })
 
-/** deploy/seaweedfs/security.toml by the names that its settings have in the environment. */
+/** Entries of deploy/seaweedfs/security.toml, keyed by the environment variable for each. */
 async function securityFile(): Promise<Record<string, string>> {
   let section = ''
   const settings: Record<string, string> = {}

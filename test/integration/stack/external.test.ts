@@ -1,4 +1,4 @@
-/** Servers that run elsewhere: their URLs are taken, their versions read, and nothing is started. */
+/** External servers: their URLs are used, their versions read, nothing is started. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, inject, test } from 'vitest'
 import { startStack } from '../../../stack/start.ts'
 
-test('with all four URLs set, nothing is started', async () => {
+test('stack: all four URLs set: nothing is started', async () => {
   const { env, databaseUrl } = inject('tenon')
   const dir = await mkdtemp(join(tmpdir(), 'tenon-external-'))
   const stack = await startStack({

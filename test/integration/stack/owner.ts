@@ -1,4 +1,4 @@
-/** A process that owns a stack, to be killed by a test: prints the pids of its servers, then waits. */
+/** Owns a stack until a test kills it: prints the process ids of its servers, then waits. */
 
 import { startStack } from '../../../stack/start.ts'
 

@@ -1,4 +1,4 @@
-/** Parts of the stack on their own: ports, locks, programs that cannot be had, PostgreSQL's damaged folders. */
+/** Parts of the stack: ports, locks, missing programs, damaged PostgreSQL folders. */
 
 import { spawn } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
@@ -29,7 +29,7 @@ import { isDead, withoutServers } from './support.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'tenon-parts-'))
 const folder = (name: string) => join(root, name)
-/** No network: an index that nothing listens at, and nothing cached. */
+/** Without network: an index without a server, and an empty cache. */
 const offline = {
   PATH: '/usr/bin:/bin',
   PIP_INDEX_URL: 'http://127.0.0.1:9/simple',
@@ -40,8 +40,8 @@ const offline = {
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 describe('ports', () => {
-  it('gives the next free one where the preferred is taken, and never one twice', async () => {
-    const { server, port } = await occupy()
+  it('port: preferred one taken: the next free one, never one twice', async () => {
+    const { server, port } = await occupyPort()
     const ports = new Ports({ remembered: {}, any: false })
     const [first, second] = await Promise.all([ports.take('a', port), ports.take('b', port)])
     expect(first).toBeGreaterThan(port)
@@ -50,18 +50,18 @@ describe('ports', () => {
     server.close()
   })
 
-  it('gives any one only where the system gives none to others meanwhile', async () => {
+  it('port: any free one: outside the range that the system gives to other processes', async () => {
     const ports = new Ports({ remembered: { a: 40_000 }, any: true })
     const taken = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
     expect(new Set(taken).size).toBe(50)
     expect(Math.max(...taken)).toBeLessThan(32_768)
-    const { server, port } = await occupy()
+    const { server, port } = await occupyPort()
     expect(taken).not.toContain(port)
     server.close()
   })
 
-  it('takeOneOf – some of the few are taken – gives a free one, and undefined if none is', async () => {
-    const [one, two] = await Promise.all([occupy(), occupy()])
+  it('takeOneOf: some ports taken: a free one; all taken: undefined', async () => {
+    const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     for (const any of [true, false]) {
       const ports = new Ports({ remembered: {}, any })
       expect(await ports.takeOneOf('a', [one.port, two.port])).toBeUndefined()
@@ -73,15 +73,15 @@ describe('ports', () => {
     one.server.close()
   })
 
-  it('takeOneOf – one of the few is remembered – prefers it', async () => {
-    const [one, two] = await Promise.all([occupy(), occupy()])
+  it('takeOneOf: one port remembered: preferred', async () => {
+    const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     await Promise.all([one, two].map(({ server }) => new Promise((resolve) => server.close(resolve))))
     const ports = new Ports({ remembered: { a: two.port }, any: false })
     expect(await ports.takeOneOf('a', [one.port, two.port])).toBe(two.port)
   })
 
-  it('prefers the remembered one', async () => {
-    const { server, port } = await occupy()
+  it('port: one remembered: preferred', async () => {
+    const { server, port } = await occupyPort()
     await new Promise((resolve) => server.close(resolve))
     const ports = new Ports({ remembered: { a: port }, any: false })
     expect(await ports.take('a', 1_024)).toBe(port)
@@ -89,8 +89,8 @@ describe('ports', () => {
   })
 })
 
-describe('the certificate of the object store', () => {
-  it('made once – is its own CA for 127.0.0.1, fits its key, and only its owner reads it', () => {
+describe('certificate of the object store', () => {
+  it('certificate: created once: own CA for 127.0.0.1, matches its key, readable by its owner only', () => {
     const path = folder('certificate.pem')
     ensureCertificate(path)
     const pem = readFileSync(path, 'utf8')
@@ -107,8 +107,8 @@ describe('the certificate of the object store', () => {
   })
 })
 
-describe('a lock', () => {
-  it('is held once and healed where its owner is dead', async () => {
+describe('lock', () => {
+  it('lock: held: refused; owner dead: taken over', async () => {
     const path = folder('some.lock')
     const dead = spawn('true')
     await new Promise((resolve) => dead.once('exit', resolve))
@@ -118,14 +118,14 @@ describe('a lock', () => {
     expect(tryLock(path)).toEqual({ owner: identify() })
   })
 
-  it('is not held by a stranger that got the pid of its owner', () => {
+  it('lock: pid of the owner reused by another process: not held', () => {
     const path = folder('reused.lock')
     writeFileSync(path, JSON.stringify({ pid: process.ppid, startTime: 'another time' }))
     expect(lockOwner(path)).toBeUndefined()
     expect(tryLock(path)).toHaveProperty('release')
   })
 
-  it('lets one at a time work', async () => {
+  it('lock: several at once: one at a time', async () => {
     let inside = 0
     const work = async () => {
       inside += 1
@@ -139,8 +139,8 @@ describe('a lock', () => {
   })
 })
 
-describe('a program', () => {
-  it('that cannot be had names the three ways out in one line', { timeout: 20_000 }, async () => {
+describe('programs', () => {
+  it('program: not available: one line with the three ways out', { timeout: 20_000 }, async () => {
     const error: unknown = await binary('temporal', { env: offline }).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(BinaryUnavailable)
     const { message } = error as Error
@@ -148,7 +148,7 @@ describe('a program', () => {
     expect(message).not.toContain('\n')
   })
 
-  it('is taken from PATH only if it runs', async () => {
+  it('program: on PATH: used only if it runs', async () => {
     const bin = folder('bin')
     mkdirSync(bin)
     writeFileSync(join(bin, 'temporal'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
@@ -158,14 +158,14 @@ describe('a program', () => {
     await expect(binary('temporal', { env })).rejects.toThrow(BinaryUnavailable)
   })
 
-  it('that its variable names must run', async () => {
+  it('program: named by its variable: has to run', async () => {
     const env = { ...offline, TENON_WEED_BIN: '/no/such/weed' }
     await expect(binary('weed', { env })).rejects.toThrow(/TENON_WEED_BIN names \/no\/such\/weed/)
   })
 })
 
-describe('a start that fails', () => {
-  it('says why, a line per server, and leaves nothing running', { timeout: 30_000 }, async () => {
+describe('failing start', () => {
+  it('start: several servers fail: one line each, nothing is left running', { timeout: 30_000 }, async () => {
     const dir = folder('offline')
     const pids: number[] = []
     const start = startStack({
@@ -184,7 +184,7 @@ describe('a start that fails', () => {
     expect(findRunning(dir)).toBeUndefined()
   })
 
-  it('can be given up', { timeout: 20_000 }, async () => {
+  it('start: aborted: ends', { timeout: 20_000 }, async () => {
     const abort = new AbortController()
     const dir = folder('given-up')
     const pids: number[] = []
@@ -207,8 +207,8 @@ describe('a start that fails', () => {
   })
 })
 
-describe('the data folder of PostgreSQL', () => {
-  it('is healed where it is half made, and where a stranger has the pid of its last run', {
+describe('PostgreSQL data folder', () => {
+  it('data folder: half initialised, or pid of the last run reused: repaired', {
     timeout: 30_000,
   }, async () => {
     const dir = folder('pg')
@@ -219,18 +219,18 @@ describe('the data folder of PostgreSQL', () => {
       expect.stringMatching(/broken/),
     ])
 
-    const alien = spawn('sleep', ['60'], { stdio: 'ignore' })
+    const foreignProcess = spawn('sleep', ['60'], { stdio: 'ignore' })
     const pidFile = join(dir, 'postgres', 'postmaster.pid')
     expect(existsSync(pidFile)).toBe(false)
-    writeFileSync(pidFile, `${alien.pid}\n${join(dir, 'postgres')}\n1\n5432\n\n127.0.0.1\n`)
+    writeFileSync(pidFile, `${foreignProcess.pid}\n${join(dir, 'postgres')}\n1\n5432\n\n127.0.0.1\n`)
     await expect(startPostgres(dir)).resolves.toMatch(/^18\./)
-    expect(isDead(alien.pid ?? 0)).toBe(false)
-    alien.kill('SIGKILL')
+    expect(isDead(foreignProcess.pid ?? 0)).toBe(false)
+    foreignProcess.kill('SIGKILL')
   })
 })
 
 async function startPostgres(dir: string): Promise<string> {
-  // PostgreSQL runs as another user, which has to pass through.
+  // PostgreSQL runs as another user, which needs access to the path.
   chmodSync(root, 0o711)
   const supervisor = new Supervisor()
   try {
@@ -250,7 +250,7 @@ async function startPostgres(dir: string): Promise<string> {
   }
 }
 
-function occupy(): Promise<{ server: Server; port: number }> {
+function occupyPort(): Promise<{ server: Server; port: number }> {
   return new Promise((resolve) => {
     const server = createServer()
     server.listen(0, '127.0.0.1', () =>

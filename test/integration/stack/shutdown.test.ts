@@ -1,4 +1,4 @@
-/** The API process stops in good time, whoever still holds a connection. */
+/** The API process stops in time while connections are open. */
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -9,10 +9,10 @@ import { startApi } from '../../support/stack/api-process.ts'
 
 afterEach(stopHearing)
 
-test('connections on which nothing is asked, and streams, do not keep it', async () => {
+test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})
-  const room = await aRoom()
-  await hear(room.service, 'topic=quiet', {}, node.at)
+  const workspace = await aRoom()
+  await hear(workspace.service, 'topic=quiet', {}, node.at)
   const { hostname, port } = new URL(node.at.url)
   const idle = connect(Number(port), hostname).on('error', () => {})
   await once(idle, 'connect')

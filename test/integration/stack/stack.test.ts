@@ -1,4 +1,4 @@
-/** The whole stack: it answers, comes back after a kill, is found by a second start, and dies with its parent. */
+/** The whole stack: replies, recovers from kills, is found by a second start, ends with its parent. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { findRunning, type Stack, StackRunning, startStack } from '../../../stac
 import { eventually, isDead, withoutServers } from './support.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tenon-stack-'))
-// PostgreSQL, which is not root, has to pass through; else it goes to a folder that stays.
+// PostgreSQL does not run as root, so it needs access to the path; otherwise it falls back to a persistent folder.
 chmodSync(dir, 0o711)
 let stack: Stack
 let owner: ChildProcess
@@ -38,8 +38,8 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 }, 20_000)
 
-describe('a running stack', () => {
-  it('has a row per server and keeps its secrets from other users', () => {
+describe('running stack', () => {
+  it('state: running: one row per server, secrets readable by the owner only', () => {
     expect(stack.servers.map(({ name }) => name)).toEqual(['postgres', 'temporal', 'seaweedfs', 'valkey'])
     for (const server of stack.servers) {
       expect(server.version).toMatch(/^\d+\.\d+/)
@@ -51,14 +51,14 @@ describe('a running stack', () => {
     for (const file of ['stack.json', 'secrets.json']) expect(statSync(join(dir, file)).mode & 0o077).toBe(0)
   })
 
-  it('is PostgreSQL 18 with the builtin locale, durable', async () => {
+  it('PostgreSQL: running: version 18 with the builtin locale, durable', async () => {
     const row = await query(
       "select datlocprovider, datlocale, current_setting('fsync') as fsync from pg_database limit 1",
     )
     expect(row).toEqual({ datlocprovider: 'b', datlocale: 'C.UTF-8', fsync: 'on' })
   })
 
-  it('has the search attributes of flows', async () => {
+  it('Temporal: running: has the search attributes of flows', async () => {
     const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' })
     const { customAttributes } = await connection.operatorService.listSearchAttributes({
       namespace: 'default',
@@ -67,11 +67,11 @@ describe('a running stack', () => {
     expect(customAttributes).toMatchObject({ TenantId: 2, WorkspaceId: 2, FlowId: 2, FlowVersion: 2 })
   })
 
-  it('takes an object into each of many buckets', async () => {
+  it('object store: many buckets: accepts an object in each', async () => {
     for (let n = 0; n < 12; n += 1) await putObject(`bucket-${n}`)
   })
 
-  it('refuses Valkey without the password', async () => {
+  it('Valkey: without password: refused', async () => {
     const { hostname, port } = new URL(stack.env['REDIS_URL'] ?? '')
     const client = new Redis({
       host: hostname,
@@ -84,19 +84,19 @@ describe('a running stack', () => {
     client.disconnect()
   })
 
-  it('is found by a second start', async () => {
+  it('second start: stack runs: finds it', async () => {
     expect(findRunning(dir)).toMatchObject({ pid: process.pid, ready: true, env: stack.env })
     await expect(startStack(options)).rejects.toThrow(StackRunning)
   })
 })
 
-describe('a server that is killed', () => {
+describe('killed server', () => {
   it.each([
     ['postgres', () => query('select 1 as one')],
     ['temporal', () => ping(stack.env['TEMPORAL_ADDRESS'] ?? '')],
     ['valkey', () => pong(stack.env['REDIS_URL'] ?? '')],
     ['seaweedfs', () => putObject('after-kill')],
-  ])('%s comes back and answers', { timeout: 30_000 }, async (name, ask) => {
+  ])('%s: killed: restarts and replies', { timeout: 30_000 }, async (name, ask) => {
     const before = stack.supervisor.pid(name) ?? 0
     process.kill(before, 'SIGKILL')
     await eventually(() => isDead(before))
@@ -108,8 +108,8 @@ describe('a server that is killed', () => {
   })
 })
 
-describe('an owner that is killed', () => {
-  it('takes its servers with it within 5 s', { timeout: 30_000 }, async () => {
+describe('killed owner', () => {
+  it('owner: killed: its servers end within 5 s', { timeout: 30_000 }, async () => {
     expect(owned).toHaveLength(4)
     expect(owned.filter(isDead)).toEqual([])
     const killedAt = Date.now()
@@ -119,8 +119,8 @@ describe('an owner that is killed', () => {
   })
 })
 
-describe('a stop', () => {
-  it('ends every server within 5 s and keeps the ports', { timeout: 20_000 }, async () => {
+describe('stop', () => {
+  it('stop: running stack: every server ends within 5 s, ports are kept', { timeout: 20_000 }, async () => {
     const pids = stack.servers.map(({ name }) => stack.supervisor.pid(name) ?? 0)
     const port = Number(new URL(stack.env['DATABASE_URL'] ?? '').port)
     const stoppedAt = Date.now()
@@ -189,10 +189,10 @@ async function pong(url: string): Promise<void> {
   }
 }
 
-/** Of its servers, when they run. @throws Error with what it says where it ends before */
+/** The process ids of its servers once they run. @throws Error with its output if it ends before */
 async function pidsOf({ stdout, stderr }: ChildProcess): Promise<number[]> {
   if (stdout === null || stderr === null) throw new TypeError('The owner has no output')
-  const complaints = text(stderr)
+  const errorOutput = text(stderr)
   for await (const line of createInterface(stdout)) return (JSON.parse(line) as { pids: number[] }).pids
-  throw new Error(`The owner has started nothing: ${await complaints}`)
+  throw new Error(`The owner has started nothing: ${await errorOutput}`)
 }

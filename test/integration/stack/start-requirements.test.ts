@@ -1,4 +1,4 @@
-/** Without the key that seals all secrets no process starts, and each says what it misses. */
+/** Processes refuse to start without the master key and name the missing setting. */
 
 import { execFile } from 'node:child_process'
 import { expect, inject, test } from 'vitest'
@@ -11,8 +11,8 @@ interface Ended {
   readonly stderr: string
 }
 
-/** As the platform starts it, with another key; one that starts all the same is ended. */
-async function begun(path: string, key: string | undefined): Promise<Ended> {
+/** Starts the process with another master key; ends it if it starts all the same. */
+async function startProcess(path: string, key: string | undefined): Promise<Ended> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const { TENON_MASTER_KEY: _, ...env } = { ...process.env, ...inject('tenon').env }
   const given = { ...env, TENON_PORT: String(port), ...(key !== undefined && { TENON_MASTER_KEY: key }) }
@@ -25,17 +25,17 @@ async function begun(path: string, key: string | undefined): Promise<Ended> {
 
 const WRONG = 'c2hvcnQ='
 test.each(['api', 'worker'] as const)(
-  '%s',
+  'start of %s: master key missing or wrong: refused with the name of the setting',
   async (name) => {
     const { [name]: path } = await currentBuild()
-    for (const [key, says] of [
+    for (const [key, message] of [
       [undefined, 'TENON_MASTER_KEY is missing. 32 random bytes in base64.'],
       [WRONG, 'TENON_MASTER_KEY'],
     ] as const) {
-      const { code, stdout, stderr } = await begun(path, key)
+      const { code, stdout, stderr } = await startProcess(path, key)
       expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
       expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
-      expect(stderr).toContain(says)
+      expect(stderr).toContain(message)
       expect(stderr).not.toContain(WRONG)
     }
   },

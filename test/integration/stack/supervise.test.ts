@@ -1,4 +1,4 @@
-/** The supervisor over small shell scripts: readiness, crashes, groups, stages, and what it never touches. */
+/** The supervisor with small shell scripts: readiness, crashes, process groups, stages, foreign processes. */
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -30,14 +30,14 @@ afterEach(() => supervisor.stop())
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
 describe('run', () => {
-  it('rejects with the last log lines where the process exits before it is ready', async () => {
+  it('run: process exits before it is ready: rejects with the last log lines', async () => {
     const run = supervisor.run(
       sh('broken', 'echo no such luck; exit 3', () => Promise.reject(new Error('not yet'))),
     )
     await expect(run).rejects.toThrow(/broken exited with code 3[\s\S]*no such luck/)
   })
 
-  it('rejects where there is no such program', async () => {
+  it('run: program does not exist: rejects', async () => {
     const run = supervisor.run({
       ...sh('none', ''),
       command: '/no/such/program',
@@ -46,7 +46,7 @@ describe('run', () => {
     await expect(run).rejects.toThrow(/none could not be started/)
   })
 
-  it('rejects, and ends the process, where it is not ready in time', async () => {
+  it('run: not ready in time: rejects and ends the process', async () => {
     let pid = 0
     const ready = () => {
       pid = supervisor.pid('late') ?? pid
@@ -58,7 +58,7 @@ describe('run', () => {
     expect(isDead(pid)).toBe(true)
   })
 
-  it('passes only the environment that it was given', async () => {
+  it('run: environment given: passes only that', async () => {
     process.env['TENON_TEST_SECRET'] = 'leak'
     await supervisor
       .run({ ...sh('env', 'env; exec sleep 60'), env: { GIVEN: 'yes' } })
@@ -68,8 +68,8 @@ describe('run', () => {
   })
 })
 
-describe('a crash', () => {
-  it('is followed by a restart', async () => {
+describe('crash', () => {
+  it('crash: once: restarted', async () => {
     await supervisor.run(sh('again', 'exec sleep 60'))
     const before = supervisor.pid('again') ?? 0
     process.kill(before, 'SIGKILL')
@@ -78,7 +78,7 @@ describe('a crash', () => {
     expect(supervisor.pid('again')).not.toBe(before)
   })
 
-  it('takes the grandchildren along', async () => {
+  it('crash: with grandchildren: they are ended too', async () => {
     await supervisor.run(sh('family', 'sleep 60 & echo $!; wait'))
     await eventually(() => written('family') !== '')
     const grandchild = Number(written('family'))
@@ -86,7 +86,7 @@ describe('a crash', () => {
     await eventually(() => isDead(grandchild))
   })
 
-  it('is given up after five in a minute, with one clear line', { timeout: 15_000 }, async () => {
+  it('crash: five within a minute: given up with one clear line', { timeout: 15_000 }, async () => {
     await supervisor.run(sh('hopeless', 'exit 1'))
     await eventually(() => types().includes('gave_up'), 12_000)
     expect(events.at(-1)?.detail).toMatch(/^hopeless crashed 5 times in 60 s; its log is .*hopeless\.log$/)
@@ -95,7 +95,7 @@ describe('a crash', () => {
 })
 
 describe('restart', () => {
-  it('brings a healthy process back under a new pid, without counting a crash', async () => {
+  it('restart: healthy process: new pid, no crash counted', async () => {
     await supervisor.run(sh('healthy', 'exec sleep 60'))
     const before = supervisor.pid('healthy') ?? 0
     await supervisor.restart('healthy')
@@ -106,7 +106,7 @@ describe('restart', () => {
 })
 
 describe('stop', () => {
-  it('kills what does not listen to TERM, grandchildren too, within 5 s', { timeout: 10_000 }, async () => {
+  it('stop: TERM ignored, with grandchildren: killed within 5 s', { timeout: 10_000 }, async () => {
     await supervisor.run(sh('deaf', 'trap "" TERM; sleep 60 & echo $!; while :; do sleep 1; done'))
     await eventually(() => written('deaf') !== '')
     const pids = [supervisor.pid('deaf') ?? 0, Number(written('deaf'))]
@@ -116,23 +116,23 @@ describe('stop', () => {
     expect(pids.map(isDead)).toEqual([true, true])
   })
 
-  it('stops later stages first', async () => {
-    const tell = (name: string) =>
+  it('stop: several stages: later stages first', async () => {
+    const scriptOf = (name: string) =>
       `trap 'echo ${name} >> ${join(dir, 'order')}; exit 0' TERM; while :; do sleep 0.05; done`
-    await supervisor.run({ ...sh('server', tell('server')), stage: 0 })
-    await supervisor.run(sh('user', tell('user')))
+    await supervisor.run({ ...sh('server', scriptOf('server')), stage: 0 })
+    await supervisor.run(sh('user', scriptOf('user')))
     await eventually(() => supervisor.pid('user') !== undefined)
-    // The shells need a moment to set their traps.
+    // The shells need some time to set their traps.
     await new Promise((resolve) => setTimeout(resolve, 200))
     await supervisor.stop()
     expect(readFileSync(join(dir, 'order'), 'utf8')).toBe('user\nserver\n')
   })
 
-  it('never touches a process of somebody else', async () => {
-    const alien = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+  it('stop: process of another owner: untouched', async () => {
+    const foreignProcess = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
     await supervisor.run(sh('ours', 'exec sleep 60'))
     await supervisor.stop()
-    expect(isDead(alien.pid ?? 0)).toBe(false)
-    alien.kill('SIGKILL')
+    expect(isDead(foreignProcess.pid ?? 0)).toBe(false)
+    foreignProcess.kill('SIGKILL')
   })
 })

@@ -1,9 +1,9 @@
-/** What the tests of the stack share. They use no running platform. */
+/** Helpers shared by the stack tests. They need no running platform. */
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { identify } from '../../../stack/lock.mjs'
 
-/** Asks again until it is true. */
+/** Polls until the condition holds. */
 export async function eventually(ask: () => boolean | Promise<boolean>, timeoutMs = 5_000): Promise<void> {
   const deadline = Date.now() + timeoutMs
   for (;;) {
@@ -21,7 +21,7 @@ export function isDead(pid: number): boolean {
   return identify(pid) === undefined
 }
 
-/** An environment in which nothing runs elsewhere. */
+/** An environment without external servers. */
 export function withoutServers(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { DATABASE_URL: _d, TEMPORAL_ADDRESS: _t, S3_ENDPOINT: _s, REDIS_URL: _r, ...rest } = env
   return rest

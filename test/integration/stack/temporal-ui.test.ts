@@ -1,4 +1,4 @@
-/** The proxy in front of the Temporal UI: what it passes on, and what it says if nothing answers behind it. */
+/** The proxy of the Temporal UI: forwarded requests, and its own replies. */
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,8 +17,8 @@ async function listen(server: Server): Promise<number> {
 
 const stop = (server: Server) => new Promise((done) => server.close(done))
 
-/** A server that sends back what it was sent. */
-async function anEcho(): Promise<number> {
+/** An echo server: replies with the request. */
+async function startEchoServer(): Promise<number> {
   const server = createServer((request, response) => {
     response.setHeader('set-cookie', ['a=1', 'b=2']).setHeader('x-path', request.url ?? '')
     response.statusCode = 207
@@ -28,7 +28,7 @@ async function anEcho(): Promise<number> {
   return listen(server)
 }
 
-async function aFreePort(): Promise<number> {
+async function findFreePort(): Promise<number> {
   const server = createServer()
   const port = await listen(server)
   await stop(server)
@@ -36,7 +36,7 @@ async function aFreePort(): Promise<number> {
 }
 
 async function proxyTo(upstream: number, url?: string): Promise<string> {
-  const port = await aFreePort()
+  const port = await findFreePort()
   const own = `http://127.0.0.1:${port}`
   const proxy = await startUiProxy({
     listen: { host: '127.0.0.1', port },
@@ -47,8 +47,8 @@ async function proxyTo(upstream: number, url?: string): Promise<string> {
   return own
 }
 
-test('a request – of its own site – is passed on with path, query and body, and its reply with every cookie', async () => {
-  const own = await proxyTo(await anEcho())
+test('proxy: request from its own site: forwarded with path, query and body; the reply keeps every cookie', async () => {
+  const own = await proxyTo(await startEchoServer())
   const body = 'x'.repeat(300_000)
   const reply = await fetch(`${own}/a%2Fb?c=d`, { method: 'POST', body, headers: { origin: own } })
   expect(reply.status).toBe(207)
@@ -57,16 +57,16 @@ test('a request – of its own site – is passed on with path, query and body, 
   expect(await reply.text()).toBe(body)
 })
 
-test('a request – while nothing answers behind the proxy – gets 502', async () => {
-  const own = await proxyTo(await aFreePort())
+test('proxy: no server behind it: 502', async () => {
+  const own = await proxyTo(await findFreePort())
   for (const init of [{}, { method: 'POST', body: 'x'.repeat(300_000) }]) {
     const reply = await fetch(own, init)
     expect([reply.status, await reply.text()]).toEqual([502, expect.stringContaining('does not answer')])
   }
 })
 
-test('a request – under a name that is not that of the UI – gets 421 and the address of the UI', async () => {
-  const own = await proxyTo(await anEcho(), 'https://temporal.example.com')
+test('proxy: request for another host name: 421 with the address of the UI', async () => {
+  const own = await proxyTo(await startEchoServer(), 'https://temporal.example.com')
   const reply = await fetch(own)
   expect([reply.status, await reply.text()]).toEqual([
     421,

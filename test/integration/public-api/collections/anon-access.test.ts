@@ -1,8 +1,8 @@
-/** Walks what anon keys may do with a collection: a refusal is a problem, never an empty success. */
+/** Checks what anon keys may do with a collection: a refusal is a problem, never an empty success. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, Stream, str } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, tags } from './declared.ts'
 
 let world: World
@@ -27,8 +27,8 @@ beforeAll(async () => {
   }
 })
 
-/** Tries the three changes of an anon key; answers their statuses by name. */
-async function tries(name: string): Promise<Record<(typeof RIGHTS)[number], Reply>> {
+/** Attempts the three changes with an anon key and returns their statuses by name. */
+async function attemptChanges(name: string): Promise<Record<(typeof RIGHTS)[number], Reply>> {
   const { anon, mark } = world.a
   const [id] = await fill(world.a, name, [{ tag: 'kept' }])
   const path = `${documents(name)}/${id}`
@@ -39,10 +39,10 @@ async function tries(name: string): Promise<Record<(typeof RIGHTS)[number], Repl
   }
 }
 
-describe.each(STORES)('an anon key in the store %s', (store) => {
-  test('reads, and changes nothing where nothing is said', async () => {
+describe.each(STORES)('anon key, store %s', (store) => {
+  test('anon key: no access rules: reads, cannot change anything', async () => {
     const name = `plain_${store}`
-    const replies = await tries(name)
+    const replies = await attemptChanges(name)
     for (const right of RIGHTS) expectProblem(replies[right], 403)
     expect(tags(await world.a.anon.get(documents(name)))).toEqual(['kept'])
     const queried = await world.a.anon.post(`/v1/collections/${name}/query`, { filter: { tag: 'kept' } })
@@ -50,9 +50,9 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
     expectProblem(await world.a.anon.send('POST', `/v1/collections/${name}/import`, IMPORT), 403)
   })
 
-  test.each(RIGHTS)('may %s where that is allowed, and nothing more', async (right) => {
+  test.each(RIGHTS)('anon key: %s allowed: allowed, other changes refused', async (right) => {
     const name = `${right}_${store}`
-    const replies = await tries(name)
+    const replies = await attemptChanges(name)
     for (const other of RIGHTS) {
       if (other === right) expectStatus(replies[other], other === 'create' ? 201 : 200)
       else expectProblem(replies[other], 403)
@@ -61,7 +61,7 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
     expect(tags(await world.a.service.get(documents(name)))).toEqual(expected)
   })
 
-  test('where it may not read, no way of reading answers an empty success', async () => {
+  test('anon key: read denied: every way of reading is refused, none gives an empty success', async () => {
     const name = `hidden_${store}`
     const [id] = await fill(world.a, name, [{ tag: 'secret' }])
     const { anon } = world.a
@@ -80,7 +80,7 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
     }
   })
 
-  test('where it may create and not read, it creates', async () => {
+  test('anon key: create allowed, read denied: creates', async () => {
     const name = `blind_${store}`
     const { anon, mark } = world.a
     expectStatus(await anon.post(documents(name), { tag: 'dropped', mark }), 201)
@@ -92,14 +92,14 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
     expect(list(await world.a.service.get(documents(name)))).toHaveLength(2)
   })
 
-  test('where it may not read, it hears no changes', async () => {
+  test('anon key: read denied: receives no change events', async () => {
     const [hidden, plain] = [`hidden_${store}`, `plain_${store}`]
     const direct = await Stream.open(`/v1/events/subscribe?topic=collections.${hidden}.created`, world.a.anon)
     expect(direct.reply.status).toBe(403)
     direct.close()
     const stream = await Stream.open('/v1/events/subscribe?topic=collections.*', world.a.anon)
     try {
-      // Refused whole, or without what may not be read.
+      // Refused as a whole, or without what may not be read.
       if (stream.reply.status !== 200) return expect(stream.reply.status).toBe(403)
       await stream.next(({ event }) => event === 'ready')
       const [unheard] = await fill(world.a, hidden, [{ tag: 'unheard' }])
@@ -111,7 +111,7 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
     }
   })
 
-  test('a right that is taken back is gone', async () => {
+  test('anon key: right removed: refused', async () => {
     const name = `create_${store}`
     const schemas = list(
       await world.a.admin.get(`/v1/schemas?workspace_id=${world.a.workspace}&page[size]=200`),
@@ -127,7 +127,7 @@ describe.each(STORES)('an anon key in the store %s', (store) => {
 
 const IMPORT = { raw: '{"tag":"x"}\n', headers: { 'content-type': 'application/x-ndjson' } }
 
-test('an undeclared collection is made by service keys alone', async () => {
+test('anon key: undeclared collection: cannot create it', async () => {
   expectProblem(await world.a.anon.post(documents('fresh'), { tag: 'x' }), 403)
   expectProblem(await world.a.anon.send('POST', '/v1/collections/fresh/import', IMPORT), 403)
   const names = list(await world.a.service.get('/v1/collections?page[size]=200')).map((row) =>
@@ -136,14 +136,15 @@ test('an undeclared collection is made by service keys alone', async () => {
   expect(names).not.toContain('fresh')
 })
 
-test('headers of context change nothing of what a key may do', async () => {
-  const posing = world.a.anon.with({
+test('anon key: context headers from the client: no effect on its rights', async () => {
+  const callerWithContext = world.a.anon.with({
     'x-pg-role': 'service',
     'x-tenant-id': world.b.tenant,
     'x-workspace-id': world.b.workspace,
   })
-  expectProblem(await posing.post(documents('plain_document'), { tag: 'x' }), 403)
-  expect(list(await posing.get(documents('keepsakes')))).toEqual([])
+  expectProblem(await callerWithContext.post(documents('plain_document'), { tag: 'x' }), 403)
+  expect(list(await callerWithContext.get(documents('keepsakes')))).toEqual([])
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

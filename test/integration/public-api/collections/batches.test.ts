@@ -1,8 +1,8 @@
-/** Walks batches: many changes in one call, of one collection and of several, atomic and each by itself. */
+/** Checks batches: several changes in one call, in one or several collections, atomic or each by itself. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -24,13 +24,13 @@ beforeAll(async () => {
   }
 })
 
-describe.each(STORES)('a batch of a collection that is %s', (store) => {
+describe.each(STORES)('batch, %s collection', (store) => {
   const batch = (ops: unknown[], more: Row = {}, headers = {}): Promise<Reply> =>
     world.a.service.post(`/v1/collections/${store}/batch`, { ops, ...more }, headers)
   const read = (id: unknown) => world.a.service.get(`${documents(store)}/${id}`)
   const tagged = async (tag: string) => list(await world.a.service.get(`${documents(store)}?tag=eq.${tag}`))
 
-  test('all kinds of change in one call, answered in order', async () => {
+  test('batch: ops of every kind: results in order', async () => {
     const [one, two] = await fill(world.a, store, [
       { tag: 'one', n: 1, s: 'kept' },
       { tag: 'two', n: 1 },
@@ -58,12 +58,12 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
   })
 
   test.each([
-    ['a version that has passed', { op: 'update', data: { n: 9 }, if_version: 7 }, 412],
-    ['a document that is not there', { op: 'delete', id: '01890a5d-ac96-774b-bcce-b302099a8057' }, 404],
-    ['a document against the schema', { op: 'create', data: { tag: 5 } }, 422],
+    ['an outdated version', { op: 'update', data: { n: 9 }, if_version: 7 }, 412],
+    ['a missing document', { op: 'delete', id: '01890a5d-ac96-774b-bcce-b302099a8057' }, 404],
+    ['a document that violates the schema', { op: 'create', data: { tag: 5 } }, 422],
     ['a missing required field', { op: 'create', data: { n: 5 } }, 422],
-    ['a field that is no number', { op: 'increment', field: 'tag' }, 409],
-  ])('an atomic batch with %s is refused whole', async (_, op, status) => {
+    ['a field that is not a number', { op: 'increment', field: 'tag' }, 409],
+  ])('atomic batch: contains %s: refused as a whole', async (_, op, status) => {
     const tag = word()
     const [id] = await fill(world.a, store, [{ tag, n: 1 }])
     const change = op.op === 'create' || 'id' in op ? op : { ...op, id }
@@ -81,7 +81,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect(left[0]).toMatchObject({ n: 1, _version: 1 })
   })
 
-  test('a value that is taken, in the same batch or before, is 409 with the op', async () => {
+  test('batch: unique value taken, in the batch or before: 409 that names the op', async () => {
     const [sku, tag] = [word(), word()]
     const twice = await batch([
       { op: 'create', data: { tag, sku } },
@@ -92,7 +92,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect(await tagged(tag)).toEqual([])
   })
 
-  test('atomic: false does what can be done and says what could not', async () => {
+  test('batch: atomic: false: possible ops are applied, the others reported', async () => {
     const tag = word()
     const [id] = await fill(world.a, store, [{ tag: 'count', n: 1 }])
     const reply = await batch(
@@ -113,7 +113,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect((await read(id)).body).toMatchObject({ n: -3 })
   })
 
-  test('increments at once are all counted', async () => {
+  test('batch: concurrent increments: all are counted', async () => {
     const [id] = await fill(world.a, store, [{ tag: 'sum' }])
     const add = () => batch([{ op: 'increment', id, field: 'n' }])
     const replies = await Promise.all(Array.from({ length: 10 }, add))
@@ -121,7 +121,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect((await read(id)).body).toMatchObject({ n: 10, _version: 11 })
   })
 
-  test('upserts at once make one document', async () => {
+  test('batch: concurrent upserts: one document', async () => {
     const sku = word()
     const put = (n: number) => batch([{ op: 'upsert', on: ['sku'], data: { sku, tag: 'race', n } }])
     const replies = await Promise.all([1, 2, 3, 4, 5, 6].map(put))
@@ -131,7 +131,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect(list(await world.a.service.get(`${documents(store)}?sku=eq.${sku}`))).toHaveLength(1)
   })
 
-  test('500 creates of one shape are met, in order; 501 are refused', async () => {
+  test('batch: 500 creates of one shape: accepted in order; 501: refused', async () => {
     const tag = word()
     const creates = (count: number) =>
       Array.from({ length: count }, (_, n) => ({ op: 'create', data: { tag, n, mark: world.a.mark } }))
@@ -145,7 +145,7 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     expect(rows.map((row) => get(row, 'n'))).toEqual(Array.from({ length: 200 }, (_, n) => n))
   })
 
-  test('an Idempotency-Key makes a batch happen once', async () => {
+  test('batch: repeated with an Idempotency-Key: applied once', async () => {
     const tag = word()
     const send = () => batch([{ op: 'create', data: { tag } }], {}, { 'idempotency-key': tag })
     const first = await send()
@@ -169,17 +169,17 @@ describe.each(STORES)('a batch of a collection that is %s', (store) => {
     [[{ op: 'upsert', on: [], data: { tag: 'x' } }]],
     [[{ op: 'delete', id: 'x', colour: 1 }]],
     'ops',
-  ])('ops %j are 400', async (ops) => {
+  ])('batch: ops %j: 400', async (ops) => {
     const path = `/v1/collections/${store}/batch`
     expectProblem(await world.a.service.post(path, { ops }), 400)
   })
 })
 
-describe('a batch of several collections', () => {
+describe('batch over several collections', () => {
   const batch = (ops: unknown[], caller = world.a.service, more = {}) =>
     caller.post('/v1/batch', { ops, ...more })
 
-  test('it is atomic over both stores and a collection nobody declared', async () => {
+  test('batch: both stores and an undeclared collection: atomic', async () => {
     const tag = word()
     const names = [...STORES, 'loose']
     const creates = names.map((collection) => ({ op: 'create', collection, data: { tag } }))
@@ -193,28 +193,28 @@ describe('a batch of several collections', () => {
     for (const reply of await rows()) expect(tags(reply)).toEqual([tag])
   })
 
-  test('each op needs its collection', async () => {
+  test('batch: op without a collection: refused', async () => {
     expectProblem(await batch([{ op: 'create', data: { tag: 'x' } }]), 400)
   })
 
-  test("another tenant's document is missing, and nothing of the batch is done", async () => {
-    const [theirs] = await fill(world.b, 'keep', [{ tag: 'theirs', n: 1 }])
+  test('batch: document of another tenant: 404, nothing is applied', async () => {
+    const [foreignId] = await fill(world.b, 'keep', [{ tag: 'theirs', n: 1 }])
     for (const op of ['update', 'delete', 'increment']) {
       const more = op === 'update' ? { data: { n: 9 } } : op === 'increment' ? { field: 'n' } : {}
       const reply = await batch([
         { op: 'create', collection: 'keep', data: { tag: 'made' } },
-        { op, collection: 'keep', id: theirs, ...more },
+        { op, collection: 'keep', id: foreignId, ...more },
       ])
       expectProblem(reply, 404)
     }
     expect(tags(await world.a.service.get(documents('keep')))).toEqual([])
-    expect((await world.b.service.get(`${documents('keep')}/${theirs}`)).body).toMatchObject({
+    expect((await world.b.service.get(`${documents('keep')}/${foreignId}`)).body).toMatchObject({
       n: 1,
       _version: 1,
     })
   })
 
-  test('anon keys may no more than they may alone', async () => {
+  test('batch: anon key: same rights as for single requests', async () => {
     const reply = await batch([{ op: 'create', collection: 'loose', data: { tag: 'anon' } }], world.a.anon)
     expectProblem(reply, 403)
     const each = await batch([{ op: 'create', collection: 'loose', data: { tag: 'anon' } }], world.a.anon, {
@@ -226,4 +226,5 @@ describe('a batch of several collections', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

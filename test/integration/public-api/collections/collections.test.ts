@@ -1,8 +1,8 @@
-/** Walks collections: documents, the ten operators, projection, order, pages over ties, structured queries. */
+/** Checks collections: documents, the ten operators, selection, order, pages with ties, structured queries. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 
 let world: World
 
@@ -32,7 +32,7 @@ function names(reply: Reply): unknown[] {
 }
 
 describe('documents', () => {
-  test('a created document is answered 201 with its fields, an id, times, a version, a place and an ETag', async () => {
+  test('document: created: 201 with fields, id, times, version, Location and ETag', async () => {
     const reply = await world.a.service.post(SCRATCH, { name: 'Eve', mark: world.a.mark })
     expectStatus(reply, 201)
     expect(reply.body).toMatchObject({
@@ -47,7 +47,7 @@ describe('documents', () => {
     expectStatus(await world.a.service.delete(`${SCRATCH}/${str(reply, 'id')}`), 200)
   })
 
-  test('PUT sets the named fields and keeps the others', async () => {
+  test('document: PUT: sets the named fields, keeps the others', async () => {
     const id = str(await world.a.service.post(SCRATCH, { name: 'Fay', age: 1, mark: world.a.mark }), 'id')
     const put = await world.a.service.put(`${SCRATCH}/${id}`, { age: 2 })
     expectStatus(put, 200)
@@ -56,30 +56,30 @@ describe('documents', () => {
     expectStatus(await world.a.service.delete(`${SCRATCH}/${id}`), 200)
   })
 
-  test('DELETE answers what was deleted, the second time 404', async () => {
+  test('document: DELETE: returns the deleted id; again: 404', async () => {
     const id = str(await world.a.service.post(SCRATCH, { name: 'Gus', mark: world.a.mark }), 'id')
-    const gone = await world.a.service.delete(`${SCRATCH}/${id}`)
-    expectStatus(gone, 200)
-    expect(gone.body).toMatchObject({ id, deleted: true })
+    const deleted = await world.a.service.delete(`${SCRATCH}/${id}`)
+    expectStatus(deleted, 200)
+    expect(deleted.body).toMatchObject({ id, deleted: true })
     expectProblem(await world.a.service.delete(`${SCRATCH}/${id}`), 404)
   })
 
   test.each(['GET', 'PUT', 'DELETE'])(
-    "%s of another tenant's document is missing, word for word",
+    '%s: document of another tenant: 404 identical to that of a missing one',
     async (method) => {
-      const theirs = str(list(await ask('name=eq.Ada'))[0], 'id')
-      const none = `${theirs.slice(0, -6)}ffffff`
+      const foreignId = str(list(await ask('name=eq.Ada'))[0], 'id')
+      const missingId = `${foreignId.slice(0, -6)}ffffff`
       const sent = method === 'PUT' ? { json: { name: 'stolen' } } : {}
-      const seen = await world.b.service.send(method, `${PEOPLE}/${theirs}`, sent)
-      const missing = await world.b.service.send(method, `${PEOPLE}/${none}`, sent)
+      const seen = await world.b.service.send(method, `${PEOPLE}/${foreignId}`, sent)
+      const missing = await world.b.service.send(method, `${PEOPLE}/${missingId}`, sent)
       expectProblem(seen, 404)
-      expect(anonymous(seen, theirs)).toBe(anonymous(missing, none))
+      expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
       expect(names(await ask('name=eq.Ada'))).toEqual(['Ada'])
     },
   )
 
-  test('an anon key reads what a service key wrote', async () => {
-    // Assumption: a collection nobody declared may be read by anon keys ("read-mostly").
+  test('anon key: document written by a service key: readable', async () => {
+    // Assumption: an undeclared collection may be read by anon keys ("read-mostly").
     expectStatus(await world.a.anon.get(PEOPLE), 200)
   })
 })
@@ -98,64 +98,64 @@ describe('filters', () => {
     ['ilike', 'name=ilike.a%25', ['Ada', 'adele']],
     ['json_path_eq', 'profile=json_path_eq.($.city,Berlin)', ['Ben', 'Dora']],
     ['json_path_eq over a list', 'tags=json_path_eq.([*],art)', ['Cem', 'Dora']],
-  ])('%s', async (_, query, expected) => {
+  ])('filter: %s: finds the matching documents', async (_, query, expected) => {
     expect(names(await ask(query))).toEqual(expected)
   })
 
-  test('the same field twice means both', async () => {
+  test('filter: same field twice: both conditions apply', async () => {
     expect(names(await ask('age=gte.20&age=lt.40'))).toEqual(['Ada', 'Ben', 'Dora'])
   })
 
-  test('eq of number text finds the number', async () => {
+  test('filter: eq with a number as text: finds the number', async () => {
     expect(names(await ask('age=eq.41'))).toEqual(['Cem'])
   })
 
-  test('in.() matches nothing', async () => {
+  test('filter: in.(): finds nothing', async () => {
     expect(names(await ask('name=in.()'))).toEqual([])
   })
 
-  test('a filter without an operator is 400 filter_operator_missing', async () => {
+  test('filter: no operator: 400 filter_operator_missing', async () => {
     expectProblem(await ask('status=active'), 400, 'filter_operator_missing')
   })
 
-  test('eq.null is 400 filter_null_operator', async () => {
+  test('filter: eq.null: 400 filter_null_operator', async () => {
     expectProblem(await ask('status=eq.null'), 400, 'filter_null_operator')
   })
 
-  test('an unknown operator is 400 and the valid ones are named', async () => {
+  test('filter: unknown operator: 400 that lists the valid ones', async () => {
     const reply = await ask('status=equals.active')
     expectProblem(reply, 400)
     expect(reply.text).toContain('ilike')
   })
 
-  test('SQL in a value is a value', async () => {
+  test('filter: SQL in a value: treated as text', async () => {
     expect(names(await ask(`name=eq.${encodeURIComponent("x' or '1'='1")}`))).toEqual([])
     expect(names(await ask(`${encodeURIComponent("name' or '1'='1")}=eq.x`))).toEqual([])
   })
 })
 
-describe('projection, order, pages', () => {
-  test('select answers the named fields, and always the id', async () => {
+describe('selection, order, pages', () => {
+  test('select: named fields: those and the id', async () => {
     const [row] = list(await ask('select=name,age&name=eq.Ada'))
     expect(row).toEqual({ id: expect.any(String), name: 'Ada', age: 36 })
   })
 
-  test('order=<field>.desc', async () => {
+  test('order: <field>.desc: descending', async () => {
     expect(names(await ask('order=age.desc&select=name')).slice(0, 3)).toEqual(['adele', 'Cem', 'Ada'])
   })
 
-  test('order by two fields', async () => {
+  test('order: two fields: sorted by both', async () => {
     expect(names(await ask('order=status.asc,age.desc'))).toEqual(['Ada', 'Dora', 'Ben', 'adele', 'Cem'])
   })
 
-  test('without order the order is that of creation', async () => {
+  test('order: none given: by creation', async () => {
     expect(names(await ask(''))).toEqual(ROWS.map(({ name }) => name))
   })
 
   test.each([
     ['brackets', 'page[size]', 'page[after]'],
     ['escaped brackets', 'page%5Bsize%5D', 'page%5Bafter%5D'],
-  ])('pages over ties hold each document once (%s)', async (_, size, after) => {
+  ])('pages: with ties, %s: each document once', async (_, size, after) => {
     const seen: unknown[] = []
     let next: string | undefined = ''
     for (let pages = 0; next !== undefined && pages < 9; pages++) {
@@ -172,25 +172,25 @@ describe('projection, order, pages', () => {
     expect(new Set(seen)).toEqual(new Set(ROWS.map(({ name }) => name)))
   })
 
-  test('the page size is 50 when none is asked for', async () => {
+  test('page size: not given: 50', async () => {
     expect(get(await ask(''), 'page/size')).toBe(50)
   })
 
-  test.each(['0', '-1', '201', 'many'])('page[size]=%s is 400, never silently cut', async (size) => {
+  test.each(['0', '-1', '201', 'many'])('page[size]: %s: 400, never clamped', async (size) => {
     expectProblem(await ask(`page[size]=${size}`), 400)
   })
 
-  test('a cursor under another order is 400 cursor_mismatch', async () => {
+  test('cursor: used with another order: 400 cursor_mismatch', async () => {
     const cursor = str(await ask('order=age.desc&page[size]=1'), 'page/next')
     const reply = await ask(`order=name.asc&page[size]=1&page[after]=${encodeURIComponent(cursor)}`)
     expectProblem(reply, 400, 'cursor_mismatch')
   })
 
-  test('a forged cursor is 400 cursor_invalid', async () => {
+  test('cursor: forged: 400 cursor_invalid', async () => {
     expectProblem(await ask('page[after]=c1_Zm9yZ2Vk'), 400, 'cursor_invalid')
   })
 
-  test("another tenant's cursor is 400 and answers nothing", async () => {
+  test('cursor: of another tenant: 400', async () => {
     const cursor = str(await ask('page[size]=1'), 'page/next')
     const query = `page[size]=1&page[after]=${encodeURIComponent(cursor)}`
     expectProblem(await world.b.service.get(`${PEOPLE}?${query}`), 400)
@@ -200,13 +200,13 @@ describe('projection, order, pages', () => {
 describe('structured queries', () => {
   const query = (body: unknown) => world.a.service.post('/v1/collections/people/query', body)
 
-  test('filter, sort and limit', async () => {
+  test('structured query: filter, sort and limit: applied', async () => {
     const reply = await query({ filter: { status: 'active' }, sort: { name: -1 }, limit: 2 })
     expect(names(reply)).toEqual(['Dora', 'Ben'])
     expect(reply.body).toHaveProperty('page')
   })
 
-  test('sort 1 ascends', async () => {
+  test('structured query: sort 1: ascending', async () => {
     expect(names(await query({ filter: { status: 'active' }, sort: { name: 1 } }))).toEqual([
       'Ada',
       'Ben',
@@ -214,72 +214,73 @@ describe('structured queries', () => {
     ])
   })
 
-  test('operators in objects', async () => {
+  test('structured query: operators as objects: applied', async () => {
     expect(names(await query({ filter: { age: { gte: 20, lt: 40 } } }))).toEqual(['Ada', 'Ben', 'Dora'])
   })
 
-  test('JSON types are exact: text does not find a number', async () => {
+  test('structured query: text compared with a number: JSON types are exact, no match', async () => {
     expect(names(await query({ filter: { age: '41' } }))).toEqual([])
     expect(names(await query({ filter: { age: 41 } }))).toEqual(['Cem'])
   })
 
-  test('an unknown operator is 400', async () => {
+  test('structured query: unknown operator: 400', async () => {
     expectProblem(await query({ filter: { age: { $where: 'sleep(1)' } } }), 400)
   })
 
-  test('B finds only its own', async () => {
+  test('structured query: in tenant B: finds only its own documents', async () => {
     const reply = await world.b.service.post('/v1/collections/people/query', { filter: { age: 36 } })
     expect(names(reply)).toEqual(['Bea'])
   })
 })
 
 describe('hostile documents', () => {
-  const ROUGH = '/v1/collections/rough/documents'
+  const HOSTILE = '/v1/collections/rough/documents'
 
   beforeAll(async () => {
-    expectStatus(await world.a.service.post(ROUGH, { mark: world.a.mark }), 201)
+    expectStatus(await world.a.service.post(HOSTILE, { mark: world.a.mark }), 201)
   })
 
   afterEach(async () => {
-    const rows = list(await world.a.service.get(ROUGH)).filter((row) => get(row, 'mark') === undefined)
-    for (const row of rows) await world.a.service.delete(`${ROUGH}/${str(row, 'id')}`)
+    const rows = list(await world.a.service.get(HOSTILE)).filter((row) => get(row, 'mark') === undefined)
+    for (const row of rows) await world.a.service.delete(`${HOSTILE}/${str(row, 'id')}`)
   })
 
-  test('a forged cursor is met, and the platform lives', async () => {
+  test('cursor: forged: problem, the platform keeps working', async () => {
     for (const cursor of ['x', 'null', '{}', 'c1_', 'A'.repeat(3000), "' or 1=1 --"]) {
       expectProblem(await ask(`page[after]=${encodeURIComponent(cursor)}`), 400)
     }
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('a document of 2 MB is 413 and is not stored', async () => {
-    const reply = await world.a.service.post(ROUGH, { big: 'x'.repeat(2 * 1024 * 1024) })
+  test('document: 2 MB: 413, not stored', async () => {
+    const reply = await world.a.service.post(HOSTILE, { big: 'x'.repeat(2 * 1024 * 1024) })
     expectProblem(reply, 413)
-    expect(list(await world.a.service.get(ROUGH))).toHaveLength(1)
-    await expectUnharmed(world)
+    expect(list(await world.a.service.get(HOSTILE))).toHaveLength(1)
+    await expectUnaffected(world)
   })
 
   test.each([
-    ['broken JSON', '{"a":'],
-    ['a list', '[1]'],
+    ['malformed JSON', '{"a":'],
+    ['list', '[1]'],
     ['text', '"x"'],
     ['NUL', String.raw`{"a":"\u0000"}`],
-    ['an unsafe number', '{"a":9007199254740993}'],
-    ['a reserved name', '{"_version":9}'],
-    ['a name with a dollar', '{"$where":1}'],
+    ['unsafe number', '{"a":9007199254740993}'],
+    ['reserved name', '{"_version":9}'],
+    ['name with a dollar', '{"$where":1}'],
     ['deep nesting', `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`],
-  ])('%s is a problem and is not stored', async (_, raw) => {
+  ])('document: %s: problem, not stored', async (_, raw) => {
     const headers = { 'content-type': 'application/json' }
-    const reply = await world.a.service.send('POST', ROUGH, { raw, headers })
+    const reply = await world.a.service.send('POST', HOSTILE, { raw, headers })
     expectProblem(reply, reply.status === 422 ? 422 : 400)
-    expect(list(await world.a.service.get(ROUGH))).toHaveLength(1)
-    await expectUnharmed(world)
+    expect(list(await world.a.service.get(HOSTILE))).toHaveLength(1)
+    await expectUnaffected(world)
   })
 
-  test('another media type is 415', async () => {
+  test('document: another media type: 415', async () => {
     const headers = { 'content-type': 'text/plain' }
-    expectProblem(await world.a.service.send('POST', ROUGH, { raw: 'a', headers }), 415)
+    expectProblem(await world.a.service.send('POST', HOSTILE, { raw: 'a', headers }), 415)
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

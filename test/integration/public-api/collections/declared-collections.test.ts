@@ -1,8 +1,8 @@
-/** Walks declared collections: modes, indexes, unique fields, defaults, evolution and the operations of builds. */
+/** Checks declared collections: modes, indexes, unique fields, defaults, schema changes and index builds. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, pause, type Reply, str } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -24,14 +24,14 @@ const change = (id: string, body: Row): Promise<Reply> =>
 const post = (name: string, row: Row): Promise<Reply> =>
   world.a.service.post(documents(name), { ...row, mark: world.a.mark })
 
-/** Waits for what a PUT of a schema answered: the schema, or the operation until it ends. */
-async function settled(reply: Reply): Promise<unknown> {
+/** Waits for the result of a schema PUT: the schema, or the completed operation. */
+async function schemaResult(reply: Reply): Promise<unknown> {
   expectStatus(reply, 200, 202)
   if (reply.status === 200) return 'succeeded'
-  const place = str(reply, 'id').startsWith('op_') ? `/v1/operations/${str(reply, 'id')}` : ''
+  const location = str(reply, 'id').startsWith('op_') ? `/v1/operations/${str(reply, 'id')}` : ''
   expect(reply.headers.get('location')).toContain('/v1/operations/op_')
   for (let attempt = 0; attempt < 100; attempt++) {
-    const operation = await world.a.admin.get(place)
+    const operation = await world.a.admin.get(location)
     expectStatus(operation, 200)
     const state = get(operation, 'state')
     if (state !== 'queued' && state !== 'running') return state
@@ -40,10 +40,10 @@ async function settled(reply: Reply): Promise<unknown> {
   throw new Error('the operation does not end')
 }
 
-describe.each(STORES)('a declaration in the store %s', (store) => {
+describe.each(STORES)('declaration, store %s', (store) => {
   const name = (purpose: string) => `${purpose}_${store}`
 
-  test('it is answered 201 with an id, a place and the state of its indexes, and read back', async () => {
+  test('declaration: created: 201 with id, Location and index states; readable', async () => {
     const made = await declare(world.a, name('made'), {
       store,
       schema: object({ n: { type: 'integer' }, email: TEXT }),
@@ -61,13 +61,13 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(list(page).map((row) => get(row, 'id'))).toContain(str(made, 'id'))
   })
 
-  test('a collection is declared once', async () => {
+  test('declaration: second one for the collection: refused', async () => {
     const body = { workspace_id: world.a.workspace, collection: name('once'), store, schema: object({}) }
     expectStatus(await world.a.admin.post('/v1/schemas', body), 201)
     expectProblem(await world.a.admin.post('/v1/schemas', body), 409)
   })
 
-  test('enforce refuses with every fault at once, by pointer', async () => {
+  test('document: violates the schema in mode enforce: refused with every error and its pointer', async () => {
     const nested = { type: 'object', properties: { zip: { type: 'string', pattern: '^[0-9]{5}$' } } }
     await declare(world.a, name('enforce'), {
       store,
@@ -97,7 +97,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect((await world.a.service.get(path)).body).toMatchObject({ tag: 'ok', n: 1, _version: 1 })
   })
 
-  test.each(['warn', 'off'])('mode %s stores what does not fit, and it is found', async (mode) => {
+  test.each(['warn', 'off'])('document: violates the schema in mode %s: stored and found', async (mode) => {
     await declare(world.a, name(mode), { store, mode, schema: object({ n: { type: 'integer' } }) })
     for (const row of [{ n: 'many' }, { n: 1.5 }, { n: 7 }])
       expectStatus(await post(name(mode), { tag: 't', ...row }), 201)
@@ -106,7 +106,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(list(await world.a.service.get(`${documents(name(mode))}?n=eq.7`))).toHaveLength(1)
   })
 
-  test('defaults fill what is missing on create, and nothing else', async () => {
+  test('defaults: fields missing on create: filled; otherwise: unchanged', async () => {
     await declare(world.a, name('defaults'), {
       store,
       schema: object(
@@ -124,7 +124,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(tags(await world.a.service.get(`${documents(name('defaults'))}?state=eq.new`))).toEqual(['d'])
   })
 
-  test('a unique field: 409 names it, null and missing may repeat, updates are checked too', async () => {
+  test('unique field: value taken: 409 that names it; null and missing: may repeat; updates: checked', async () => {
     await declare(world.a, name('unique'), {
       store,
       schema: object({ email: { type: ['string', 'null'] }, a: { type: 'integer' }, b: { type: 'integer' } }),
@@ -148,14 +148,14 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expectStatus(await post(name('unique'), { tag: 'z', email: 'x@y' }), 201)
   })
 
-  test('compatible changes are made in place, and old documents follow them', async () => {
+  test('schema change: compatible: made in place, existing documents follow', async () => {
     const made = await declare(world.a, name('grow'), { store, schema: object({ n: { type: 'integer' } }) })
     await fill(world.a, name('grow'), [
       { tag: 'one', n: 1, later: 'a' },
       { tag: 'two', n: 2 },
     ])
     const schema = object({ n: { type: ['integer', 'null'] }, later: TEXT, more: { type: 'boolean' } })
-    expect(await settled(await change(str(made, 'id'), { schema }))).toBe('succeeded')
+    expect(await schemaResult(await change(str(made, 'id'), { schema }))).toBe('succeeded')
     const read = await world.a.admin.get(`/v1/schemas/${str(made, 'id')}`)
     expect(get(read, 'schema/properties/later')).toEqual(TEXT)
     const docs = documents(name('grow'))
@@ -165,7 +165,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(tags(await world.a.service.get(`${docs}?more=eq.true`))).toEqual(['three'])
   })
 
-  test('incompatible changes are refused with the documents that offend, and change nothing', async () => {
+  test('schema change: incompatible: refused with the offending documents, nothing changes', async () => {
     const made = await declare(world.a, name('narrow'), {
       store,
       schema: object({ n: { type: 'integer' }, s: TEXT }),
@@ -186,7 +186,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expectStatus(await post(name('narrow'), { tag: 'still', n: 0 }), 201)
   })
 
-  test('another type is refused while a document does not fit it', async () => {
+  test('schema change: another type, a document does not fit: refused', async () => {
     const made = await declare(world.a, name('retype'), { store, schema: object({ n: TEXT }) })
     const [id] = await fill(world.a, name('retype'), [{ tag: 'word', n: 'many' }])
     const reply = await change(str(made, 'id'), { schema: object({ n: { type: 'integer' } }) })
@@ -194,7 +194,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(reply.text).toContain(id)
   })
 
-  test('enforcing begins only when every document fits', async () => {
+  test('mode enforce: set while documents do not fit: refused until all do', async () => {
     const body = { store, mode: 'off', schema: object({ n: { type: 'integer' } }) }
     const made = await declare(world.a, name('strict'), body)
     const [id] = await fill(world.a, name('strict'), [{ tag: 'odd', n: 'many' }])
@@ -202,12 +202,12 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expectProblem(reply, 409)
     expect(reply.text).toContain(id)
     expectStatus(await world.a.service.put(`${documents(name('strict'))}/${id}`, { n: 5 }), 200)
-    expect(await settled(await change(str(made, 'id'), { mode: 'enforce' }))).toBe('succeeded')
+    expect(await schemaResult(await change(str(made, 'id'), { mode: 'enforce' }))).toBe('succeeded')
     expectProblem(await post(name('strict'), { tag: 'odd', n: 'many' }), 422)
     expect(tags(await world.a.service.get(`${documents(name('strict'))}?n=gt.4`))).toEqual(['odd'])
   })
 
-  test('a collection keeps its store and its name', async () => {
+  test('declaration: store or name changed: refused', async () => {
     const made = await declare(world.a, name('keeps'), { store, schema: object({}) })
     const other = STORES.find((one) => one !== store)
     for (const body of [{ store: other }, { collection: 'renamed' }]) {
@@ -216,22 +216,22 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     }
   })
 
-  test('of creates at once with the same unique value one is stored', async () => {
+  test('unique field: concurrent creates with one value: one is stored', async () => {
     await declare(world.a, name('race'), { store, schema: object({ email: TEXT }), unique: [['email']] })
     const replies = await Promise.all(Array.from({ length: 6 }, () => post(name('race'), { email: 'e' })))
     expect(replies.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409, 409, 409])
     expect(list(await world.a.service.get(documents(name('race'))))).toHaveLength(1)
   })
 
-  test('an index is built by an operation while documents are written', async () => {
+  test('index: added while documents are written: built by an operation', async () => {
     const made = await declare(world.a, name('index'), { store, schema: object({ n: { type: 'integer' } }) })
     await fill(world.a, name('index'), [{ tag: 'a', n: 1 }])
     const path = `/v1/schemas/${str(made, 'id')}`
-    const begun = await world.a.admin.put(path, { indexes: [{ fields: ['n'] }] })
+    const started = await world.a.admin.put(path, { indexes: [{ fields: ['n'] }] })
     const written = await post(name('index'), { tag: 'b', n: 2 })
     expectStatus(written, 201)
-    expect(begun.status).toBe(202)
-    expect(await settled(begun)).toBe('succeeded')
+    expect(started.status).toBe(202)
+    expect(await schemaResult(started)).toBe('succeeded')
     expect(list(await world.a.admin.get(path), 'indexes')).toContainEqual(
       expect.objectContaining({ fields: ['n'], unique: false, state: 'ready' }),
     )
@@ -241,25 +241,25 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     ])
   })
 
-  test('a unique constraint over what repeats is refused, or its operation fails and names it', async () => {
+  test('unique constraint: existing duplicates: refused, or its operation fails and names them', async () => {
     const made = await declare(world.a, name('late'), { store, schema: object({ email: TEXT }) })
     await fill(world.a, name('late'), [
       { tag: 'a', email: 'same' },
       { tag: 'b', email: 'same' },
     ])
     const path = `/v1/schemas/${str(made, 'id')}`
-    const begun = await world.a.admin.put(path, { unique: [['email']] })
-    if (begun.status === 202) expect(await settled(begun)).toBe('failed')
-    else expectProblem(begun, 409)
+    const started = await world.a.admin.put(path, { unique: [['email']] })
+    if (started.status === 202) expect(await schemaResult(started)).toBe('failed')
+    else expectProblem(started, 409)
     const unique = list(await world.a.admin.get(path), 'indexes').filter(
       (index) => get(index, 'unique') === true,
     )
     for (const index of unique) expect(get(index, 'state')).toBe('failed')
-    // The platform says why, and goes on as before.
+    // The platform reports why, and keeps working.
     expectStatus(await post(name('late'), { tag: 'c', email: 'other' }), 201)
   })
 
-  test('documents written while the schema changes are neither refused nor lost', async () => {
+  test('schema change: concurrent writes: none refused, none lost', async () => {
     const made = await declare(world.a, name('busy'), { store, schema: object({ n: { type: 'integer' } }) })
     const stop = new AbortController()
     const write = async (): Promise<string[]> => {
@@ -271,7 +271,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     const writers = [write(), write()]
     for (const type of ['string', 'integer', 'boolean']) {
       const schema = object({ n: { type: ['integer', 'null'] }, [`more_${type}`]: { type } })
-      expect(await settled(await change(str(made, 'id'), { schema }))).toBe('succeeded')
+      expect(await schemaResult(await change(str(made, 'id'), { schema }))).toBe('succeeded')
     }
     stop.abort()
     const ids = (await Promise.all(writers)).flat()
@@ -283,7 +283,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expect(stored.toSorted()).toEqual(ids.toSorted())
   })
 
-  test('changes of a declaration at once are made one after the other', async () => {
+  test('schema changes: concurrent: made one after the other', async () => {
     const made = await declare(world.a, name('both'), { store, schema: object({}) })
     const changes = [1, 2, 3].map((n) => change(str(made, 'id'), { schema: object({ [`n${n}`]: TEXT }) }))
     for (const reply of await Promise.all(changes)) {
@@ -292,7 +292,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     expectStatus(await post(name('both'), { tag: 'x' }), 201)
   })
 
-  test('fields may be called what a database calls its own', async () => {
+  test('field names: reserved words of databases: accepted', async () => {
     const long = 'p'.repeat(70)
     const fields = [
       'tenant_id',
@@ -319,7 +319,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
     }
   })
 
-  test('a schema is deleted once its collection is empty; the collection is then undeclared', async () => {
+  test('declaration: deleted with an empty collection: the collection is undeclared', async () => {
     const made = await declare(world.a, name('gone'), { store, schema: object({ n: { type: 'integer' } }) })
     const path = `/v1/schemas/${str(made, 'id')}`
     expectStatus(await world.a.admin.delete(path), 200)
@@ -329,21 +329,21 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
   })
 
   test.each([
-    ['a type that is none', { schema: { type: 'nonsense' } }],
-    ['a schema of a list', { schema: { type: 'array' } }],
-    ['an index over what is not declared', { indexes: [{ fields: ['nope'] }] }],
-    ['a unique constraint over what is not declared', { unique: [['nope']] }],
-    ['an index over a list', { schema: object({ a: { type: 'array' } }), indexes: [{ fields: ['a'] }] }],
-    ['a reserved name', { schema: object({ _version: TEXT }) }],
-    ['the name id with another type', { schema: object({ id: { type: 'integer' } }) }],
-    ['a reference outwards', { schema: object({ n: { $ref: 'https://example.org/x.json' } }) }],
-    ['an unknown mode', { mode: 'maybe' }],
-    ['an unknown store', { store: 'paper' }],
-    ['an unknown field', { colour: 1 }],
-    ['access for nobody known', { access: { everyone: { read: true } } }],
-    ['a name that is none', { collection: '9 lives' }],
-    ['a default that does not fit', { schema: object({ n: { type: 'integer', default: 'x' } }) }],
-  ])('%s is refused', async (_, more) => {
+    ['unknown type', { schema: { type: 'nonsense' } }],
+    ['root type array', { schema: { type: 'array' } }],
+    ['index on an undeclared field', { indexes: [{ fields: ['nope'] }] }],
+    ['unique constraint on an undeclared field', { unique: [['nope']] }],
+    ['index on a list', { schema: object({ a: { type: 'array' } }), indexes: [{ fields: ['a'] }] }],
+    ['reserved name', { schema: object({ _version: TEXT }) }],
+    ['field id with another type', { schema: object({ id: { type: 'integer' } }) }],
+    ['external $ref', { schema: object({ n: { $ref: 'https://example.org/x.json' } }) }],
+    ['unknown mode', { mode: 'maybe' }],
+    ['unknown store', { store: 'paper' }],
+    ['unknown member', { colour: 1 }],
+    ['access for an unknown role', { access: { everyone: { read: true } } }],
+    ['invalid collection name', { collection: '9 lives' }],
+    ['default that does not fit', { schema: object({ n: { type: 'integer', default: 'x' } }) }],
+  ])('declaration: %s: refused', async (_, more) => {
     const body = {
       workspace_id: world.a.workspace,
       collection: `r${word()}`,
@@ -357,7 +357,7 @@ describe.each(STORES)('a declaration in the store %s', (store) => {
 })
 
 describe('who may declare', () => {
-  test('data keys may not, and are told which credential would', async () => {
+  test('declaration: by a data key: refused with the credential needed', async () => {
     const { a } = world
     const body = { workspace_id: a.workspace, collection: 'mine', store: 'document', schema: object({}) }
     for (const caller of [a.service, a.anon]) {
@@ -366,20 +366,21 @@ describe('who may declare', () => {
     }
   })
 
-  test('GET /v1/collections names those of the workspace alone, declared or not', async () => {
+  test('collection list: declared and undeclared: of the own workspace only', async () => {
     const { a, b } = world
     await declare(a, 'listed', { schema: object({}) })
     await fill(a, 'merely', [{ tag: 'x' }])
-    const mine = list(await a.service.get('/v1/collections?page[size]=200'))
-    expect(mine).toContainEqual(
+    const listOfA = list(await a.service.get('/v1/collections?page[size]=200'))
+    expect(listOfA).toContainEqual(
       expect.objectContaining({ name: 'listed', store: 'relational', declared: true }),
     )
-    expect(mine).toContainEqual(
+    expect(listOfA).toContainEqual(
       expect.objectContaining({ name: 'merely', store: 'document', declared: false }),
     )
-    const theirs = list(await b.service.get('/v1/collections')).map((row) => get(row, 'name'))
-    expect(theirs).toEqual(['keepsakes'])
+    const listOfB = list(await b.service.get('/v1/collections')).map((row) => get(row, 'name'))
+    expect(listOfB).toEqual(['keepsakes'])
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,4 +1,4 @@
-/** Collections of a party for the walk: how one is declared and filled, and how rows are told apart. */
+/** Helpers to declare and fill collections of a party, and to identify rows. */
 
 import { expect } from 'vitest'
 import { expectStatus, get, list, type Reply, str } from '../client.ts'
@@ -11,7 +11,7 @@ export function documents(collection: string): string {
   return `/v1/collections/${collection}/documents`
 }
 
-/** Declares a collection; answers the reply, 201 expected. */
+/** Declares a collection; returns the reply and expects 201. */
 export async function declare(party: Party, collection: string, body: Row): Promise<Reply> {
   const reply = await party.admin.post('/v1/schemas', {
     workspace_id: party.workspace,
@@ -24,7 +24,7 @@ export async function declare(party: Party, collection: string, body: Row): Prom
   return reply
 }
 
-/** Writes rows one after the other, so that the order of ids is theirs; answers the ids. */
+/** Writes rows sequentially, so that their ids have the same order; returns the ids. */
 export async function fill(party: Party, collection: string, rows: readonly Row[]): Promise<string[]> {
   const ids: string[] = []
   for (const row of rows) {
@@ -35,19 +35,19 @@ export async function fill(party: Party, collection: string, rows: readonly Row[
   return ids
 }
 
-/** The `tag` of each row of a page, in its order. */
+/** The `tag` of each row of a page, in order. */
 export function tags(reply: Reply): unknown[] {
   expectStatus(reply, 200)
   return list(reply).map((row) => get(row, 'tag'))
 }
 
-/** A type that may be null, as JSON Schema writes it. */
+/** A nullable type in JSON Schema. */
 export function nullable(type: string, more: Row = {}): Row {
   return { type: [type, 'null'], ...more }
 }
 
-/** Follows `page.next` to the end and answers all tags; fails when a page is too long or the end never comes. */
-export async function walkPages(
+/** Follows `page.next` to the end and returns all tags; fails if a page is too long or the end never comes. */
+export async function readAllPages(
   ask: (after: string) => Promise<Reply>,
   size: number,
   limit = 40,
@@ -67,10 +67,10 @@ export async function walkPages(
   throw new Error(`no last page after ${limit}`)
 }
 
-/** The three kinds of collection that must answer alike. */
+/** The three kinds of collection that have to behave the same. */
 export const KINDS = ['relational', 'document', 'undeclared'] as const
 
-/** Declares `collection` in that store, unless it is to stay undeclared. */
+/** Declares `collection` in that store, unless it stays undeclared. */
 export async function declareKind(
   party: Party,
   kind: (typeof KINDS)[number],

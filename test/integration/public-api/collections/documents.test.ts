@@ -1,8 +1,8 @@
-/** Walks single documents: reading one, setting, merging, replacing, preconditions, repeated requests, change events. */
+/** Checks single documents: read, set, merge, replace, preconditions, repeated requests, change events. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Caller, expectProblem, expectStatus, get, list, type Reply, Stream } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, type Row, tags } from './declared.ts'
 
 let world: World
@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 const MERGE = { 'content-type': 'application/merge-patch+json' }
 
-describe.each(KINDS)('a document of a collection that is %s', (kind) => {
+describe.each(KINDS)('document, %s collection', (kind) => {
   const START = { tag: 'start', n: 1, s: 'x', o: { a: 1, b: { c: 2, d: 3 } }, a: [1, 2] }
   const make = async (row: Row = START) => String((await fill(world.a, kind, [row]))[0])
   const at = (id: string) => `${documents(kind)}/${id}`
@@ -31,7 +31,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
   const send = (method: string, id: string, json: unknown, headers = {}): Promise<Reply> =>
     world.a.service.send(method, at(id), { json, headers })
 
-  test('it is read back by its id with an ETag, and HEAD answers alike', async () => {
+  test('document: read by id: ETag; HEAD: same headers', async () => {
     const id = await make()
     const reply = await world.a.service.get(at(id))
     expectStatus(reply, 200)
@@ -42,7 +42,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect([head.text, head.headers.get('etag')]).toEqual(['', '"v1"'])
   })
 
-  test('If-None-Match: 304 without a body while it is the same, 200 after', async () => {
+  test('conditional read: If-None-Match with the current tag: 304 without a body; with an old one: 200', async () => {
     const id = await make()
     const same = await world.a.service.get(at(id), { 'if-none-match': '"v1"' })
     expectStatus(same, 304)
@@ -53,7 +53,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expectStatus(await world.a.service.get(at(id), { 'if-none-match': '*' }), 304)
   })
 
-  test('PUT sets what is named, whole, null included, and keeps the rest', async () => {
+  test('PUT: named fields, null too: set as a whole; other fields: kept', async () => {
     const id = await make()
     const reply = await send('PUT', id, { o: { b: 1 }, s: null })
     expectStatus(reply, 200)
@@ -64,14 +64,14 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect(get(reply, '_created_at')).not.toBe(get(reply, '_updated_at'))
   })
 
-  test('PUT takes the id it is sent to, and no other', async () => {
+  test('PUT: with the id of the path: accepted; with another id: refused', async () => {
     const id = await make()
     expectStatus(await send('PUT', id, { id, n: 2 }), 200)
     expectProblem(await send('PUT', id, { id: NOWHERE, n: 3 }), 400)
     expect(await read(id)).toMatchObject({ id, n: 2, _version: 2 })
   })
 
-  test('PUT of an empty object changes nothing, the version neither', async () => {
+  test('PUT: empty object: no change, same version', async () => {
     const id = await make()
     const reply = await send('PUT', id, {})
     expectStatus(reply, 200)
@@ -79,28 +79,28 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect(await read(id)).toMatchObject({ ...START, _version: 1 })
   })
 
-  test('PUT ?replace=true leaves only what is named', async () => {
+  test('PUT: ?replace=true: only the named fields remain', async () => {
     const id = await make()
     const reply = await world.a.service.put(`${at(id)}?replace=true`, { tag: 'new', mark: world.a.mark })
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ id, tag: 'new', _version: 2 })
-    for (const gone of ['n', 's', 'o', 'a']) expect(reply.body).not.toHaveProperty(gone)
+    for (const deleted of ['n', 's', 'o', 'a']) expect(reply.body).not.toHaveProperty(deleted)
     expect(await read(id)).toEqual(reply.body)
   })
 
-  test('PUT ?unset=a,b drops fields', async () => {
+  test('PUT: ?unset=a,b: removes the fields', async () => {
     const id = await make()
     const reply = await world.a.service.put(`${at(id)}?unset=n,o`, { s: 'y' })
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ tag: 'start', s: 'y', a: [1, 2], _version: 2 })
-    for (const gone of ['n', 'o']) expect(await read(id)).not.toHaveProperty(gone)
+    for (const deleted of ['n', 'o']) expect(await read(id)).not.toHaveProperty(deleted)
     expect(tags(await world.a.service.get(`${documents(kind)}?id=eq.${id}&n=exists.false`))).toEqual([
       'start',
     ])
     expectProblem(await world.a.service.put(`${at(id)}?unset=_version`, {}), 400)
   })
 
-  test('PATCH merges deeply: null deletes, lists are replaced', async () => {
+  test('PATCH: nested objects: merged, null deletes, lists are replaced', async () => {
     const id = await make()
     const reply = await send('PATCH', id, { o: { a: null, b: { c: 9 }, e: [1] }, s: null, a: [3] }, MERGE)
     expectStatus(reply, 200)
@@ -110,14 +110,14 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect(await read(id)).toEqual(reply.body)
   })
 
-  test('PATCH of an object over a value replaces it, without its nulls', async () => {
+  test('PATCH: object over another value: replaces it, without its nulls', async () => {
     const id = await make({ tag: 'flat', o: { a: 1 } })
     const reply = await send('PATCH', id, { o: { a: { deep: 1, gone: null } } }, MERGE)
     expect(get(reply, 'o')).toEqual({ a: { deep: 1 } })
   })
 
   test.each(['[]', '1', 'null', '"x"', '{"_version":5}', '{"$set":{"n":1}}'])(
-    'PUT and PATCH of %s are 400 and change nothing',
+    'PUT and PATCH: body %s: 400, nothing changes',
     async (raw) => {
       const id = await make()
       const headers = { 'content-type': 'application/json' }
@@ -128,7 +128,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     },
   )
 
-  test('If-Match lets one of two writers through, and tells the other the version', async () => {
+  test('If-Match: two concurrent writers: one succeeds, the other gets the current version', async () => {
     const id = await make()
     const sent = [2, 3].map((n) => send('PUT', id, { n }, { 'if-match': '"v1"' }))
     const replies = await Promise.all(sent)
@@ -139,7 +139,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
   })
 
   test.each(['PUT', 'PATCH', 'DELETE'])(
-    '%s: If-Match of another version or a weak one is 412',
+    '%s: If-Match with another version or a weak tag: 412',
     async (method) => {
       const id = await make()
       for (const tag of ['"v2"', 'W/"v1"', '"1"', '"v1x"']) {
@@ -154,13 +154,13 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     },
   )
 
-  test('If-None-Match: * never writes over what is there', async () => {
+  test('If-None-Match: *: document exists: never overwritten', async () => {
     const id = await make()
     expectProblem(await send('PUT', id, { n: 2 }, { 'if-none-match': '*' }), 412)
     expect(await read(id)).toMatchObject({ n: 1 })
   })
 
-  test('what is not there is 404 for all methods, and is not made', async () => {
+  test('any method: missing document: 404, not created', async () => {
     for (const id of [NOWHERE, 'nope', '..%2f..%2fx', "'; drop table x; --"].map(encodeURIComponent)) {
       for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
         const sent = method === 'PUT' || method === 'PATCH' ? { json: { n: 1 } } : {}
@@ -170,16 +170,16 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect(list(await world.a.service.get(`${documents(kind)}?id=eq.${NOWHERE}`))).toEqual([])
   })
 
-  test('DELETE with a JSON content type and no body is legal', async () => {
+  test('DELETE: JSON content type without a body: accepted', async () => {
     const id = await make()
     const headers = { 'content-type': 'application/json' }
-    const gone = await world.a.service.send('DELETE', at(id), { headers })
-    expectStatus(gone, 200)
-    expect(gone.body).toEqual({ id, deleted: true })
+    const deleted = await world.a.service.send('DELETE', at(id), { headers })
+    expectStatus(deleted, 200)
+    expect(deleted.body).toEqual({ id, deleted: true })
     expectProblem(await world.a.service.get(at(id)), 404)
   })
 
-  test('Idempotency-Key: the stored reply again, 422 for another body', async () => {
+  test('Idempotency-Key: repeated: stored reply; with another body: 422', async () => {
     const key = { 'idempotency-key': word() }
     const post = (n: number, headers = key) =>
       world.a.service.post(documents(kind), { tag: 'once', n }, headers)
@@ -196,7 +196,7 @@ describe.each(KINDS)('a document of a collection that is %s', (kind) => {
     expect(list(await world.a.service.get(`${documents(kind)}?tag=eq.once`))).toHaveLength(2)
   })
 
-  test('two idempotent POSTs at once make one document', async () => {
+  test('Idempotency-Key: two concurrent POSTs: one document', async () => {
     const tag = word()
     const sent = () => world.a.service.post(documents(kind), { tag }, { 'idempotency-key': tag })
     const replies = await Promise.all(Array.from({ length: 6 }, sent))
@@ -214,7 +214,7 @@ describe('idempotency keys', () => {
   const post = (caller: Caller, key: string, path = documents('undeclared')) =>
     caller.post(path, { tag: 'scoped' }, { 'idempotency-key': key })
 
-  test('one belongs to a tenant, a path and a credential', async () => {
+  test('idempotency key: other tenant, path or credential: another request', async () => {
     const key = word()
     const first = await post(world.a.service, key)
     const others = [
@@ -228,27 +228,27 @@ describe('idempotency keys', () => {
     }
   })
 
-  test('one of 255 characters is met, one of 256 is 400', async () => {
+  test('idempotency key: 255 characters: accepted; 256: 400', async () => {
     const long = word().padEnd(255, 'x')
     expectStatus(await post(world.a.service, long), 201)
     expectProblem(await post(world.a.service, `${long}x`), 400)
   })
 })
 
-describe.each(KINDS)('change events of a collection that is %s', (kind) => {
-  test('created, updated and deleted are heard, in order, by the same workspace alone', async () => {
+describe.each(KINDS)('change events, %s collection', (kind) => {
+  test('change events: created, updated, deleted: in order, in the same workspace only', async () => {
     const topic = `collections.${kind}`
-    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.a.service)
+    const received = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.a.service)
     const foreign = await Stream.open(`/v1/events/subscribe?topic=${topic}.*`, world.b.service)
     try {
-      await heard.next(({ event }) => event === 'ready')
+      await received.next(({ event }) => event === 'ready')
       await foreign.next(({ event }) => event === 'ready')
       const [id] = await fill(world.a, kind, [{ tag: 'heard', n: 1 }])
       const path = `${documents(kind)}/${id}`
       expectStatus(await world.a.service.put(path, { n: 2 }), 200)
       expectStatus(await world.a.service.delete(path), 200)
-      await heard.next(({ data }) => get(data, 'topic') === `${topic}.deleted` && isOf(data, String(id)))
-      const events = heard.messages().filter(({ data }) => isOf(data, String(id)))
+      await received.next(({ data }) => get(data, 'topic') === `${topic}.deleted` && isOf(data, String(id)))
+      const events = received.messages().filter(({ data }) => isOf(data, String(id)))
       const verbs = events.map(({ data }) => get(data, 'topic'))
       expect(verbs).toEqual(['created', 'updated', 'deleted'].map((verb) => `${topic}.${verb}`))
       for (const { data, id: position } of events) {
@@ -258,12 +258,12 @@ describe.each(KINDS)('change events of a collection that is %s', (kind) => {
       }
       expect(foreign.messages()).toEqual([])
     } finally {
-      heard.close()
+      received.close()
       foreign.close()
     }
   })
 
-  test('a listener that comes back hears what it missed, once and in order', async () => {
+  test('change events: subscriber reconnects: missed ones once, in order', async () => {
     const path = `/v1/events/subscribe?topic=collections.${kind}.created`
     const first = await Stream.open(path, world.a.service)
     await first.next(({ event }) => event === 'ready')
@@ -282,19 +282,19 @@ describe.each(KINDS)('change events of a collection that is %s', (kind) => {
     }
   })
 
-  test('a change of more than 8 KB is heard whole; a refused one is not heard', async () => {
+  test('change event: more than 8 KB: complete; refused change: none', async () => {
     const topic = `collections.${kind}.created`
-    const heard = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)
+    const received = await Stream.open(`/v1/events/subscribe?topic=${topic}`, world.a.service)
     try {
-      await heard.next(({ event }) => event === 'ready')
+      await received.next(({ event }) => event === 'ready')
       expectProblem(await world.a.service.post(documents(kind), { tag: 'bad', _x: 1 }), 400)
       const s = word().repeat(2000)
       const [id] = await fill(world.a, kind, [{ tag: 'large', s }])
-      const { data } = await heard.next((frame) => isOf(frame.data, String(id)))
+      const { data } = await received.next((frame) => isOf(frame.data, String(id)))
       expect(JSON.stringify(data)).toContain(s)
-      expect(heard.messages().filter((frame) => JSON.stringify(frame.data).includes('"bad"'))).toEqual([])
+      expect(received.messages().filter((frame) => JSON.stringify(frame.data).includes('"bad"'))).toEqual([])
     } finally {
-      heard.close()
+      received.close()
     }
   })
 })
@@ -303,4 +303,5 @@ function isOf(event: unknown, id: string): boolean {
   return JSON.stringify(event).includes(id)
 }
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

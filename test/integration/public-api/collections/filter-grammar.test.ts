@@ -1,8 +1,8 @@
-/** Walks the filter grammar: every operator, on both stores and on a collection nobody declared. */
+/** Checks the filter grammar: every operator, in both stores and in an undeclared collection. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 
 let world: World
@@ -68,11 +68,11 @@ const TEXTS = [
   'lines',
   'plus',
 ]
-/** All that have a text in `s`, in the order of creation. */
-const SPOKEN = ['ada', 'low', 'ten', ...TEXTS, 'digits', 'pad']
-const without = (...gone: string[]) => SPOKEN.filter((tag) => !gone.includes(tag))
+/** All with a text in `s`, in order of creation. */
+const TEXT_TAGS = ['ada', 'low', 'ten', ...TEXTS, 'digits', 'pad']
+const without = (...excluded: string[]) => TEXT_TAGS.filter((tag) => !excluded.includes(tag))
 
-describe.each(KINDS)('filters of a collection that is %s', (kind) => {
+describe.each(KINDS)('filters, %s collection', (kind) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(kind)}?${query}`)
 
   test.each([
@@ -98,9 +98,9 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['s=like.A%25', ['ada']],
     ['s=ilike.A%25', ['ada', 'low', 'comma', 'under', 'axb', 'star', 'back']],
     ['o=json_path_eq.($.city,Berlin)', ['ada']],
-    // Top-level values stand to the end of the parameter (row 1).
+    // Top-level values extend to the end of the parameter (row 1).
     ['s=eq.a,b(c).d', ['comma']],
-    // A value wholly in quotes is a text (row 2).
+    // A value entirely in quotes is a text (row 2).
     ['s=eq."Ada"', ['ada']],
     [String.raw`s=eq."\"x\""`, ['quotes']],
     [String.raw`s=eq."a\\b"`, ['back']],
@@ -109,15 +109,15 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['s=eq.42', ['digits']],
     ['s=eq.007', ['pad']],
     ['s=eq.7', []],
-    // Elements of a list (row 3): quoted with escapes, blanks are kept.
+    // List elements (row 3): quoted with escapes, blanks are kept.
     ['s=in.("a,b(c).d",Zoe)', ['ten', 'comma']],
     [String.raw`s=in.("\"x\"",Zoe)`, ['ten', 'quotes']],
     ['s=in.(Ada, Zoe)', ['ada']],
     // Null and missing (row 6).
     ['s=is.null', ['null', 'none']],
     ['s=is.NULL', ['null', 'none']],
-    ['s=is.not_null', SPOKEN],
-    ['s=not.is.null', SPOKEN],
+    ['s=is.not_null', TEXT_TAGS],
+    ['s=not.is.null', TEXT_TAGS],
     ['i=is.null&tag=in.(ada,"null",none)', ['null', 'none']],
     ['b=is.true', ['ada', 'ten']],
     ['b=is.false', ['low']],
@@ -127,7 +127,7 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['s=not.like.a%25', without('low', 'comma', 'under', 'axb', 'star', 'back')],
     ['i=isdistinct.10&tag=in.(ada,ten,"null",none)', ['ada', 'null', 'none']],
     ['i=not.isdistinct.10', ['ten']],
-    // Twice the same field means both (row 7).
+    // The same field twice: both conditions apply (row 7).
     ['i=gte.2&i=lt.100', ['low', 'ten']],
     // Dotted paths and their arrows (row 8).
     ['o.city=eq.Bonn', ['low']],
@@ -155,7 +155,7 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['s=like.A.a', []],
     ['s=like.Ad', []],
     ['o.geo.lat=like.5%25', []],
-    // Our own decoding (rows 13 and 14).
+    // Decoding of our own (rows 13 and 14).
     ['s=like.%41d%', ['ada']],
     ['s=eq.100%', ['percent']],
     ['s=eq.c+d', ['plus']],
@@ -199,16 +199,16 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['o=json_path_eq.($.items[0].sku,q)', []],
     ['a=json_path_eq.([*],z)', ['low']],
     ['a=json_path_eq.([0],y)', ['low']],
-    // The reserved fields are filtered too.
+    // The reserved fields can be filtered too.
     ['_version=eq.1&tag=eq.ada', ['ada']],
     ['_created_at=gt.2020-01-01T00:00:00Z&tag=eq.ada', ['ada']],
     ['_created_at=lt.2020-01-01T00:00:00Z', []],
-  ])('%s', async (query, expected) => {
+  ])('filter: %s: finds the matching documents', async (query, expected) => {
     const reply = await ask(`${query}&page[size]=200`)
     expect(tags(reply), reply.text.slice(0, 500)).toEqual(expected)
   })
 
-  test('an id is a field', async () => {
+  test('filter: id: works like a field', async () => {
     const found = await ask('s=eq.Ada')
     const id = String(get(found, 'data/0/id'))
     expect(tags(await ask(`id=eq.${id}`))).toEqual(['ada'])
@@ -219,19 +219,19 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     ['s=Ada', 'filter_operator_missing', 's=eq.Ada'],
     ['s=eq.null', 'filter_null_operator', 'is.null'],
     ['i=eq.null', 'filter_null_operator', 'is.null'],
-  ])('%s is refused with a hint', async (query, code, hint) => {
+  ])('filter: %s: refused with a hint', async (query, code, hint) => {
     const reply = await ask(query)
     expectProblem(reply, 400, code)
     expect(get(reply, 'hint')).toContain(hint)
   })
 
-  test('500 elements of a list are met, 501 are 400 filter_too_large', async () => {
+  test('filter: list of 500 elements: accepted; 501: 400 filter_too_large', async () => {
     const elements = (count: number) => Array.from({ length: count }, (_, n) => n).join()
     expect(tags(await ask(`i=in.(${elements(500)})`))).toEqual(['ada', 'low', 'ten', 'quotes'])
     expectProblem(await ask(`i=in.(${elements(501)})`), 400, 'filter_too_large')
   })
 
-  test('an unknown operator: the valid ones are listed, the nearest is named', async () => {
+  test('filter: unknown operator: lists the valid ones, suggests the nearest', async () => {
     const reply = await ask('s=ilik.Ada')
     expectProblem(reply, 400)
     for (const name of ['neq', 'json_path_eq', 'isdistinct', 'like', 'in']) expect(reply.text).toContain(name)
@@ -265,15 +265,15 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     'page[before]=x',
     'count=many',
     'count=eq.5',
-  ])('%s is 400', async (query) => {
+  ])('filter: %s: 400', async (query) => {
     expectProblem(await ask(query), 400)
   })
 
-  test('an unusable path says where', async () => {
+  test('filter: unusable path: reported with its position', async () => {
     expect((await ask('o=json_path_eq.($.city[,Bonn)')).text).toMatch(/\d/)
   })
 
-  test('50 filters are met, 51 are 400', async () => {
+  test('filter: 50 conditions: accepted; 51: 400', async () => {
     const filters = (count: number) => Array.from({ length: count }, () => 's=eq.Ada').join('&')
     expect(tags(await ask(filters(50)))).toEqual(['ada'])
     expectProblem(await ask(filters(51)), 400)
@@ -281,11 +281,11 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
     expectProblem(await ask(`or=(${group})`), 400)
   })
 
-  test('a URL of 9 KB is 414', async () => {
+  test('URL: 9 KB: 414', async () => {
     expectProblem(await ask(`s=eq.${'x'.repeat(9 * 1024)}`), 414)
   })
 
-  test('patterns that hang a regex are patterns, or too large', async () => {
+  test('like: pattern that is exponential in a regex engine: answered in time, or refused as too large', async () => {
     const started = Date.now()
     for (const pattern of ['(a+)+$', '(.*)*b', '[[[', '.*', '^axb$', '(?i)AXB', '[a-z]%']) {
       expect(tags(await ask(`s=like.${encodeURIComponent(pattern)}&tag=eq.axb`))).toEqual([])
@@ -298,4 +298,5 @@ describe.each(KINDS)('filters of a collection that is %s', (kind) => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,13 +1,13 @@
-/** Walks the typing of filter values: by declaration, by the value itself, and by JSON in structured queries. */
+/** Checks the types of filter values: by declaration, by the value, and by JSON in structured queries. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
 
-const LOOSE = [
+const UNTYPED_ROWS = [
   { tag: 'number', v: 42 },
   { tag: 'text', v: '42' },
   { tag: 'seven', v: 7 },
@@ -22,7 +22,7 @@ const LOOSE = [
   { tag: 'none' },
 ]
 
-const NAMES: readonly Row[] = [
+const FIELD_NAME_ROWS: readonly Row[] = [
   { tag: 'dotted', 'a.b': 1 },
   { tag: 'nested', a: { b: 1 } },
   { tag: 'select', select: 'x', order: 'y', or: 'z', and: 'w', not: 'v', limit: 'u', count: 't' },
@@ -53,8 +53,8 @@ const TYPED = [
 
 beforeAll(async () => {
   world = await twoTenants()
-  await fill(world.a, 'loose', LOOSE)
-  await fill(world.a, 'names', NAMES)
+  await fill(world.a, 'loose', UNTYPED_ROWS)
+  await fill(world.a, 'names', FIELD_NAME_ROWS)
   for (const store of ['relational', 'document']) {
     const schema = { type: 'object', properties: STRICT, additionalProperties: false }
     await declare(world.a, store, { store, schema })
@@ -63,7 +63,7 @@ beforeAll(async () => {
   await fill(world.b, 'loose', [{ tag: 'theirs', v: 42 }])
 })
 
-describe('without a declaration', () => {
+describe('undeclared collection', () => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents('loose')}?${query}`)
   const query = (filter: unknown): Promise<Reply> =>
     world.a.service.post('/v1/collections/loose/query', { filter })
@@ -95,14 +95,14 @@ describe('without a declaration', () => {
     ['v.n=eq.42', ['object']],
     ['v.0=eq.42', ['list']],
     ['v->>n=eq.42', ['object']],
-  ])('%s', async (filter, expected) => {
+  ])('untyped filter: %s: finds values of the matching type', async (filter, expected) => {
     expect(tags(await ask(filter))).toEqual(expected)
   })
 
-  test('neq skips null and missing alone', async () => {
-    const all = LOOSE.map(({ tag }) => tag)
-    const gone = ['abc', 'null', 'none']
-    expect(tags(await ask('v=neq.abc'))).toEqual(all.filter((tag) => !gone.includes(tag)))
+  test('neq: null and missing values: skipped, nothing else', async () => {
+    const all = UNTYPED_ROWS.map(({ tag }) => tag)
+    const excluded = ['abc', 'null', 'none']
+    expect(tags(await ask('v=neq.abc'))).toEqual(all.filter((tag) => !excluded.includes(tag)))
     expect(tags(await ask('v=isdistinct.abc'))).toEqual(all.filter((tag) => tag !== 'abc'))
   })
 
@@ -123,8 +123,8 @@ describe('without a declaration', () => {
     [{ $and: [{ v: { gte: 7 } }, { v: { lt: 42 } }] }, ['seven']],
     [{ 'v.n': 42 }, ['object']],
     [{ tag: 'number', v: 7 }, []],
-    [{}, LOOSE.map(({ tag }) => tag)],
-  ])('the structured filter %j is typed by its JSON', async (filter, expected) => {
+    [{}, UNTYPED_ROWS.map(({ tag }) => tag)],
+  ])('structured filter: %j: typed by its JSON', async (filter, expected) => {
     expect(tags(await query(filter))).toEqual(expected)
   })
 
@@ -137,12 +137,12 @@ describe('without a declaration', () => {
     { v: { like: 3 } },
     'v',
     [],
-  ])('the structured filter %j is 400', async (filter) => {
+  ])('structured filter: %j: 400', async (filter) => {
     expectProblem(await query(filter), 400)
   })
 })
 
-describe('names of fields', () => {
+describe('field names', () => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents('names')}?${query}`)
 
   test.each([
@@ -176,11 +176,11 @@ describe('names of fields', () => {
     ['z=eq.1e3', ['big']],
     ['gr%C3%B6%C3%9Fe=eq.1', ['unicode']],
     ['or=("naïve key".eq.2,a.b.eq.1)', ['nested', 'unicode']],
-  ])('%s', async (filter, expected) => {
+  ])('field name: %s: finds the document', async (filter, expected) => {
     expect(tags(await ask(filter))).toEqual(expected)
   })
 
-  test('__proto__ is no field, and harms nothing', async () => {
+  test('field name: __proto__: refused, no effect', async () => {
     expectProblem(await ask('__proto__=is.not_null'), 400)
     expectProblem(await ask('"__proto__"=eq.1'), 400)
     expectProblem(
@@ -189,12 +189,12 @@ describe('names of fields', () => {
     )
   })
 
-  test('in a group the leftmost operator ends the path', async () => {
+  test('filter group: several operators: the leftmost ends the path', async () => {
     expectProblem(await ask('or=(eq.eq.1)'), 400)
   })
 })
 
-describe.each(['relational', 'document'])('with a declaration, %s', (store) => {
+describe.each(['relational', 'document'])('declared collection, %s', (store) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(store)}?${query}`)
 
   test.each([
@@ -209,7 +209,7 @@ describe.each(['relational', 'document'])('with a declaration, %s', (store) => {
     ['n=eq.9007199254740991', ['max']],
     ['b=eq.false', ['two']],
     [`ref=eq.${REF}`, ['one']],
-  ])('%s', async (filter, expected) => {
+  ])('typed filter: %s: finds the matching documents', async (filter, expected) => {
     expect(tags(await ask(filter))).toEqual(expected)
   })
 
@@ -221,33 +221,33 @@ describe.each(['relational', 'document'])('with a declaration, %s', (store) => {
     ['b', 'eq.yes'],
     ['_created_at', 'gt.yesterday'],
     ['_version', 'eq.one'],
-  ])('%s=%s is 400 filter_type_mismatch and names field and text', async (field, filter) => {
+  ])('typed filter: %s=%s: 400 filter_type_mismatch that names field and text', async (field, filter) => {
     const reply = await ask(`${field}=${filter}`)
     expectProblem(reply, 400, 'filter_type_mismatch')
     expect(get(reply, 'detail')).toContain(field)
     expect(get(reply, 'detail')).toContain(/\w+(?=\)?$)/.exec(filter)?.[0])
   })
 
-  test('a bare + in a time gets the hint to encode it', async () => {
+  test('time filter: unencoded plus sign: hint to encode it', async () => {
     const reply = await ask('_created_at=gt.2026-01-01T01:00:00+01:00')
     expectProblem(reply, 400, 'filter_type_mismatch')
     expect(get(reply, 'hint')).toContain('%2B')
   })
 
-  test('times are instants, whatever their offset', async () => {
+  test('time filter: any offset: compared as an instant', async () => {
     const at = String(get(await ask('tag=eq.one'), 'data/0/_created_at'))
     const hour = new Date(Date.parse(at) + 3_600_000).toISOString().replace('Z', '%2B01:00')
     expect(tags(await ask(`_created_at=eq.${hour}&tag=eq.one`))).toEqual(['one'])
     expect(tags(await ask(`_created_at=lt.${hour}&tag=eq.one`))).toEqual([])
   })
 
-  test('an unknown field in select is 400 with the nearest name', async () => {
+  test('select: unknown field: 400 with the nearest name', async () => {
     const reply = await ask('select=taag')
     expectProblem(reply, 400)
     expect(reply.text).toMatch(/\btag\b/)
   })
 
-  test('a structured filter of the wrong type is 400', async () => {
+  test('structured filter: wrong type: 400', async () => {
     const reply = await world.a.service.post(`/v1/collections/${store}/query`, {
       filter: { n: { gt: 'abc' } },
     })
@@ -255,4 +255,5 @@ describe.each(['relational', 'document'])('with a declaration, %s', (store) => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,8 +1,8 @@
-/** Walks documents that do harm elsewhere: sizes, depth, names, NUL, surrogates, numbers, on both stores. */
+/** Checks hostile documents: sizes, depth, names, NUL, surrogates, numbers, in both stores. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, KINDS, type Row } from './declared.ts'
 
 let world: World
@@ -22,7 +22,7 @@ function nested(depth: number): Row {
 
 const keys = (count: number): Row => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 1]))
 
-describe.each(KINDS)('a collection that is %s', (kind) => {
+describe.each(KINDS)('documents, %s collection', (kind) => {
   const post = (raw: string): Promise<Reply> =>
     world.a.service.send('POST', documents(kind), { raw, headers: JSON_BODY })
   const count = async () => get(await world.a.service.get(`${documents(kind)}?count=exact`), 'page/total')
@@ -36,35 +36,35 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     ['1,001 keys', JSON.stringify(keys(1001)), 400, undefined],
     ['__proto__', '{"__proto__":{"admin":true}}', 400, undefined],
     ['__proto__ inside', '{"o":{"__proto__":{"admin":true}}}', 400, undefined],
-    ['a NUL', String.raw`{"o":{"a":["x\u0000"]}}`, 400, 'string_nul'],
-    ['a NUL in a name', String.raw`{"a\u0000b":1}`, 400, undefined],
-    ['half a surrogate pair', String.raw`{"a":"\ud800"}`, 400, undefined],
-    ['the other half', String.raw`{"a":"\udc00x"}`, 400, undefined],
-    ['half a pair in a name', String.raw`{"a\ud800":1}`, 400, undefined],
+    ['NUL in a value', String.raw`{"o":{"a":["x\u0000"]}}`, 400, 'string_nul'],
+    ['NUL in a name', String.raw`{"a\u0000b":1}`, 400, undefined],
+    ['high surrogate alone', String.raw`{"a":"\ud800"}`, 400, undefined],
+    ['low surrogate alone', String.raw`{"a":"\udc00x"}`, 400, undefined],
+    ['lone surrogate in a name', String.raw`{"a\ud800":1}`, 400, undefined],
     ['2^53 + 1', '{"n":9007199254740993}', 400, 'number_unsafe'],
     ['-2^53 - 1 inside', '{"o":[{"n":-9007199254740993}]}', 400, 'number_unsafe'],
-    ['a number over all numbers', '{"n":1e400}', 400, undefined],
-    ['an id', '{"id":"01890a5d-ac96-774b-bcce-b302099a8057"}', 400, undefined],
-    ['a reserved time', '{"_created_at":"2020-01-01T00:00:00Z"}', 400, undefined],
-    ['a tenant', '{"_tenant_id":"ten_x"}', 400, undefined],
-    ['a dollar', '{"$where":"1"}', 400, undefined],
-    ['an empty name', '{"":1}', 400, undefined],
-    ['a name of 201 bytes', JSON.stringify({ [`${'ß'.repeat(100)}x`]: 1 }), 400, undefined],
+    ['number out of range', '{"n":1e400}', 400, undefined],
+    ['reserved member id', '{"id":"01890a5d-ac96-774b-bcce-b302099a8057"}', 400, undefined],
+    ['reserved timestamp', '{"_created_at":"2020-01-01T00:00:00Z"}', 400, undefined],
+    ['reserved member _tenant_id', '{"_tenant_id":"ten_x"}', 400, undefined],
+    ['name that starts with a dollar', '{"$where":"1"}', 400, undefined],
+    ['empty name', '{"":1}', 400, undefined],
+    ['name of 201 bytes', JSON.stringify({ [`${'ß'.repeat(100)}x`]: 1 }), 400, undefined],
     ['null', 'null', 400, undefined],
-    ['a number', '5', 400, undefined],
-    ['a list', '[{"a":1}]', 400, undefined],
+    ['number at the root', '5', 400, undefined],
+    ['list at the root', '[{"a":1}]', 400, undefined],
     ['nothing', '', 400, undefined],
-    ['broken JSON', '{"a":1', 400, undefined],
-    ['a comma too many', '{"a":1,}', 400, undefined],
+    ['malformed JSON', '{"a":1', 400, undefined],
+    ['trailing comma', '{"a":1,}', 400, undefined],
     ['NaN', '{"a":NaN}', 400, undefined],
     ['two values', '{"a":1}{"b":2}', 400, undefined],
-  ])('%s is refused before it is stored', async (_, raw, status, code) => {
+  ])('document: %s: refused before it is stored', async (_, raw, status, code) => {
     const before = await count()
     expectProblem(await post(raw), status, code)
     expect(await count()).toBe(before)
   })
 
-  test('a NUL is pointed at', async () => {
+  test('document: contains NUL: refused with a pointer to it', async () => {
     const reply = await post(String.raw`{"o":{"a":["ok","x\u0000"]}}`)
     expect(list(reply, 'errors').map((error) => get(error, 'pointer'))).toContainEqual(
       expect.stringMatching(/\/o\/a\/1$/),
@@ -72,7 +72,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
   })
 
   test.each([
-    ['of duplicate keys the last wins', '{"a":1,"a":2}', { a: 2 }],
+    ['duplicate keys, of which the last counts', '{"a":1,"a":2}', { a: 2 }],
     [
       'the largest safe integers',
       '{"n":9007199254740991,"m":-9007199254740991}',
@@ -80,12 +80,12 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     ],
     ['fractions', '{"n":0.1,"m":-1.5e-7,"z":0}', { n: 0.1, m: -1.5e-7, z: 0 }],
     [
-      'names that objects have',
+      'names of object prototype members',
       '{"constructor":1,"toString":"x","hasOwnProperty":null,"length":0}',
       { constructor: 1, toString: 'x', hasOwnProperty: null, length: 0 },
     ],
     [
-      'whole pairs and other letters',
+      'surrogate pairs and other scripts',
       String.raw`{"a":"\ud83d\ude00 e\u0301 \u202e","größe":1}`,
       { a: '\u{1F600} e\u0301 \u202e', größe: 1 },
     ],
@@ -96,7 +96,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     ['a depth of 30', JSON.stringify(nested(30)), nested(30)],
     ['200 KiB', JSON.stringify({ a: 'x'.repeat(200 * 1024) }), { a: 'x'.repeat(200 * 1024) }],
     ['a name of 200 bytes', JSON.stringify({ ['ß'.repeat(100)]: 1 }), { ['ß'.repeat(100)]: 1 }],
-  ])('%s: read back as written', async (_, raw, expected) => {
+  ])('document: %s: returned as written', async (_, raw, expected) => {
     const made = await post(raw)
     expectStatus(made, 201)
     const read = await world.a.service.get(`${documents(kind)}/${str(made, 'id')}`)
@@ -107,7 +107,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(read.body).toEqual(made.body)
   })
 
-  test('a change is held to the same limits as a new document', async () => {
+  test('update: invalid value, or result beyond the limits of documents: refused', async () => {
     const id = str(await post('{"tag":"small"}'), 'id')
     const path = `${documents(kind)}/${id}`
     for (const raw of [
@@ -127,18 +127,18 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect((await world.a.service.get(path)).body).toMatchObject({ _version: 2 })
   })
 
-  test('the platform lives', () => expectUnharmed(world))
+  test('platform: after hostile documents: keeps working', () => expectUnaffected(world))
 })
 
 test.each(['9lives', 'x'.repeat(64), 'a.b', 'a%20b', 'a%00b', '%22', "a'b", 'ä'])(
-  'the name %s is no name of a collection',
+  'collection name: %s: refused',
   async (name) => {
     const path = documents(encodeURI(decodeURI(name)))
     expectProblem(await world.a.service.post(path, { a: 1 }), 400)
   },
 )
 
-test('names that databases know are names', async () => {
+test('collection name: reserved word of databases: accepted', async () => {
   for (const name of [
     'documents',
     'pg_catalog',
@@ -154,4 +154,5 @@ test('names that databases know are names', async () => {
   }
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

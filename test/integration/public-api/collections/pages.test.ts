@@ -1,9 +1,9 @@
-/** Walks order, projection, pages, counts and cursors over ties, nulls, missing fields and deletions. */
+/** Checks order, selection, pages, counts and cursors with ties, nulls, missing fields and deletions. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
-import { declareKind, documents, fill, KINDS, nullable, type Row, tags, walkPages } from './declared.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { declareKind, documents, fill, KINDS, nullable, type Row, readAllPages, tags } from './declared.ts'
 
 let world: World
 
@@ -26,7 +26,7 @@ const PROPERTIES = {
   o: { type: 'object' },
 }
 
-/** Each order with the tags it means; ties fall to the id in the direction of the last key. */
+/** Each order with the expected tags; ties are broken by id in the direction of the last key. */
 const ORDERS: readonly (readonly [string, string])[] = [
   ['', 'abcdefghij'],
   ['n', 'fbjachgdei'],
@@ -53,22 +53,22 @@ beforeAll(async () => {
   await fill(world.b, 'undeclared', ROWS.slice(0, 3))
 })
 
-const onwards = (cursor: string) => (cursor === '' ? '' : `&page[after]=${encodeURIComponent(cursor)}`)
+const afterCursor = (cursor: string) => (cursor === '' ? '' : `&page[after]=${encodeURIComponent(cursor)}`)
 
-describe.each(KINDS)('a collection that is %s', (kind) => {
+describe.each(KINDS)('pages, %s collection', (kind) => {
   const ask = (query: string): Promise<Reply> => world.a.service.get(`${documents(kind)}?${query}`)
   const query = (body: Row): Promise<Reply> => world.a.service.post(`/v1/collections/${kind}/query`, body)
 
-  test.each(ORDERS)('order=%s, whole and by pages', async (order, expected) => {
+  test.each(ORDERS)('order: %s, whole and in pages: as expected', async (order, expected) => {
     expect(tags(await ask(`order=${order}`.replace(/^order=$/, ''))).join('')).toBe(expected)
     for (const size of [1, 3]) {
       const by = order === '' ? '' : `order=${order}&`
-      const seen = await walkPages((cursor) => ask(`${by}page[size]=${size}${onwards(cursor)}`), size)
+      const seen = await readAllPages((cursor) => ask(`${by}page[size]=${size}${afterCursor(cursor)}`), size)
       expect(seen.join('')).toBe(expected)
     }
   })
 
-  test('order by a nested path, missing last', async () => {
+  test('order: nested path: missing values last', async () => {
     expect(tags(await ask('order=o.deep.v,tag.desc')).join('')).toBe('ajihgfedcb')
   })
 
@@ -79,19 +79,19 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     'order=n.desc.nulllast',
     'order=n,,s',
     'order=a,b,c,d,e,f,g,h,i',
-  ])('%s is 400', async (order) => {
+  ])('order: %s: 400', async (order) => {
     expectProblem(await ask(order), 400)
   })
 
-  test('deletions between pages neither lose nor repeat a document', async () => {
+  test('pages: documents deleted in between: nothing lost, nothing repeated', async () => {
     const name = `del_${kind}`
     await declareKind(world.a, kind, name, PROPERTIES)
     const ids = await fill(world.a, name, ROWS)
     const page = (cursor: string) =>
-      world.a.service.get(`${documents(name)}?order=n.desc&page[size]=4${onwards(cursor)}`)
+      world.a.service.get(`${documents(name)}?order=n.desc&page[size]=4${afterCursor(cursor)}`)
     const first = await page('')
     expect(tags(first).join('')).toBe('iedg')
-    // The last of the page seen, the next to come, and the last of all.
+    // The last one of the page read, the next one, and the last of all.
     for (const tag of ['g', 'h', 'f']) {
       const id = ids[ROWS.findIndex((row) => row['tag'] === tag)]
       expectStatus(await world.a.service.delete(`${documents(name)}/${id}`), 200)
@@ -101,12 +101,12 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(get(second, 'page')).toEqual({ size: 4, next: null, has_more: false })
   })
 
-  test('the last full page says that there is no more', async () => {
+  test('pages: last page is full: has_more is false', async () => {
     const reply = await ask('page[size]=10')
     expect(get(reply, 'page')).toEqual({ size: 10, next: null, has_more: false })
   })
 
-  test('select: named fields, nested shapes, the id always', async () => {
+  test('select: named and nested fields: their shape is kept, always with the id', async () => {
     const one = async (select: string) => list(await ask(`tag=eq.a&select=${select}`))[0]
     const id = expect.any(String)
     expect(await one('tag')).toEqual({ id, tag: 'a' })
@@ -117,7 +117,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(await one('*')).toMatchObject({ id, tag: 'a', n: 2, s: 'x', _version: 1 })
   })
 
-  test('a total comes on request only', async () => {
+  test('count: on request only, by parameter, Prefer header or JSON: total of the filter', async () => {
     expect(get(await ask(''), 'page')).not.toHaveProperty('total')
     const counted = await ask('s=eq.x&page[size]=2&count=exact')
     expect(get(counted, 'page')).toMatchObject({ size: 2, has_more: true, total: 4 })
@@ -127,7 +127,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(get(await query({ filter: { s: 'x' }, count: 'exact' }), 'page/total')).toBe(4)
   })
 
-  test('a structured query sorts, projects and pages', async () => {
+  test('structured query: sort, select, pages: applied', async () => {
     const body = { filter: { s: 'x' }, sort: { n: -1 }, select: ['tag'], limit: 3 }
     const first = await query(body)
     expect(list(first)).toEqual(['e', 'd', 'a'].map((tag) => ({ id: expect.any(String), tag })))
@@ -146,17 +146,17 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     { sort: 'n' },
     { colour: 1 },
     { after: 'x' },
-  ])('the structured query %j is 400', async (body) => {
+  ])('structured query: %j: 400', async (body) => {
     expectProblem(await query(body), 400)
   })
 
-  test.each(['0', '-1', 'abc', '1e9', '1.5', '201', ''])('page[size]=%s is 400', async (size) => {
+  test.each(['0', '-1', 'abc', '1e9', '1.5', '201', ''])('page[size]: %s: 400', async (size) => {
     expectProblem(await ask(`page[size]=${size}`), 400)
   })
 
-  test('a cursor serves the filter and the order it was made for, and no other', async () => {
+  test('cursor: used with another filter or order: refused', async () => {
     const made = await ask('s=eq.x&order=n.desc&page[size]=1')
-    const next = onwards(str(made, 'page/next'))
+    const next = afterCursor(str(made, 'page/next'))
     expect(tags(await ask(`s=eq.x&order=n.desc&page[size]=1${next}`))).toEqual(['d'])
     for (const other of [
       's=eq.y&order=n.desc',
@@ -170,8 +170,8 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     }
   })
 
-  test('a cursor of another collection or tenant is 400 cursor_mismatch', async () => {
-    const next = onwards(str(await ask('page[size]=1'), 'page/next'))
+  test('cursor: of another collection or tenant: 400 cursor_mismatch', async () => {
+    const next = afterCursor(str(await ask('page[size]=1'), 'page/next'))
     for (const other of KINDS.filter((name) => name !== kind)) {
       const reply = await world.a.service.get(`${documents(other)}?page[size]=1${next}`)
       expectProblem(reply, 400, 'cursor_mismatch')
@@ -181,15 +181,15 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
     expect(['cursor_mismatch', 'cursor_invalid']).toContain(get(foreign, 'code'))
   })
 
-  test('a cursor changed in any one place is 400 cursor_invalid, and none is in the clear', async () => {
+  test('cursor: changed at any position: 400 cursor_invalid; content: not readable', async () => {
     const cursor = str(await ask('order=s.desc&page[size]=4'), 'page/next')
     for (const at of [3, Math.floor(cursor.length / 2), cursor.length - 2]) {
       const letter = cursor[at] === 'A' ? 'B' : 'A'
       const forged = cursor.slice(0, at) + letter + cursor.slice(at + 1)
-      expectProblem(await ask(`order=s.desc&page[size]=4${onwards(forged)}`), 400, 'cursor_invalid')
+      expectProblem(await ask(`order=s.desc&page[size]=4${afterCursor(forged)}`), 400, 'cursor_invalid')
     }
     for (const forged of [cursor.slice(0, -4), `${cursor}AAAA`, 'c1_', 'null', '{}', 'é']) {
-      expectProblem(await ask(`order=s.desc&page[size]=4${onwards(forged)}`), 400, 'cursor_invalid')
+      expectProblem(await ask(`order=s.desc&page[size]=4${afterCursor(forged)}`), 400, 'cursor_invalid')
     }
     const parts = cursor.split(/[._]/).map((part) => Buffer.from(part, 'base64url').toString('latin1'))
     expect(parts.join()).not.toMatch(/tenant|ten_|undeclared|relational|document|"v"|1\.5/)
@@ -199,7 +199,7 @@ describe.each(KINDS)('a collection that is %s', (kind) => {
 describe('shape of a page', () => {
   const DOCUMENTS = documents('undeclared')
 
-  test('the envelope has data and page, and nothing else is needed to go on', async () => {
+  test('page: envelope: data and page suffice to continue', async () => {
     const reply = await world.a.service.get(`${DOCUMENTS}?page[size]=3`)
     expect(reply.body).toMatchObject({
       data: expect.any(Array),
@@ -209,7 +209,7 @@ describe('shape of a page', () => {
     expect(reply.headers.get('x-request-id')).toMatch(/\S/)
   })
 
-  test('the next page stands in the Link header too', async () => {
+  test('page: next page exists: Link header too', async () => {
     const reply = await world.a.service.get(`${DOCUMENTS}?order=n.desc&page[size]=4`)
     const [, next = ''] = /^<([^>]+)>; rel="next"$/.exec(reply.headers.get('link') ?? '') ?? []
     expect(tags(reply).join('')).toBe('iedg')
@@ -218,7 +218,7 @@ describe('shape of a page', () => {
     expect(get(second, 'page/size')).toBe(4)
   })
 
-  test('an order over mixed types is stable: each document once, whatever the page', async () => {
+  test('order: mixed types: stable, each document once for any page size', async () => {
     const values = [3, 'b', true, null, [1], { a: 1 }, 1, 'a', false, undefined, 2, 'c']
     await fill(
       world.a,
@@ -229,7 +229,7 @@ describe('shape of a page', () => {
       const ask = (query: string) => world.a.service.get(`${documents('mixed')}?order=${order}&${query}`)
       const whole = tags(await ask(''))
       expect(new Set(whole).size).toBe(values.length)
-      expect(await walkPages((cursor) => ask(`page[size]=1${onwards(cursor)}`), 1)).toEqual(whole)
+      expect(await readAllPages((cursor) => ask(`page[size]=1${afterCursor(cursor)}`), 1)).toEqual(whole)
       const numbers = whole.filter((tag) => ['m0', 'm6', 'm10'].includes(String(tag)))
       const texts = whole.filter((tag) => ['m1', 'm7', 'm11'].includes(String(tag)))
       const turned = (all: string[]) => (order === 'v.asc' ? all : all.toReversed())
@@ -237,27 +237,28 @@ describe('shape of a page', () => {
     }
   })
 
-  test('another method is 405 and the right ones are named', async () => {
+  test('collection route: unsupported method: 405 with Allow', async () => {
     const reply = await world.a.service.delete(DOCUMENTS)
     expectProblem(reply, 405)
     for (const method of ['GET', 'POST']) expect(reply.headers.get('allow')).toContain(method)
   })
 
-  test('an unknown name in select is absent', async () => {
+  test('select: unknown name: absent', async () => {
     const reply = await world.a.service.get(`${DOCUMENTS}?tag=eq.a&select=tag,nothing`)
     expect(list(reply)).toEqual([{ id: expect.any(String), tag: 'a' }])
   })
 
-  test('a valid request id comes back', async () => {
-    const reply = await world.a.service.get(DOCUMENTS, { 'x-request-id': 'walk-0123456789' })
-    expect(reply.headers.get('x-request-id')).toBe('walk-0123456789')
+  test('X-Request-Id: valid: returned', async () => {
+    const reply = await world.a.service.get(DOCUMENTS, { 'x-request-id': 'test-0123456789' })
+    expect(reply.headers.get('x-request-id')).toBe('test-0123456789')
   })
 
-  test('HEAD answers as GET, without a body', async () => {
+  test('HEAD: compared with GET: same headers, no body', async () => {
     const reply = await world.a.service.send('HEAD', DOCUMENTS)
     expectStatus(reply, 200)
     expect(reply.text).toBe('')
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

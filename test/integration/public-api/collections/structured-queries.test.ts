@@ -1,8 +1,8 @@
-/** Walks structured queries: all that the URL can say and more, typed by JSON, on both stores. */
+/** Checks structured queries: everything the URL can express and more, typed by JSON, in both stores. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, expectUnharmed, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 
 let world: World
@@ -32,7 +32,7 @@ beforeAll(async () => {
   }
 })
 
-describe.each(KINDS)('structured queries of a collection that is %s', (kind) => {
+describe.each(KINDS)('structured queries, %s collection', (kind) => {
   const query = (body: unknown): Promise<Reply> => world.a.service.post(`/v1/collections/${kind}/query`, body)
 
   test.each([
@@ -69,7 +69,7 @@ describe.each(KINDS)('structured queries of a collection that is %s', (kind) => 
     [{ $not: { i: { gte: 2 } }, i: { isdistinct: null } }, ['ada']],
     [{ _version: 1, tag: 'ada' }, ['ada']],
     [{ _created_at: { gt: '2020-01-01T00:00:00Z' }, tag: 'ada' }, ['ada']],
-  ])('%j', async (filter, expected) => {
+  ])('structured query: %j: finds the matching documents', async (filter, expected) => {
     const reply = await query({ filter })
     expect(tags(reply), reply.text.slice(0, 400)).toEqual(expected)
   })
@@ -81,9 +81,9 @@ describe.each(KINDS)('structured queries of a collection that is %s', (kind) => 
     [{ s: "' or '1'='1" }],
     [{ 's" or 1=1 --': 'x' }],
     [{ s: { like: '(a+)+$' } }],
-  ])('%j finds nothing', async (filter) => {
+  ])('structured query: %j: finds nothing', async (filter) => {
     if (kind === 'relational' || kind === 'document') {
-      // A declared collection may say that it knows no such field.
+      // A declared collection may report that it has no such field.
       const reply = await query({ filter })
       if (reply.status === 400) return expectProblem(reply, 400)
     }
@@ -113,18 +113,18 @@ describe.each(KINDS)('structured queries of a collection that is %s', (kind) => 
     ['x'],
     [5],
     [[]],
-  ])('%j is 400', async (body) => {
+  ])('structured query: %j: 400', async (body) => {
     expectProblem(await query(body), 400)
   })
 
-  test('a filter nested past all measure is 400', async () => {
+  test('structured query: extreme nesting: 400', async () => {
     let filter: unknown = { i: 1 }
     for (let depth = 0; depth < 2000; depth++) filter = { $and: [filter] }
     expectProblem(await query({ filter }), 400)
-    await expectUnharmed(world)
+    await expectUnaffected(world)
   })
 
-  test('sort takes an object in the order of its keys, or the words of the URL', async () => {
+  test('sort: object in key order, or words as in the URL: applied', async () => {
     expect(tags(await query({ sort: { i: -1 } }))).toEqual(['none', 'null', 'digits', 'ten', 'low', 'ada'])
     expect(tags(await query({ sort: ['i.desc.nullslast', 'tag'] }))).toEqual([
       'digits',
@@ -137,13 +137,13 @@ describe.each(KINDS)('structured queries of a collection that is %s', (kind) => 
     expect(tags(await query({ sort: { b: 1, i: -1 } })).slice(0, 3)).toEqual(['low', 'ten', 'ada'])
   })
 
-  test('limit is 50 where it is absent, and the envelope is that of a list', async () => {
+  test('limit: absent: 50, in the envelope of a list', async () => {
     const reply = await query({})
     expect(get(reply, 'page')).toEqual({ size: 50, next: null, has_more: false })
     expect(list(reply)).toEqual(list(await world.a.service.get(documents(kind))))
   })
 
-  test('pages are followed with after, and a cursor is bound to filter and sort', async () => {
+  test('pages: followed with after: complete; cursor with another filter or sort: refused', async () => {
     const body = { filter: { i: { gte: 1 } }, sort: { i: -1 }, limit: 3, select: 'tag' }
     const first = await query(body)
     expect(tags(first)).toEqual(['digits', 'ten', 'low'])
@@ -155,14 +155,14 @@ describe.each(KINDS)('structured queries of a collection that is %s', (kind) => 
     expectProblem(await query({ ...body, after: `${after}x` }), 400, 'cursor_invalid')
   })
 
-  test('anon keys may ask where they may read', async () => {
+  test('anon key: may read: may query', async () => {
     const reply = await world.a.anon.post(`/v1/collections/${kind}/query`, { filter: { s: 'Ada' } })
     expect(tags(reply)).toEqual(['ada'])
   })
 })
 
 describe('sizes', () => {
-  test('limit=1000 answers 1,000 at once, and 1,001 is 400', async () => {
+  test('limit: 1000: returns 1,000; 1001: 400', async () => {
     const ops = (from: number) =>
       Array.from({ length: 500 }, (_, n) => ({ op: 'create', data: { n: from + n, mark: world.a.mark } }))
     for (const from of [0, 500, 1000]) {
@@ -177,10 +177,11 @@ describe('sizes', () => {
     expectProblem(await world.a.service.post('/v1/collections/large/query', { limit: 1001 }), 400)
   })
 
-  test('a query of 2 MB is 413', async () => {
+  test('query: 2 MB: 413', async () => {
     const filter = { s: 'x'.repeat(2_000_000) }
     expectProblem(await world.a.service.post('/v1/collections/large/query', { filter }), 413)
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,9 +1,9 @@
-/** Walks API keys: their payload, their lifecycle, rotation, scopes and who may touch them. */
+/** Checks API keys: payload, lifecycle, rotation, scopes and access. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const KEYS = '/v1/api-keys'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 const make = (more: Record<string, unknown> = {}, headers: Record<string, string> = {}) =>
   world.a.admin.post(
     KEYS,
-    { workspace_id: world.a.workspace, kind: 'service', name: 'of the walk', ...more },
+    { workspace_id: world.a.workspace, kind: 'service', name: 'of the test', ...more },
     headers,
   )
 
@@ -26,8 +26,8 @@ const rotate = (id: string, json: unknown = {}, headers: Record<string, string> 
   world.a.admin.post(`${KEYS}/${id}/rotate`, json, headers)
 const use = (key: string) => new Caller({ apikey: key }).get(DOCUMENTS)
 
-describe('the payload (data-plane §2.13 "Keys payload")', () => {
-  test('a new key is 201 with Location and every field, and its text once', async () => {
+describe('payload (data-plane §2.13 "Keys payload")', () => {
+  test('API key: created: 201 with Location, every field, and the text once', async () => {
     const made = await make({ name: 'ci' })
     expectStatus(made, 201)
     const id = str(made, 'id')
@@ -47,7 +47,7 @@ describe('the payload (data-plane §2.13 "Keys payload")', () => {
     expect(read.body).toEqual(shown)
   })
 
-  test('a list is a page (decisions §5 "Page"), and turns by page[after]', async () => {
+  test('list: more keys than a page: next page by page[after] (decisions §5 "Page")', async () => {
     for (const name of ['p1', 'p2', 'p3']) expectStatus(await make({ name }), 201)
     const seen = new Set<string>()
     for (let after = ''; ; ) {
@@ -62,17 +62,17 @@ describe('the payload (data-plane §2.13 "Keys payload")', () => {
     expect(seen.size).toBeGreaterThanOrEqual(5)
   })
 
-  test.each(['0', '201', 'many'])('page[size]=%s is 400 and never cut silently', async (size) => {
+  test.each(['0', '201', 'many'])('page[size]: %s: 400, never clamped', async (size) => {
     const path = `${KEYS}?workspace_id=${world.a.workspace}&page[size]=${size}`
     expectProblem(await world.a.admin.get(path), 400)
   })
 
-  test('a parameter nobody knows is 400 unknown_parameter', async () => {
+  test('query parameter: unknown: 400 unknown_parameter', async () => {
     const path = `${KEYS}?workspace_id=${world.a.workspace}&colour=red`
     expectProblem(await world.a.admin.get(path), 400, 'unknown_parameter')
   })
 
-  test('a field nobody knows is 400', async () => {
+  test('field: unknown: 400', async () => {
     expectProblem(await make({ colour: 'red' }), 400, 'validation_failed')
   })
 
@@ -85,22 +85,22 @@ describe('the payload (data-plane §2.13 "Keys payload")', () => {
     ['rate_limit', 1.5],
     ['scopes', ['everything']],
     ['scopes', 'collections:read'],
-  ])('%s %j is 400', async (field, value) => {
+  ])('field: %s is %j: 400', async (field, value) => {
     expectProblem(await make({ [field]: value }), 400)
   })
 
-  test('all faults are told at once (data-plane §2.1)', async () => {
+  test('errors: several: reported at once (data-plane §2.1)', async () => {
     const reply = await world.a.admin.post(KEYS, { kind: 'root', name: '' })
     expectProblem(reply, 400, 'validation_failed')
-    const told = list(reply, 'errors').map((error) => str(error, 'pointer'))
-    expect(told.join(' ')).toMatch(/kind/)
-    expect(told.join(' ')).toMatch(/name/)
-    expect(told.join(' ')).toMatch(/workspace_id/)
+    const pointers = list(reply, 'errors').map((error) => str(error, 'pointer'))
+    expect(pointers.join(' ')).toMatch(/kind/)
+    expect(pointers.join(' ')).toMatch(/name/)
+    expect(pointers.join(' ')).toMatch(/workspace_id/)
   })
 })
 
-describe('refusals of keys', () => {
-  test('a mistyped character is caught: 401 api_key_invalid with an ApiKey challenge', async () => {
+describe('refused keys', () => {
+  test('API key: one character mistyped: 401 api_key_invalid with an ApiKey challenge', async () => {
     const { serviceKey } = world.a
     const last = serviceKey.at(-1) === 'a' ? 'b' : 'a'
     const reply = await use(serviceKey.slice(0, -1) + last)
@@ -110,24 +110,24 @@ describe('refusals of keys', () => {
   })
 
   test.each(['svc_service_', 'svc_anon_', 'svc_other_abc', 'svc_', 'hello'])(
-    '%j is 401 and no 500',
+    'API key: %j: 401, never 500',
     async (key) => {
       expectProblem(await use(key), 401)
     },
   )
 
-  test('a key of the one kind is not good under the name of the other', async () => {
+  test('API key: prefix of the other kind: 401', async () => {
     expectProblem(await use(world.a.anonKey.replace('svc_anon_', 'svc_service_')), 401, 'api_key_invalid')
   })
 
-  test('an empty apikey header does not fall back to what else is there', async () => {
+  test('API key: empty apikey header, another credential present: no fallback', async () => {
     const reply = await new Caller({ apikey: '', 'x-tenant-id': world.a.tenant }).get(DOCUMENTS)
     expectProblem(reply, 401)
   })
 })
 
-describe('the lifecycle (data-plane §2.9 "API key")', () => {
-  test('active ⇄ disabled', async () => {
+describe('lifecycle (data-plane §2.9 "API key")', () => {
+  test('status: active ⇄ disabled', async () => {
     const made = await make()
     const [id, key] = [str(made, 'id'), str(made, 'key')]
     const off = await change(id, { status: 'disabled' })
@@ -138,7 +138,7 @@ describe('the lifecycle (data-plane §2.9 "API key")', () => {
     expectStatus(await use(key), 200)
   })
 
-  test('active → expired, by expires_at', async () => {
+  test('status: active → expired at expires_at', async () => {
     const end = new Date(Date.now() + 2000).toISOString()
     const made = await make({ expires_at: end })
     expectStatus(made, 201)
@@ -150,7 +150,7 @@ describe('the lifecycle (data-plane §2.9 "API key")', () => {
     expectProblem(await change(str(made, 'id'), { status: 'active' }), 409, 'state_conflict')
   })
 
-  test('→ revoked: at once on the node that did it, for ever, and still in the list', async () => {
+  test('status: → revoked: at once on that node, final, still listed', async () => {
     const made = await make()
     const [id, key] = [str(made, 'id'), str(made, 'key')]
     expectStatus(await use(key), 200)
@@ -165,7 +165,7 @@ describe('the lifecycle (data-plane §2.9 "API key")', () => {
     expect(list(listed).every((one) => get(one, 'status') === 'revoked')).toBe(true)
   })
 
-  test('an open stream of a revoked key ends within 5 s and says why', async () => {
+  test('stream: its key is revoked: ends within 5 s with the reason', async () => {
     const made = await make()
     const stream = await Stream.open('/v1/events/subscribe?topic=x', new Caller({ apikey: str(made, 'key') }))
     await stream.next(({ event }) => event === 'ready')
@@ -174,7 +174,7 @@ describe('the lifecycle (data-plane §2.9 "API key")', () => {
     expect(get(end.data, 'code')).toBe('api_key_revoked')
   })
 
-  test('last_used_at is told after a use (decisions §3)', async () => {
+  test('last_used_at: key used: set (decisions §3)', async () => {
     const made = await make()
     expectStatus(await use(str(made, 'key')), 200)
     const used = async () => get(await world.a.admin.get(`${KEYS}/${str(made, 'id')}`), 'last_used_at')
@@ -183,7 +183,7 @@ describe('the lifecycle (data-plane §2.9 "API key")', () => {
 })
 
 describe('rotation (data-plane §2.9: new key + old expires_at now+grace)', () => {
-  test('both keys work through the grace; the old one is expiring', async () => {
+  test('rotation: during the grace: both keys work, the old one is expiring', async () => {
     const made = await make({ scopes: ['collections:read'], rate_limit: 5000, name: 'turned' })
     const turned = await rotate(str(made, 'id'), { grace_seconds: 60 })
     expectStatus(turned, 200, 201)
@@ -198,21 +198,21 @@ describe('rotation (data-plane §2.9: new key + old expires_at now+grace)', () =
     expectProblem(await rotate(str(made, 'id')), 409, 'state_conflict')
   })
 
-  test('grace 0 ends the old key now', async () => {
+  test('rotation: grace 0: the old key ends at once', async () => {
     const made = await make()
     const turned = await rotate(str(made, 'id'), { grace_seconds: 0 })
     expectProblem(await use(str(made, 'key')), 401, 'api_key_expired')
     expectStatus(await use(str(turned, 'key')), 200)
   })
 
-  test('of ten rotations at once one wins', async () => {
+  test('rotation: ten at once: one succeeds', async () => {
     const made = await make()
     const all = await Promise.all(Array.from({ length: 10 }, () => rotate(str(made, 'id'))))
     expect(all.filter(({ status }) => status < 300)).toHaveLength(1)
     for (const reply of all) if (reply.status >= 300) expectProblem(reply, 409, 'state_conflict')
   })
 
-  test('under an Idempotency-Key a lost reply can be asked for again (data-plane §2.5)', async () => {
+  test('rotation: repeated under an Idempotency-Key: stored reply (data-plane §2.5)', async () => {
     const made = await make()
     const headers = { 'idempotency-key': word() }
     const [one, two] = [
@@ -223,7 +223,7 @@ describe('rotation (data-plane §2.9: new key + old expires_at now+grace)', () =
     expect(two.headers.get('idempotent-replayed')).toBe('true')
   })
 
-  test.each([-1, 2.5, 60 * 60 * 24 * 31, 'soon'])('grace_seconds %j is 400', async (grace) => {
+  test.each([-1, 2.5, 60 * 60 * 24 * 31, 'soon'])('rotation: grace_seconds %j: 400', async (grace) => {
     const made = await make()
     expectProblem(await rotate(str(made, 'id'), { grace_seconds: grace }), 400)
   })
@@ -231,13 +231,13 @@ describe('rotation (data-plane §2.9: new key + old expires_at now+grace)', () =
 
 describe('scopes', () => {
   test.each([[['collections:write']], [['collections:read', 'objects:write']], [['functions:write']]])(
-    'an anon key with %j is refused (issue 6, 2: no anon keys with write scopes)',
+    'anon key: scopes %j: refused (issue 6, 2: no anon keys with write scopes)',
     async (scopes) => {
       expectProblem(await make({ kind: 'anon', scopes }), 400)
     },
   )
 
-  test('what lacks a scope is 403 insufficient_scope, and the challenge names it', async () => {
+  test('scope: missing: 403 insufficient_scope, named in the challenge', async () => {
     const key = new Caller({ apikey: str(await make({ scopes: ['collections:read'] }), 'key') })
     expectStatus(await key.get(DOCUMENTS), 200)
     const refused = await key.post(DOCUMENTS, { title: 'no' })
@@ -246,7 +246,7 @@ describe('scopes', () => {
     expect(refused.headers.get('www-authenticate')).toMatch(/scope="collections:write"/)
   })
 
-  test('a key that only publishes reads nothing', async () => {
+  test('scope: publish only: cannot read', async () => {
     const key = new Caller({ apikey: str(await make({ scopes: ['events:write'] }), 'key') })
     expectStatus(await key.post('/v1/events/publish', { topic: 'a.b', data: 1 }), 202)
     expectProblem(await key.get('/v1/events/subscribe?topic=a.b'), 403, 'insufficient_scope')
@@ -254,7 +254,7 @@ describe('scopes', () => {
     expectStatus(await key.get('/v1/me'), 200)
   })
 
-  test('narrowed by PATCH, the next request knows', async () => {
+  test('scope: narrowed by PATCH: effective for the next request', async () => {
     const made = await make()
     const key = new Caller({ apikey: str(made, 'key') })
     expectStatus(await key.post(DOCUMENTS, { title: 'yes', mark: world.a.mark }), 201)
@@ -263,7 +263,7 @@ describe('scopes', () => {
   })
 })
 
-describe('other people’s keys', () => {
+describe('keys of others', () => {
   const verbs: [string, string, unknown][] = [
     ['GET', '', undefined],
     ['PATCH', '', { name: 'mine' }],
@@ -272,19 +272,19 @@ describe('other people’s keys', () => {
   ]
 
   test.each(verbs)(
-    '%s %s by another tenant’s admin is the 404 of a missing one',
+    '%s %s: by the admin of another tenant: 404 identical to that of a missing one',
     async (method, end, json) => {
-      const theirs = await machine(world, world.b, 'tenant_admin')
+      const otherAdmin = await machine(world, world.b, 'tenant_admin')
       const id = str(await make(), 'id')
       const missing = `${id.slice(0, -6)}zzzzzz`
-      const ask = (which: string) => theirs.send(method, `${KEYS}/${which}${end}`, json ? { json } : {})
+      const ask = (which: string) => otherAdmin.send(method, `${KEYS}/${which}${end}`, json ? { json } : {})
       const [seen, none] = [await ask(id), await ask(missing)]
       expectProblem(seen, 404, 'not_found')
       expect(anonymous(seen, id)).toBe(anonymous(none, missing))
     },
   )
 
-  test('a workspace’s admin neither lists nor makes keys of a sibling', async () => {
+  test('workspace admin: keys of a sibling workspace: neither listed nor created', async () => {
     const { a } = world
     const sent = { tenant_id: a.tenant, name: 'Sibling', slug: `sib-${word()}`, bucket: null }
     const sibling = str(await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' }), 'id')
@@ -299,16 +299,20 @@ describe('other people’s keys', () => {
     expectStatus(await own.get(`${KEYS}?workspace_id=${sibling}`), 200)
   })
 
-  test.each(['anonKey', 'serviceKey'] as const)('a key (%s) makes and reads no keys', async (which) => {
-    const key = new Caller({ apikey: world.a[which] })
-    for (const reply of [
-      await key.get(`${KEYS}?workspace_id=${world.a.workspace}`),
-      await key.post(KEYS, {}),
-    ]) {
-      expectProblem(reply, 403, 'privilege_domain_mismatch')
-      expect(str(reply, 'detail')).toContain('structural_admin')
-    }
-  })
+  test.each(['anonKey', 'serviceKey'] as const)(
+    'API key (%s): creates or reads keys: refused',
+    async (which) => {
+      const key = new Caller({ apikey: world.a[which] })
+      for (const reply of [
+        await key.get(`${KEYS}?workspace_id=${world.a.workspace}`),
+        await key.post(KEYS, {}),
+      ]) {
+        expectProblem(reply, 403, 'privilege_domain_mismatch')
+        expect(str(reply, 'detail')).toContain('structural_admin')
+      }
+    },
+  )
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,10 +1,10 @@
-/** Walks the audit log: who did what is told to whom, nothing secret is, and the chain can be checked by anybody. */
+/** Checks the audit log: complete, visible to the right readers, without secrets, independently verifiable. */
 
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const AUDIT = '/v1/audit'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 const of = (party: Party, query = '') => world.admin.get(`${AUDIT}?tenant_id=${party.tenant}${query}`)
 
-/** Entries of a request, which may follow its reply by a moment. */
+/** Entries of a request, which may follow shortly after its reply. */
 async function entriesOf(reply: Reply, party = world.a): Promise<Entry[]> {
   const id = reply.headers.get('x-request-id')
   const found = async () => {
@@ -32,7 +32,7 @@ async function entriesOf(reply: Reply, party = world.a): Promise<Entry[]> {
 }
 
 /** Every entry of a tenant, oldest first. */
-async function whole(party: Party): Promise<Entry[]> {
+async function allEntries(party: Party): Promise<Entry[]> {
   const all: Entry[] = []
   for (let after = ''; ; ) {
     const page = await of(party, `&page[size]=200${after}`)
@@ -53,7 +53,7 @@ function canonical(value: unknown): string {
 const isNothing = (value: unknown) => value === 0 || (Array.isArray(value) && value.length === 0)
 
 describe('every mutating operation (issue 6, 8: actor, before/after digest, request id)', () => {
-  test('a new key: actor, operation, target, request', async () => {
+  test('audit entry: key created: actor, operation, target, request', async () => {
     const { a } = world
     const admin = await machine(world, a, 'tenant_admin')
     const made = await admin.post('/v1/api-keys', {
@@ -73,7 +73,7 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
     expect(JSON.stringify(entry)).not.toContain(str(made, 'key'))
   })
 
-  test('a change says what it was and what it is', async () => {
+  test('audit entry: change: digests before and after', async () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'anon', name: 'one' })
     const path = `/v1/api-keys/${str(made, 'id')}`
@@ -135,7 +135,7 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
     ],
   ]
 
-  test.each(writes)('%s: %s', async (operation, _, write) => {
+  test.each(writes)('audit entry: %s: %s: one entry', async (operation, _, write) => {
     const reply = await write(world.a)
     expectStatus(reply, 200, 201, 202)
     const found = await entriesOf(reply)
@@ -143,16 +143,16 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
     expect(found[0]).toMatchObject({ operation, outcome: 'done', tenant_id: world.a.tenant })
   })
 
-  test('a read that succeeds leaves none', async () => {
+  test('audit entry: successful read: none', async () => {
     const read = await world.a.service.get(DOCUMENTS)
     const write = await world.a.service.post(DOCUMENTS, { mark: world.a.mark })
     await entriesOf(write)
-    const all = await whole(world.a)
+    const all = await allEntries(world.a)
     expect(all.some((entry) => entry['request_id'] === read.headers.get('x-request-id'))).toBe(false)
   })
 
-  test('the same request again under its Idempotency-Key leaves no second one', async () => {
-    const headers = { 'idempotency-key': word(), 'x-request-id': `walk-${word()}` }
+  test('audit entry: request repeated under its Idempotency-Key: no second one', async () => {
+    const headers = { 'idempotency-key': word(), 'x-request-id': `test-${word()}` }
     const body = { mark: world.a.mark }
     await world.a.service.post(DOCUMENTS, body, headers)
     const again = await world.a.service.post(DOCUMENTS, body, headers)
@@ -164,11 +164,11 @@ describe('every mutating operation (issue 6, 8: actor, before/after digest, requ
 
 describe('every denial', () => {
   const denials: [string, string, number, () => Promise<Reply>][] = [
-    ['the wrong domain', 'privilege_domain_mismatch', 403, () => world.a.service.get('/v1/tenants')],
-    ['an anon key that writes', 'forbidden', 403, () => world.a.anon.post(DOCUMENTS, { n: 1 })],
+    ['wrong privilege domain', 'privilege_domain_mismatch', 403, () => world.a.service.get('/v1/tenants')],
+    ['write by an anon key', 'forbidden', 403, () => world.a.anon.post(DOCUMENTS, { n: 1 })],
   ]
 
-  test.each(denials)('%s is told with its code', async (_, code, status, ask) => {
+  test.each(denials)('denial: %s: recorded with its code', async (_, code, status, ask) => {
     const reply = await ask()
     expectStatus(reply, status)
     const [entry] = await entriesOf(reply)
@@ -177,7 +177,7 @@ describe('every denial', () => {
     expect(entry?.['address']).toMatch(/127\.0\.0\.1/)
   })
 
-  test('a revoked key is told to its tenant', async () => {
+  test('denial: revoked key: recorded for its tenant', async () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'service', name: 'r' })
     await a.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
@@ -191,24 +191,24 @@ describe('every denial', () => {
     ])
   })
 
-  test('a write into another tenant’s record is a failure or a denial of the caller’s, not an entry of the other', async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+  test("denial: write into another tenant: recorded for the caller's tenant, not for the other", async () => {
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     const made = await world.a.admin.post('/v1/api-keys', {
       workspace_id: world.a.workspace,
       kind: 'anon',
       name: 'x',
     })
-    const refused = await theirs.delete(`/v1/api-keys/${str(made, 'id')}`)
+    const refused = await otherAdmin.delete(`/v1/api-keys/${str(made, 'id')}`)
     expectProblem(refused, 404)
     const [entry] = await entriesOf(refused, world.b)
     expect(entry).toMatchObject({ tenant_id: world.b.tenant, status: 404 })
-    const mine = await whole(world.a)
-    expect(mine.some((one) => one['request_id'] === refused.headers.get('x-request-id'))).toBe(false)
+    const entriesOfA = await allEntries(world.a)
+    expect(entriesOfA.some((one) => one['request_id'] === refused.headers.get('x-request-id'))).toBe(false)
   })
 })
 
 describe('secrets (issue 6, 8: redacted by value as well as by name)', () => {
-  test('no key, token, secret or invitation stands in any entry', async () => {
+  test('audit log: keys, tokens, secrets, invitations: in no entry', async () => {
     const { a } = world
     const key = await makeKey(a.admin, a.workspace, 'service')
     const client = await a.admin.post('/v1/oauth-clients', {
@@ -231,7 +231,7 @@ describe('secrets (issue 6, 8: redacted by value as well as by name)', () => {
     )
     expectStatus(inTopic, 202, 400)
     await entriesOf(await a.service.post(DOCUMENTS, { mark: a.mark, password: key }))
-    const all = JSON.stringify(await whole(a))
+    const all = JSON.stringify(await allEntries(a))
     const secrets = [
       key,
       a.serviceKey,
@@ -244,8 +244,8 @@ describe('secrets (issue 6, 8: redacted by value as well as by name)', () => {
   })
 })
 
-describe('who reads it', () => {
-  test('a tenant’s admin her tenant, a workspace’s admin his workspace', async () => {
+describe('readers', () => {
+  test('audit log: tenant admin: own tenant; workspace admin: own workspace', async () => {
     const { a } = world
     const sent = { tenant_id: a.tenant, name: 'W', slug: `w-${word()}`, bucket: null }
     await a.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -257,28 +257,28 @@ describe('who reads it', () => {
     expect(list(workspaces).every((entry) => get(entry, 'workspace_id') === a.workspace)).toBe(true)
   })
 
-  test('nobody by naming another tenant', async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+  test('audit log: another tenant named: refused', async () => {
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     for (const path of [AUDIT, `${AUDIT}/verify`]) {
-      const reply = await theirs.get(`${path}?tenant_id=${world.a.tenant}`)
+      const reply = await otherAdmin.get(`${path}?tenant_id=${world.a.tenant}`)
       expectStatus(reply, 200, 400, 403, 404)
       expect(reply.text).not.toContain(world.a.workspace)
       if (reply.status === 200) expect(get(reply, 'data') ?? get(reply, 'checked')).toSatisfy(isNothing)
     }
   })
 
-  test('no key', async () => {
+  test('audit log: API key: refused', async () => {
     for (const caller of [world.a.anon, world.a.service]) {
       expectProblem(await caller.get(AUDIT), 403, 'privilege_domain_mismatch')
     }
   })
 
-  test.each(['POST', 'PUT', 'PATCH', 'DELETE'])('append-only: %s is 405', async (method) => {
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE'])('audit log: %s: 405, append-only', async (method) => {
     const reply = await world.admin.send(method, AUDIT, method === 'DELETE' ? {} : { json: {} })
     expectProblem(reply, 405, 'method_not_allowed')
   })
 
-  test('newest first, narrowed by since, until, actor, operation and outcome', async () => {
+  test('audit log: filters since, until, actor, operation, outcome: newest first, narrowed', async () => {
     const { a } = world
     await entriesOf(await a.service.get('/v1/tenants'))
     const listed = list(await of(a, '&page[size]=200')) as Entry[]
@@ -300,16 +300,16 @@ describe('who reads it', () => {
   })
 })
 
-describe('the chain (issue 6, 8: hash-chained per tenant)', () => {
-  test('GET /v1/audit/verify is content with it', async () => {
+describe('hash chain (issue 6, 8: hash-chained per tenant)', () => {
+  test('GET /v1/audit/verify: intact chain: ok', async () => {
     const reply = await world.admin.get(`${AUDIT}/verify?tenant_id=${world.a.tenant}`)
     expectStatus(reply, 200)
     expect(reply.body).toMatchObject({ ok: true, next: null, first_bad: null })
     expect(get(reply, 'checked')).toBeGreaterThan(5)
   })
 
-  test('anybody can compute it from the entries alone (docs/audit.md "By yourself")', async () => {
-    const all = await whole(world.b)
+  test('hash chain: computed from exported entries alone: matches (docs/audit.md "By yourself")', async () => {
+    const all = await allEntries(world.b)
     let before = '0'.repeat(64)
     for (const [at, { seq, prev_hash, hash, ...rest }] of all.entries()) {
       expect(seq).toBe(at + 1)
@@ -321,7 +321,7 @@ describe('the chain (issue 6, 8: hash-chained per tenant)', () => {
     expect(all.length).toBeGreaterThan(3)
   })
 
-  test('a head that was kept is an anchor; one that never was is not', async () => {
+  test('anchor: head kept earlier: accepted; other value: refused', async () => {
     const path = `${AUDIT}/verify?tenant_id=${world.a.tenant}`
     const { seq, hash } = get(await world.admin.get(path), 'head') as Entry
     const head = `${seq}:${hash}`
@@ -334,4 +334,5 @@ describe('the chain (issue 6, 8: hash-chained per tenant)', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,4 +1,4 @@
-/** Walks bearer tokens: what a token must say, every way in which it may be wrong, and what its claims open. */
+/** Checks bearer tokens: required claims, every way to be invalid, and the rights they grant. */
 
 import { createHmac, createPublicKey } from 'node:crypto'
 import { generateKeyPair, type JWK, SignJWT } from 'jose'
@@ -18,7 +18,7 @@ import {
   str,
   token,
 } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const ISSUER = `${base}/auth`
@@ -44,15 +44,18 @@ const claims = (more: Record<string, unknown> = {}) => ({
   ...more,
 })
 
-async function forged(header: Record<string, unknown>, sign: (input: string) => string | Promise<string>) {
+async function forgedToken(
+  header: Record<string, unknown>,
+  sign: (input: string) => string | Promise<string>,
+) {
   const input = `${b64({ typ: 'at+jwt', ...header })}.${b64(claims())}`
   return `${input}.${await sign(input)}`
 }
 
-async function confused(): Promise<string> {
+async function tokenSignedWithPublicKey(): Promise<string> {
   const jwk = await publicKey()
   const pem = createPublicKey({ key: { ...jwk }, format: 'jwk' }).export({ type: 'spki', format: 'pem' })
-  return forged({ alg: 'HS256', kid: jwk.kid }, (input) =>
+  return forgedToken({ alg: 'HS256', kid: jwk.kid }, (input) =>
     createHmac('sha256', pem).update(input).digest('base64url'),
   )
 }
@@ -72,57 +75,57 @@ const bare = ({ authorization = '' }: Readonly<Record<string, string>>) =>
 const good = async (more: Record<string, unknown> = {}) =>
   bare(await tokenOf({ ...inA(), roles: ['service'], ...more }))
 
-async function tampered(): Promise<string> {
+async function tamperedToken(): Promise<string> {
   const [head, body = '', end] = (await good()).split('.')
-  const said = JSON.parse(Buffer.from(body, 'base64url').toString())
-  return `${head}.${b64({ ...said, tenant_id: world.b.tenant, workspace_id: world.b.workspace })}.${end}`
+  const payload = JSON.parse(Buffer.from(body, 'base64url').toString())
+  return `${head}.${b64({ ...payload, tenant_id: world.b.tenant, workspace_id: world.b.workspace })}.${end}`
 }
 
 const wrong: [string, () => Promise<string>, string?][] = [
-  ['three words that are no token', async () => 'abc.def.ghi'],
+  ['three segments that are no token', async () => 'abc.def.ghi'],
   ['one word', async () => 'abc'],
-  ['alg none', () => forged({ alg: 'none' }, () => '')],
-  ['alg None, spelt otherwise', () => forged({ alg: 'nOnE' }, () => '')],
-  ['HS256 signed with the public key', confused],
-  ['a key of somebody else under our kid', () => ownKey()],
-  ['a kid that nobody knows', () => ownKey({ kid: word() })],
-  ['a key that it brings along', async () => ownKey({ jwk: await publicKey() })],
-  ['a jku of its own', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
-  ['claims of another after signing', tampered],
+  ['alg none', () => forgedToken({ alg: 'none' }, () => '')],
+  ['alg None in another letter case', () => forgedToken({ alg: 'nOnE' }, () => '')],
+  ['HS256 signed with the public key', tokenSignedWithPublicKey],
+  ['foreign key under our kid', () => ownKey()],
+  ['an unknown kid', () => ownKey({ kid: word() })],
+  ['embedded key (jwk)', async () => ownKey({ jwk: await publicKey() })],
+  ['own jku', () => ownKey({ jku: 'https://example.com/jwks.json', kid: word() })],
+  ['claims changed after signing', tamperedToken],
   ['no exp', () => good({ exp: undefined })],
   ['no sub', () => good({ sub: undefined })],
   ['exp as text', () => good({ exp: 'tomorrow' })],
-  ['a past exp', () => good({ iat: now() - 900, exp: now() - 300 }), 'token_expired'],
-  ['an nbf to come', () => good({ nbf: now() + 600 })],
+  ['exp in the past', () => good({ iat: now() - 900, exp: now() - 300 }), 'token_expired'],
+  ['nbf in the future', () => good({ nbf: now() + 600 })],
   [
-    'another audience',
+    'other audience',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { audience: 'https://example.com' })),
   ],
   ['no audience', async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { audience: null }))],
   [
-    'an issuer that is not on the list',
+    'issuer that is not configured',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: 'https://example.com' })),
   ],
   [
-    'our issuer with a slash more',
+    'our issuer with a trailing slash',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: `${ISSUER}/` })),
   ],
   [
-    'an issuer that ours begins',
+    'issuer that is a prefix of ours',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { issuer: `${ISSUER}.example.com` })),
   ],
   [
-    'the typ of an ID token',
+    'typ of an ID token',
     async () => bare(await tokenOf({ ...inA(), roles: ['service'] }, { typ: 'id+jwt' })),
   ],
 ]
 
-describe('a presented but invalid token is 401, whatever else is sent (decisions §3)', () => {
-  test('the good one of these tests is good', async () => {
+describe('invalid tokens are 401, whatever else is sent (decisions §3)', () => {
+  test('control: valid token: accepted', async () => {
     expectStatus(await new Caller({ authorization: `Bearer ${await good()}` }).get(DOCUMENTS), 200)
   })
 
-  test.each(wrong)('%s', async (_, make, code = 'token_invalid') => {
+  test.each(wrong)('token: %s: 401', async (_, make, code = 'token_invalid') => {
     const text = await make()
     const reply = await new Caller({ authorization: `Bearer ${text}` }).get(DOCUMENTS)
     expectProblem(reply, 401, code)
@@ -139,27 +142,27 @@ describe('a presented but invalid token is 401, whatever else is sent (decisions
     ['Bearer ', 401],
     ['Digest username="a"', 401],
     ['ApiKey', 401],
-  ])('Authorization: %j is 401', async (authorization, status) => {
+  ])('Authorization: %j: %i', async (authorization, status) => {
     expectProblem(await new Caller({ authorization }).get(DOCUMENTS), status)
   })
 
-  test('the scheme is read in any case (RFC 9110 §11.1)', async () => {
+  test('Authorization: scheme in any letter case: accepted (RFC 9110 §11.1)', async () => {
     expectStatus(await new Caller({ authorization: `bearer ${await good()}` }).get(DOCUMENTS), 200)
     expectStatus(await new Caller({ authorization: `apikey ${world.a.serviceKey}` }).get(DOCUMENTS), 200)
   })
 
-  test('Authorization sent twice is a problem, not a choice', async () => {
+  test('Authorization: sent twice: problem', async () => {
     const headers = { authorization: [`Bearer ${await good()}`, `ApiKey ${world.a.serviceKey}`] }
     const reply = await sendRaw(base + DOCUMENTS, headers)
     expect(reply).toMatchObject({ status: 400, body: { code: 'credentials_conflict', status: 400 } })
   })
 
-  test('the same Authorization twice is a problem too', async () => {
+  test('Authorization: same value twice: problem', async () => {
     const text = `Bearer ${await good()}`
     expect(await sendRaw(base + DOCUMENTS, { authorization: [text, text] })).toMatchObject({ status: 400 })
   })
 
-  test('a header of 100 KB is 431 with its problem', async () => {
+  test('header: 100 KB: 431 with a problem', async () => {
     const reply = await new Caller({ authorization: `Bearer ${'a'.repeat(100_000)}` }).get(DOCUMENTS)
     expect(reply.status).toBe(431)
     expect(reply.headers.get('content-type')).toMatch(/^application\/problem\+json/)
@@ -167,7 +170,7 @@ describe('a presented but invalid token is 401, whatever else is sent (decisions
     await expectAlive()
   })
 
-  test('a flood of kids that nobody knows leaves good tokens good', async () => {
+  test('token: flood of unknown key ids: valid tokens are still accepted', async () => {
     const flood = await Promise.all(Array.from({ length: 60 }, async () => ownKey({ kid: word() })))
     const replies = await Promise.all(
       flood.map((text) => new Caller({ authorization: `Bearer ${text}` }).get(DOCUMENTS)),
@@ -176,7 +179,7 @@ describe('a presented but invalid token is 401, whatever else is sent (decisions
     expectStatus(await new Caller({ authorization: `Bearer ${await good()}` }).get(DOCUMENTS), 200)
   })
 
-  test('a token in the query is no credential', async () => {
+  test('token: in the query: not read as a credential', async () => {
     for (const name of ['access_token', 'token', 'authorization']) {
       const text = await good()
       const reply = await new Caller({}).get(`${DOCUMENTS}?${name}=${text}`)
@@ -186,10 +189,11 @@ describe('a presented but invalid token is 401, whatever else is sent (decisions
   })
 })
 
-describe('what the claims open', () => {
-  const as = async (said: Record<string, unknown>) => new Caller(await tokenOf(said), world.a.ears)
+describe('rights granted by claims', () => {
+  const as = async (payload: Record<string, unknown>) =>
+    new Caller(await tokenOf(payload), world.a.transcript)
 
-  test('tenant_id and workspace_id: the data of that workspace (decisions §3 data_access)', async () => {
+  test('claims: tenant_id and workspace_id: data of that workspace (decisions §3 data_access)', async () => {
     const caller = await as({ ...inA(), roles: ['service'] })
     expectStatus(await caller.post(DOCUMENTS, { title: 'by token', mark: world.a.mark }), 201)
     const mine = await world.a.service.get(`${DOCUMENTS}?title=eq.by%20token`)
@@ -197,17 +201,17 @@ describe('what the claims open', () => {
   })
 
   test.each([
-    ['half a tenant', (t: string) => t.slice(0, -1)],
-    ['a tenant and a letter', (t: string) => `${t}0`],
+    ['truncated id', (t: string) => t.slice(0, -1)],
+    ['id with an extra letter', (t: string) => `${t}0`],
     ['ten_1', () => 'ten_1'],
-    ['a list', (t: string) => [t]],
+    ['list of ids', (t: string) => [t]],
     ['SQL', () => "ten_1' or true --"],
-  ])('%s in tenant_id opens nothing', async (_, bend) => {
+  ])('claim tenant_id: %s: no access', async (_, bend) => {
     const caller = await as({ ...inA(), tenant_id: bend(world.a.tenant), roles: ['service'] })
     expectStatus(await caller.get(DOCUMENTS), 401, 403, 404)
   })
 
-  test('a workspace of another tenant opens nothing', async () => {
+  test('claim workspace_id: of another tenant: no access', async () => {
     const caller = await as({
       tenant_id: world.a.tenant,
       workspace_id: world.b.workspace,
@@ -218,17 +222,20 @@ describe('what the claims open', () => {
     if (reply.status === 200) expect(list(reply)).toEqual([])
   })
 
-  test('no role opens no administrative route', async () => {
+  test('claim roles: none: no administrative route', async () => {
     expectProblem(await (await as(inA())).get(`/v1/api-keys?workspace_id=${world.a.workspace}`), 403)
   })
 
-  test.each(['superuser', 'tenon_owner', 'postgres', '__proto__'])('the role %s is none', async (role) => {
-    const caller = await as({ ...inA(), roles: [role], role })
-    expectProblem(await caller.get('/v1/tenants'), 403)
-    expectStatus(await caller.post(DOCUMENTS, { title: 'x' }), 201, 403)
-  })
+  test.each(['superuser', 'tenon_owner', 'postgres', '__proto__'])(
+    'claim roles: %s: not a role, no access',
+    async (role) => {
+      const caller = await as({ ...inA(), roles: [role], role })
+      expectProblem(await caller.get('/v1/tenants'), 403)
+      expectStatus(await caller.post(DOCUMENTS, { title: 'x' }), 201, 403)
+    },
+  )
 
-  test('a tenant’s admin is not the operator', async () => {
+  test('tenant admin: routes of the operator: refused', async () => {
     const caller = await machine(world, world.a, 'tenant_admin')
     expectProblem(await caller.post('/v1/tenants', { name: 'N', slug: `n-${word()}` }), 403)
     expectStatus(await caller.get(`/v1/tenants/${world.a.tenant}`), 200)
@@ -237,7 +244,7 @@ describe('what the claims open', () => {
     expect(list(seen).map((one) => str(one, 'id'))).toEqual([world.a.tenant])
   })
 
-  test('a tenant’s admin makes workspaces of her own tenant alone (decisions §11)', async () => {
+  test('tenant admin: creates workspaces: in the own tenant only (decisions §11)', async () => {
     const caller = await machine(world, world.a, 'tenant_admin')
     const sent = { name: 'W', slug: `w-${word()}`, bucket: null }
     const made = await caller.post('/v1/workspaces', sent, { prefer: 'wait=30' })
@@ -248,7 +255,7 @@ describe('what the claims open', () => {
     expect(foreign.text).not.toContain(world.b.mark)
   })
 
-  test('a workspace’s admin sees her workspace and no other', async () => {
+  test('workspace admin: workspaces: sees its own only', async () => {
     const caller = await machine(world, world.a, 'workspace_admin')
     expectStatus(await caller.get(`/v1/workspaces/${world.a.workspace}`), 200)
     expectProblem(await caller.get(`/v1/workspaces/${world.b.workspace}`), 404, 'not_found')
@@ -256,14 +263,14 @@ describe('what the claims open', () => {
     expectProblem(await caller.post('/v1/workspaces', { name: 'W', slug: word() }), 403)
   })
 
-  test('the operator’s token is on no data route, and the answer names both (decisions §3)', async () => {
+  test('operator: data route: refused with both domains named (decisions §3)', async () => {
     const reply = await new Caller({ authorization: `Bearer ${await token()}` }).get(DOCUMENTS)
     expectProblem(reply, 403, 'privilege_domain_mismatch')
     expect(str(reply, 'detail')).toMatch(/data_access/)
     expect(str(reply, 'detail')).toMatch(/token/i)
   })
 
-  test('scope narrows a token to what it says', async () => {
+  test('claim scope: narrower than the role: narrows', async () => {
     const caller = await as({ ...inA(), roles: ['service'], scope: 'openid collections:read' })
     expectStatus(await caller.get(DOCUMENTS), 200)
     const refused = await caller.post(DOCUMENTS, { title: 'no' })
@@ -272,8 +279,8 @@ describe('what the claims open', () => {
   })
 })
 
-describe('the token endpoint', () => {
-  test('client credentials give at+jwt with what data-plane §2.8 requires', async () => {
+describe('token endpoint', () => {
+  test('client credentials: valid: at+jwt with the claims of data-plane §2.8', async () => {
     const { a } = world
     const reply = await askToken(await makeMachine(world, a, 'workspace_admin'))
     expectStatus(reply, 200)
@@ -291,18 +298,18 @@ describe('the token endpoint', () => {
     expect([read(body).aud].flat()).toContain(`${base}/v1`)
   })
 
-  test('a wrong secret and a client that is not there get the same 401 invalid_client', async () => {
+  test('client credentials: wrong secret or unknown client: same 401 invalid_client', async () => {
     const real = await makeMachine(world, world.a, 'tenant_admin')
     const wrongSecret = await askToken({ ...real, secret: 'wrong' })
-    const nobody = await askToken({ id: `${real.id.slice(0, -4)}zzzz`, secret: 'wrong' })
-    for (const reply of [wrongSecret, nobody]) {
+    const unknownClient = await askToken({ id: `${real.id.slice(0, -4)}zzzz`, secret: 'wrong' })
+    for (const reply of [wrongSecret, unknownClient]) {
       expect(reply.status).toBe(401)
       expect(get(reply, 'error')).toBe('invalid_client')
     }
-    expect(nobody.body).toEqual(wrongSecret.body)
+    expect(unknownClient.body).toEqual(wrongSecret.body)
   })
 
-  test('keys are published, and none of their private parts', async () => {
+  test('JWKS: published keys: no private parts', async () => {
     const reply = await send('GET', '/auth/jwks')
     expectStatus(reply, 200)
     for (const key of list(reply, 'keys')) {
@@ -312,4 +319,5 @@ describe('the token endpoint', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,10 +1,10 @@
-/** Walks Idempotency-Key over the POSTs of keys and admins: one effect, one reply, and never that of somebody else. */
+/** Checks Idempotency-Key for POSTs of keys and admins: one effect, one reply, never that of another caller. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { sendRaw } from '../../../support/clients/raw-http.ts'
 import { asSuperuser } from '../../../support/fixtures/tenants.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectApart, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/orders/documents'
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-const under = (key: string) => ({ 'idempotency-key': key })
+const withKey = (key: string) => ({ 'idempotency-key': key })
 const order = (more: Record<string, unknown> = {}) => ({ mark: world.a.mark, n: word(), ...more })
 const countOf = async (n: unknown) =>
   list(await world.a.service.get(`${DOCUMENTS}?n=eq.${encodeURIComponent(String(n))}`)).length
@@ -28,7 +28,7 @@ function expectReplay(second: Reply, first: Reply): void {
   expect(second.headers.get('idempotent-replayed')).toBe('true')
 }
 
-describe('same key and body: the stored reply (data-plane §2.5)', () => {
+describe('same key and body: stored reply (data-plane §2.5)', () => {
   const posts: [string, () => [Caller, string, unknown]][] = [
     ['a document', () => [world.a.service, DOCUMENTS, order()]],
     [
@@ -68,22 +68,22 @@ describe('same key and body: the stored reply (data-plane §2.5)', () => {
     ],
   ]
 
-  test.each(posts)('%s', async (_, post) => {
+  test.each(posts)('%s: repeated: stored reply', async (_, post) => {
     const [caller, path, body] = post()
-    const headers = under(word())
+    const headers = withKey(word())
     const first = await caller.post(path, body, headers)
     expectStatus(first, 200, 201, 202)
     expectReplay(await caller.post(path, body, headers), first)
   })
 
-  test('the effect is there once', async () => {
-    const [body, headers] = [order(), under(word())]
+  test('repeated request: several times: one effect', async () => {
+    const [body, headers] = [order(), withKey(word())]
     for (let at = 0; at < 3; at++) expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     expect(await countOf(body.n)).toBe(1)
   })
 
-  test('of twenty at once one has an effect; the others get its reply or 409 with Retry-After', async () => {
-    const [body, headers] = [order(), under(word())]
+  test('repeated request: twenty at once: one effect, the others get its reply or 409 with Retry-After', async () => {
+    const [body, headers] = [order(), withKey(word())]
     const all = await Promise.all(
       Array.from({ length: 20 }, () => world.a.service.post(DOCUMENTS, body, headers)),
     )
@@ -99,35 +99,35 @@ describe('same key and body: the stored reply (data-plane §2.5)', () => {
   })
 })
 
-describe('another request under the key', () => {
-  test('another body is 422', async () => {
-    const headers = under(word())
+describe('another request under the same key', () => {
+  test('same key: another body: 422', async () => {
+    const headers = withKey(word())
     expectStatus(await world.a.service.post(DOCUMENTS, order(), headers), 201)
     const second = order()
     expectProblem(await world.a.service.post(DOCUMENTS, second, headers), 422, 'idempotency_key_reused')
     expect(await countOf(second.n)).toBe(0)
   })
 
-  test('another path is another request', async () => {
-    const [headers, body] = [under(word()), order()]
+  test('same key: another path: another request', async () => {
+    const [headers, body] = [withKey(word()), order()]
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
     const other = await world.a.service.post('/v1/collections/others/documents', body, headers)
     expectStatus(other, 201)
     expect(other.headers.get('idempotent-replayed')).toBeNull()
   })
 
-  test('another tenant’s is another request, whatever the key', async () => {
-    const [headers, body] = [under(word()), { text: 'same' }]
-    const mine = await world.a.service.post(DOCUMENTS, body, headers)
-    const theirs = await world.b.service.post(DOCUMENTS, body, headers)
-    expectStatus(theirs, 201)
-    expect(theirs.headers.get('idempotent-replayed')).toBeNull()
-    expect(str(theirs, 'id')).not.toBe(str(mine, 'id'))
+  test('same key: another tenant: another request', async () => {
+    const [headers, body] = [withKey(word()), { text: 'same' }]
+    const replyToA = await world.a.service.post(DOCUMENTS, body, headers)
+    const replyToB = await world.b.service.post(DOCUMENTS, body, headers)
+    expectStatus(replyToB, 201)
+    expect(replyToB.headers.get('idempotent-replayed')).toBeNull()
+    expect(str(replyToB, 'id')).not.toBe(str(replyToA, 'id'))
   })
 
-  test('another credential’s is another request', async () => {
+  test('same key: another credential: another request', async () => {
     const { a } = world
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     const other = new Caller({ apikey: await makeKey(a.admin, a.workspace, 'service') })
     const [one, two] = [
       await a.service.post(DOCUMENTS, body, headers),
@@ -136,11 +136,11 @@ describe('another request under the key', () => {
     expect(str(one, 'id')).not.toBe(str(two, 'id'))
   })
 
-  test('a key that was revoked meanwhile gets no reply of before', async () => {
+  test('same key: API key revoked meanwhile: no stored reply', async () => {
     const { a } = world
     const made = await a.admin.post('/v1/api-keys', { workspace_id: a.workspace, kind: 'service', name: 'r' })
     const caller = new Caller({ apikey: str(made, 'key') })
-    const [headers, body] = [under(word()), order()]
+    const [headers, body] = [withKey(word()), order()]
     expectStatus(await caller.post(DOCUMENTS, body, headers), 201)
     expectStatus(await a.admin.delete(`/v1/api-keys/${str(made, 'id')}`), 200)
     expectProblem(await caller.post(DOCUMENTS, body, headers), 401, 'api_key_revoked')
@@ -148,16 +148,16 @@ describe('another request under the key', () => {
 })
 
 describe('the key itself', () => {
-  test('255 characters go, 256 do not', async () => {
-    expectStatus(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(255))), 201)
-    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('k'.repeat(256))), 400)
+  test('idempotency key: 255 characters: accepted; 256: refused', async () => {
+    expectStatus(await world.a.service.post(DOCUMENTS, order(), withKey('k'.repeat(255))), 201)
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), withKey('k'.repeat(256))), 400)
   })
 
-  test('an empty one is 400', async () => {
-    expectProblem(await world.a.service.post(DOCUMENTS, order(), under('')), 400)
+  test('idempotency key: empty: 400', async () => {
+    expectProblem(await world.a.service.post(DOCUMENTS, order(), withKey('')), 400)
   })
 
-  test('two in one request are 400', async () => {
+  test('idempotency key: two in one request: 400', async () => {
     const headers = {
       apikey: world.a.serviceKey,
       'idempotency-key': ['one', 'two'],
@@ -167,15 +167,15 @@ describe('the key itself', () => {
     expect(reply.status).toBe(400)
   })
 
-  test('what was refused before it began is not kept: the same key is good afterwards', async () => {
-    const [headers, body] = [under(word()), order()]
+  test('idempotency key: request refused before it ran: usable again', async () => {
+    const [headers, body] = [withKey(word()), order()]
     expectProblem(await world.a.anon.post(DOCUMENTS, body, headers), 403)
     expectStatus(await world.a.service.post(DOCUMENTS, body, headers), 201)
   })
 
-  test('a replay of a new API key tells its text, and the store keeps it in no readable form', async () => {
+  test('stored reply: contains a new API key: replayed with its text, stored unreadable', async () => {
     const { a } = world
-    const headers = under(word())
+    const headers = withKey(word())
     const body = { workspace_id: a.workspace, kind: 'service', name: 'kept' }
     const made = await a.admin.post('/v1/api-keys', body, headers)
     expectReplay(await a.admin.post('/v1/api-keys', body, headers), made)
@@ -189,4 +189,5 @@ describe('the key itself', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,4 +1,4 @@
-/** Walks the embedded issuer for people: invitation, sign-in, code with PKCE, refresh, consent and their ends. */
+/** Checks the embedded issuer for users: invitation, sign-in, code with PKCE, refresh, consent, revocation. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -16,7 +16,7 @@ import {
   tokensOf,
 } from '../../../support/clients/browser.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, send, str } from '../client.ts'
-import { expectApart, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 let world: World
 let ada: Person
@@ -32,11 +32,11 @@ const at = (party: Party, role: string) => ({
   role,
   ...(role === 'tenant_admin' ? { tenant_id: party.tenant } : { workspace_id: party.workspace }),
 })
-const asked = (text: string | undefined) => new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')
+const getMe = (text: string | undefined) => new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')
 
 describe('discovery (mcp §2.1, 5)', () => {
   test.each(['/auth/.well-known/openid-configuration', '/.well-known/oauth-authorization-server/auth'])(
-    '%s says what OAuth 2.1 clients look for',
+    '%s: everything OAuth 2.1 clients need',
     async (path) => {
       const reply = await send('GET', path)
       expectStatus(reply, 200)
@@ -51,7 +51,7 @@ describe('discovery (mcp §2.1, 5)', () => {
     },
   )
 
-  test('it is made of the configured address, not of Host', async () => {
+  test('discovery: other Host header: uses the configured address', async () => {
     const reply = await send('GET', '/auth/.well-known/openid-configuration', {
       headers: { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' },
     })
@@ -59,8 +59,8 @@ describe('discovery (mcp §2.1, 5)', () => {
   })
 })
 
-describe('code with PKCE', () => {
-  test('the client gets code, state and iss, and for the code a token of the REST API', async () => {
+describe('authorization code with PKCE', () => {
+  test('code: consent given: code, state and iss, then a token of the REST API', async () => {
     const flow = authorization(app)
     const end = await signIn(new Browser(REDIRECT), flow, ada)
     expect(end.searchParams.get('state')).toBe(flow.state)
@@ -72,11 +72,11 @@ describe('code with PKCE', () => {
       tenant_id: world.a.tenant,
       roles: ['tenant_admin'],
     })
-    const me = await asked(body['access_token'])
+    const me = await getMe(body['access_token'])
     expect(me.body).toMatchObject({ kind: 'token', tenant_id: world.a.tenant, roles: ['tenant_admin'] })
   })
 
-  test('a code is good once: used twice, all that it gave is taken back', async () => {
+  test('code: used twice: all its tokens are revoked', async () => {
     const flow = authorization(app)
     const end = await signIn(new Browser(REDIRECT), flow, ada)
     const first = await exchange(app, flow, end)
@@ -90,7 +90,7 @@ describe('code with PKCE', () => {
     ['no verifier', { code_verifier: '' }],
     ['another verifier', { code_verifier: 'x'.repeat(43) }],
     ['another redirect_uri', { redirect_uri: 'http://127.0.0.1:9/other' }],
-  ])('%s: no token', async (_, bent) => {
+  ])('code: %s: no token', async (_, bent) => {
     const flow = authorization(app)
     const end = await signIn(new Browser(REDIRECT), flow, ada)
     const reply = await askTokens({
@@ -102,7 +102,7 @@ describe('code with PKCE', () => {
     expect(reply.body['access_token']).toBeUndefined()
   })
 
-  test('a code of one client is none of another’s', async () => {
+  test('code: another client: refused', async () => {
     const other = await aClient(world.admin.headers, { name: 'Other' })
     const flow = authorization(app)
     const end = await signIn(new Browser(REDIRECT), flow, ada)
@@ -110,14 +110,14 @@ describe('code with PKCE', () => {
   })
 
   test.each([
-    ['without a challenge', { code_challenge: '', code_challenge_method: '' }],
-    ['with the plain method', { code_challenge_method: 'plain' }],
-    ['for a token in the address', { response_type: 'token' }],
-    ['for a resource that is not ours', { resource: 'https://example.com/v1' }],
-  ])('a request %s is sent back with its error', async (_, bent) => {
+    ['without code_challenge', { code_challenge: '', code_challenge_method: '' }],
+    ['with code_challenge_method plain', { code_challenge_method: 'plain' }],
+    ['for an implicit token', { response_type: 'token' }],
+    ['for a foreign resource', { resource: 'https://example.com/v1' }],
+  ])('authorization request: %s: redirected with an error', async (_, bent) => {
     const seen = await new Browser(REDIRECT).open(authorization(app, bent).url)
-    const said = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html
-    expect(said).toMatch(/invalid_request|unsupported_response_type|invalid_target|invalid/i)
+    const errorCode = new URL(seen.url.replace('#', '?')).searchParams.get('error') ?? seen.html
+    expect(errorCode).toMatch(/invalid_request|unsupported_response_type|invalid_target|invalid/i)
     expect(seen.html).not.toMatch(/name="password"/)
   })
 
@@ -127,20 +127,20 @@ describe('code with PKCE', () => {
     'http://127.0.0.1:9/callback?x=1',
     'http://127.0.0.1.evil.example/callback',
     'javascript:alert(1)',
-  ])('redirect_uri %s is not the client’s: nobody is sent there', async (redirect_uri) => {
+  ])('authorization request: redirect_uri %s is not registered: no redirect', async (redirect_uri) => {
     const response = await fetch(authorization(app, { redirect_uri }).url, { redirect: 'manual' })
     expect(response.status).toBe(400)
     expect(response.headers.get('location')).toBeNull()
   })
 
-  test('the pages cannot be framed and run no script of others (mcp §2.5)', async () => {
+  test('pages: security headers: no framing, not stored (mcp §2.5)', async () => {
     const page = await new Browser(REDIRECT).open(authorization(app).url)
     expect(page.html).toMatch(/password/)
     expect(page.headers.get('content-security-policy')).toMatch(/frame-ancestors 'none'/)
     expect(page.headers.get('cache-control')).toMatch(/no-store/)
   })
 
-  test('cookies are kept from scripts and other sites', async () => {
+  test('cookies: after sign-in: HttpOnly and SameSite', async () => {
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(app), ada)
     expect(browser.cookies.length).toBeGreaterThan(0)
@@ -151,7 +151,7 @@ describe('code with PKCE', () => {
   })
 })
 
-describe('signing in', () => {
+describe('sign-in', () => {
   const attempt = async (fields: Record<string, string>) => {
     const browser = new Browser(REDIRECT)
     const login = await browser.open(authorization(app).url)
@@ -159,23 +159,23 @@ describe('signing in', () => {
   }
   const plain = (html: string) => html.replaceAll(/value="[^"]*"/g, '').replaceAll(/[\w-]{20,}/g, '')
 
-  test('a wrong password and an address that nobody has look alike', async () => {
+  test('sign-in: wrong password or unknown address: same reply', async () => {
     const wrong = await attempt({ password: 'wrong' })
-    const nobody = await attempt({ password: 'wrong', email: `${word()}@example.test` })
-    const elsewhere = await attempt({ password: ada.password, tenant: `t-${world.b.mark}` })
-    for (const seen of [wrong, nobody, elsewhere]) {
+    const unknownAddress = await attempt({ password: 'wrong', email: `${word()}@example.test` })
+    const otherTenant = await attempt({ password: ada.password, tenant: `t-${world.b.mark}` })
+    for (const seen of [wrong, unknownAddress, otherTenant]) {
       expect(seen.url.startsWith(REDIRECT)).toBe(false)
       expect(seen.status).toBe(wrong.status)
       expect(plain(seen.html)).toBe(plain(wrong.html))
     }
   })
 
-  test('what is typed is text', async () => {
+  test('sign-in: HTML in the form: shown as text', async () => {
     const seen = await attempt({ password: 'x', email: '"><script>alert(1)</script>@x.test' })
     expect(seen.html).not.toContain('<script>alert(1)')
   })
 
-  test('who refuses sends access_denied back, and no code', async () => {
+  test('consent: denied: access_denied, no code', async () => {
     const client = await aClient(world.admin.headers, { name: 'Refused' })
     const browser = new Browser(REDIRECT)
     const login = await browser.open(authorization(client).url)
@@ -188,7 +188,7 @@ describe('signing in', () => {
     expect([back.get('error'), back.get('code')]).toEqual(['access_denied', null])
   })
 
-  test('a client of one tenant does not serve the people of another', async () => {
+  test('sign-in: client of another tenant: refused', async () => {
     const client = await aClient(world.admin.headers, { tenant_id: world.b.tenant })
     const flow = authorization(client)
     await expect(signIn(new Browser(REDIRECT), flow, ada)).rejects.toThrow()
@@ -196,19 +196,19 @@ describe('signing in', () => {
 })
 
 describe('refresh', () => {
-  test('each is used once, and gives the next (issue 6, 3: refresh rotation)', async () => {
+  test('refresh token: used: replaced, valid once (issue 6, 3: refresh rotation)', async () => {
     const one = await tokensOf(app, ada)
     const two = await refresh(app, one.body['refresh_token'])
     expect(two.status).toBe(200)
     expect(two.body['refresh_token']).not.toBe(one.body['refresh_token'])
-    expect((await asked(two.body['access_token'])).status).toBe(200)
+    expect((await getMe(two.body['access_token'])).status).toBe(200)
     expect(await refresh(app, one.body['refresh_token'])).toMatchObject({
       ...{ status: 400, body: { error: 'invalid_grant' } },
     })
     expect(await refresh(app, two.body['refresh_token'])).toMatchObject({ status: 400 })
   })
 
-  test('one that is revoked refreshes nothing', async () => {
+  test('refresh token: revoked: refused', async () => {
     const { body } = await tokensOf(app, ada)
     const raw = new URLSearchParams({ token: body['refresh_token'] ?? '', client_id: app }).toString()
     const headers = { 'content-type': 'application/x-www-form-urlencoded' }
@@ -216,21 +216,21 @@ describe('refresh', () => {
     expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
   })
 
-  test('of another client it refreshes nothing', async () => {
+  test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(app, ada)
     expect(await refresh(await aClient(world.admin.headers), body['refresh_token'])).toMatchObject({
       status: 400,
     })
   })
 
-  test('a refresh token is no access token', async () => {
+  test('refresh token: as an access token: refused', async () => {
     const { body } = await tokensOf(app, ada)
-    expectProblem(await asked(body['refresh_token']), 401, 'token_invalid')
+    expectProblem(await getMe(body['refresh_token']), 401, 'token_invalid')
   })
 
-  test('an ID token is no access token', async () => {
+  test('ID token: as an access token: refused', async () => {
     const { body } = await tokensOf(app, ada, { scope: 'openid' })
-    if (body['id_token']) expectProblem(await asked(body['id_token']), 401, 'token_invalid')
+    if (body['id_token']) expectProblem(await getMe(body['id_token']), 401, 'token_invalid')
   })
 })
 
@@ -238,7 +238,7 @@ describe('accounts', () => {
   const invite = (by: Caller, more: Record<string, unknown>) =>
     by.post('/v1/accounts', { email: `${word()}@example.test`, ...more })
 
-  test('an invitation is shown once and good once', async () => {
+  test('invitation: created: shown once, usable once', async () => {
     const made = await invite(world.admin, at(world.a, 'workspace_admin'))
     expectStatus(made, 201)
     expect(made.body).toMatchObject({ status: 'invited', role: 'workspace_admin', tenant_id: world.a.tenant })
@@ -254,7 +254,7 @@ describe('accounts', () => {
     expect((await set('another horse battery')).status).toBeGreaterThanOrEqual(400)
   })
 
-  test('a second invitation ends the first', async () => {
+  test('invitation: second one created: the first is void', async () => {
     const made = await invite(world.admin, at(world.a, 'workspace_admin'))
     const again = await world.admin.post(`/v1/accounts/${str(made, 'id')}/invite`, {})
     expectStatus(again, 200)
@@ -267,35 +267,35 @@ describe('accounts', () => {
   test.each([
     ['short', 'short'],
     ['correct horse battery', 'something else'],
-  ])('the passwords %j and %j are not taken', async (password, again) => {
+  ])('passwords: %j and %j: refused', async (password, again) => {
     const made = await invite(world.admin, at(world.a, 'workspace_admin'))
     const browser = new Browser('nowhere:')
     await browser.submit(await browser.open(str(made, 'invitation_url')), { password, again })
     expect(get(await world.admin.get(`/v1/accounts/${str(made, 'id')}`), 'status')).toBe('invited')
   })
 
-  test('disabled: signed out everywhere, access tokens within 5 s', async () => {
+  test('account: disabled: signed out everywhere, access tokens end within 5 s', async () => {
     const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
     const { body } = await tokensOf(app, lin)
-    expectStatus(await asked(body['access_token']), 200)
+    expectStatus(await getMe(body['access_token']), 200)
     expectStatus(await world.admin.send('PATCH', `/v1/accounts/${lin.id}`, { json: { disabled: true } }), 200)
     expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
-    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+    await expect.poll(async () => (await getMe(body['access_token'])).status, { timeout: 6000 }).toBe(401)
     await expect(tokensOf(app, lin)).rejects.toThrow()
   })
 
-  test('deleted: the same, and the account is gone', async () => {
+  test('account: deleted: same, and the account is gone', async () => {
     const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
     const { body } = await tokensOf(app, lin)
     expectStatus(await world.admin.delete(`/v1/accounts/${lin.id}`), 200)
     expectProblem(await world.admin.get(`/v1/accounts/${lin.id}`), 404, 'not_found')
     expect(await refresh(app, body['refresh_token'])).toMatchObject({ status: 400 })
-    await expect.poll(async () => (await asked(body['access_token'])).status, { timeout: 6000 }).toBe(401)
+    await expect.poll(async () => (await getMe(body['access_token'])).status, { timeout: 6000 }).toBe(401)
   })
 
-  test('whoever makes an account gives at most her own role, in her own place', async () => {
+  test("account: created by an admin: at most the admin's own role and assignment", async () => {
     const { body } = await tokensOf(app, ada)
-    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` }, world.a.ears)
+    const admin = new Caller({ authorization: `Bearer ${body['access_token']}` }, world.a.transcript)
     expectProblem(await invite(admin, { role: 'operator' }), 403)
     expectStatus(await invite(admin, at(world.b, 'tenant_admin')), 403, 404)
     expectStatus(await invite(admin, at(world.b, 'workspace_admin')), 403, 404)
@@ -304,7 +304,7 @@ describe('accounts', () => {
     expect(list(listed).every((one) => get(one, 'tenant_id') === world.a.tenant)).toBe(true)
   })
 
-  test('nobody is promoted by PATCH beyond her admin', async () => {
+  test("account: promoted by PATCH beyond the admin's role: refused", async () => {
     const { body } = await tokensOf(app, ada)
     const admin = new Caller({ authorization: `Bearer ${body['access_token']}` })
     const made = await invite(admin, at(world.a, 'workspace_admin'))
@@ -314,7 +314,7 @@ describe('accounts', () => {
     expect(get(await world.admin.get(path), 'role')).toBe('workspace_admin')
   })
 
-  test('the same address twice in one tenant is 409; in another tenant it is another account', async () => {
+  test('account: same address in one tenant: 409; in another tenant: another account', async () => {
     const email = `${word()}@example.test`
     expectStatus(await invite(world.admin, { ...at(world.a, 'workspace_admin'), email }), 201)
     expectProblem(
@@ -325,4 +325,5 @@ describe('accounts', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

@@ -1,11 +1,11 @@
-/** Walks who-am-I and the limits that a caller is under, for every kind of credential. */
+/** Checks GET /v1/me and /v1/limits for every kind of credential. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectApart, twoTenants, type World } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
 
 let world: World
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 
 describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, key id)', () => {
-  test.each(['anon', 'service'] as const)('a key of kind %s', async (kind) => {
+  test.each(['anon', 'service'] as const)('me: %s key: its identity', async (kind) => {
     const { a } = world
     const reply = await a[kind].get('/v1/me')
     expectStatus(reply, 200)
@@ -26,7 +26,7 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     expect(reply.text).not.toContain(kind === 'anon' ? a.anonKey : a.serviceKey)
   })
 
-  test('a key with scopes and an end says so', async () => {
+  test('me: key with scopes and expiry: shown', async () => {
     const { a } = world
     const end = new Date(Date.now() + 60_000).toISOString()
     const sent = {
@@ -44,7 +44,7 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     })
   })
 
-  test('the operator', async () => {
+  test('me: operator: its identity', async () => {
     const reply = await new Caller({ authorization: `Bearer ${await token()}` }).get('/v1/me')
     expect(reply.body).toMatchObject({
       ...{ kind: 'token', roles: ['operator'], domains: ['structural_admin'], key: null },
@@ -52,7 +52,7 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     })
   })
 
-  test('a tenant’s machine', async () => {
+  test('me: machine of a tenant: its identity', async () => {
     const { a } = world
     const reply = await (await machine(world, a, 'tenant_admin')).get('/v1/me')
     expect(reply.body).toMatchObject({
@@ -61,7 +61,7 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     })
   })
 
-  test('a workspace’s admin, whose token has a workspace and therefore data (decisions §3 data_access)', async () => {
+  test('me: workspace admin, with a workspace in its token: data domain too (decisions §3 data_access)', async () => {
     const { a } = world
     const admin = await machine(world, a, 'workspace_admin')
     const reply = await admin.get('/v1/me')
@@ -72,14 +72,14 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     expectProblem(await admin.post('/v1/collections/notes/documents', { title: 'no' }), 403)
   })
 
-  test('a token of a workspace', async () => {
+  test('me: token of a workspace: its identity', async () => {
     const { a } = world
-    const said = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'], sub: 'lin' }
-    const reply = await new Caller(await tokenOf(said)).get('/v1/me')
+    const claims = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'], sub: 'lin' }
+    const reply = await new Caller(await tokenOf(claims)).get('/v1/me')
     expect(reply.body).toMatchObject({ kind: 'token', subject: 'lin', domains: ['data_access'] })
   })
 
-  test('a caller of the gateway', async () => {
+  test('me: gateway caller: its identity', async () => {
     const { a } = world
     const headers = gatewayHeaders({ tenantId: a.tenant, workspaceId: a.workspace }, 'anon', 'carol')
     const reply = await new Caller({ ...headers }).get('/v1/me')
@@ -95,34 +95,31 @@ describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, 
     expect(reply.text).not.toContain(headers['x-gateway-secret'])
   })
 
-  test.each(['/v1/me', '/v1/limits'])(
-    '%s without a credential is 401 and challenges for both',
-    async (path) => {
-      const reply = await send('GET', path)
-      expectProblem(reply, 401, 'credentials_missing')
-      expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
-      expect(reply.headers.get('www-authenticate')).toMatch(/ApiKey/)
-    },
-  )
+  test.each(['/v1/me', '/v1/limits'])('%s: no credential: 401 with both challenges', async (path) => {
+    const reply = await send('GET', path)
+    expectProblem(reply, 401, 'credentials_missing')
+    expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
+    expect(reply.headers.get('www-authenticate')).toMatch(/ApiKey/)
+  })
 })
 
-describe('replies (data-plane §2.3)', () => {
-  test('JSON is private, and nobody keeps it', async () => {
+describe('reply headers (data-plane §2.3)', () => {
+  test('Cache-Control: JSON reply: private, not stored', async () => {
     expect((await world.a.service.get('/v1/me')).headers.get('cache-control')).toBe('private, no-store')
   })
 
-  test('X-Request-Id is echoed when it is valid', async () => {
+  test('X-Request-Id: valid: echoed', async () => {
     const reply = await world.a.service.get('/v1/me', { 'x-request-id': 'mine-1.2_3' })
     expect(reply.headers.get('x-request-id')).toBe('mine-1.2_3')
   })
 
-  test.each(['a b', 'x'.repeat(129), '<script>', '"; drop'])('X-Request-Id %j is not', async (sent) => {
+  test.each(['a b', 'x'.repeat(129), '<script>', '"; drop'])('X-Request-Id: %j: replaced', async (sent) => {
     const reply = await world.a.service.get('/v1/me', { 'x-request-id': sent })
     expectStatus(reply, 200)
     expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
   })
 
-  test.each(['POST', 'PUT', 'PATCH', 'DELETE'])('%s is 405 and Allow says what goes', async (method) => {
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE'])('method: %s: 405 with Allow', async (method) => {
     const reply = await world.a.service.send(method, '/v1/me', method === 'DELETE' ? {} : { json: {} })
     expectProblem(reply, 405, 'method_not_allowed')
     expect(reply.headers.get('allow')).toMatch(/GET/)
@@ -133,15 +130,15 @@ describe('GET /v1/limits', () => {
   const policies = async (caller: Caller) =>
     list(await caller.get('/v1/limits'), 'rates').map((rate) => str(rate, 'policy'))
 
-  test('per key and per tenant for a service key (decisions §5 "Rate limits")', async () => {
+  test('limits: service key: per key and per tenant (decisions §5 "Rate limits")', async () => {
     expect((await policies(world.a.service)).sort()).toEqual(['key', 'tenant'])
   })
 
-  test('per address besides for an anon key', async () => {
+  test('limits: anon key: also per address', async () => {
     expect((await policies(world.a.anon)).sort()).toEqual(['address', 'key', 'tenant'])
   })
 
-  test('per subject for a token, and per tenant where it has one', async () => {
+  test('limits: token: per subject, and per tenant if it has one', async () => {
     expect(await policies(world.admin)).toEqual(['subject'])
     expect((await policies(await machine(world, world.a, 'tenant_admin'))).sort()).toEqual([
       'subject',
@@ -149,7 +146,7 @@ describe('GET /v1/limits', () => {
     ])
   })
 
-  test('the same numbers stand in the headers of its reply', async () => {
+  test('limits: headers of the reply: same numbers', async () => {
     const reply = await world.a.service.get('/v1/limits')
     const policy = reply.headers.get('ratelimit-policy') ?? ''
     for (const rate of list(reply, 'rates')) {
@@ -159,7 +156,7 @@ describe('GET /v1/limits', () => {
     expect(reply.headers.get('ratelimit')).toMatch(/^"(key|tenant)";r=\d+;t=\d+$/)
   })
 
-  test('sizes are those of data-plane §2.7', async () => {
+  test('limits: sizes: those of data-plane §2.7', async () => {
     expect(get(await world.a.service.get('/v1/limits'), 'sizes')).toMatchObject({
       ...{ url_bytes: 8192, header_bytes: 16_384, body_bytes: 1_048_576, document_depth: 32 },
       ...{ document_keys: 1000, batch_ops: 500, batch_bytes: 4_194_304, filters: 50, page_size: 200 },
@@ -167,7 +164,7 @@ describe('GET /v1/limits', () => {
     })
   })
 
-  test('a rate of its own shows', async () => {
+  test('limits: key with its own rate: shown', async () => {
     const { a } = world
     const sent = { workspace_id: a.workspace, kind: 'service', name: 'slow', rate_limit: 77 }
     const made = await a.admin.post('/v1/api-keys', sent)
@@ -178,4 +175,5 @@ describe('GET /v1/limits', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

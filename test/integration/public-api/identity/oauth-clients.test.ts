@@ -1,9 +1,9 @@
-/** Walks OAuth clients: machines and their secrets, public clients and their addresses, registration, who may touch them. */
+/** Checks OAuth clients: machines and secrets, public clients and redirect URIs, registration, access. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectApart, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const CLIENTS = '/v1/oauth-clients'
 
@@ -19,7 +19,7 @@ const status = (text: string) => async () =>
   (await new Caller({ authorization: `Bearer ${text}` }).get('/v1/me')).status
 
 describe('machines', () => {
-  test('the secret is in the reply that made it and nowhere else', async () => {
+  test('machine: created: secret in that reply only', async () => {
     const made = await make(world.admin, { role: 'tenant_admin', tenant_id: world.a.tenant })
     expectStatus(made, 201)
     expect(made.headers.get('cache-control')).toContain('no-store')
@@ -32,7 +32,7 @@ describe('machines', () => {
     expect(listed.text + read.text).not.toContain(secret)
   })
 
-  test('a rotated secret counts within 5 s, the old one not beyond them', async () => {
+  test('machine: secret rotated: the new one is valid within 5 s, the old one is not', async () => {
     const one = await makeMachine(world, world.a, 'tenant_admin')
     const turned = await world.admin.post(`${CLIENTS}/${one.id}/rotate-secret`, {})
     expectStatus(turned, 200)
@@ -42,18 +42,18 @@ describe('machines', () => {
     await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
   })
 
-  test('deleted: no token more, and those that are out end within 5 s', async () => {
+  test('machine: deleted: no new tokens, existing ones end within 5 s', async () => {
     const one = await makeMachine(world, world.a, 'workspace_admin')
     const before = str(await askToken(one), 'access_token')
     expect(await status(before)()).toBe(200)
-    const gone = await world.admin.delete(`${CLIENTS}/${one.id}`)
-    expect(gone.body).toEqual({ client_id: one.id, deleted: true })
+    const deleted = await world.admin.delete(`${CLIENTS}/${one.id}`)
+    expect(deleted.body).toEqual({ client_id: one.id, deleted: true })
     await expect.poll(status(before), { timeout: 6000 }).toBe(401)
     await expect.poll(async () => (await askToken(one)).status, { timeout: 6000 }).toBe(401)
     expectProblem(await world.admin.delete(`${CLIENTS}/${one.id}`), 404, 'not_found')
   })
 
-  test('a machine asks for tokens by secret alone: not without, not by password or code', async () => {
+  test('machine: no secret, password grant or code grant: no token', async () => {
     const one = await makeMachine(world, world.a, 'tenant_admin')
     const headers = { 'content-type': 'application/x-www-form-urlencoded' }
     for (const grant of ['client_credentials', 'password', 'authorization_code', 'refresh_token']) {
@@ -62,14 +62,14 @@ describe('machines', () => {
     }
   })
 
-  test('a token of a machine goes for no other resource than it may ask for', async () => {
+  test('machine: another resource: no token', async () => {
     const one = await makeMachine(world, world.a, 'tenant_admin')
     const reply = await askToken(one, { resource: 'https://example.com/v1' })
     expectStatus(reply, 400)
     expect(get(reply, 'error')).toBe('invalid_target')
   })
 
-  test('role service: data, and nothing administrative', async () => {
+  test('machine: role service: data routes, no administrative ones', async () => {
     const one = await machine(world, world.a, 'service')
     const sent = { title: 'm', mark: world.a.mark }
     expectStatus(await one.post('/v1/collections/notes/documents', sent), 201)
@@ -77,36 +77,36 @@ describe('machines', () => {
   })
 })
 
-describe('who gives which role, where (docs/identity.md "Roles")', () => {
-  const place = () => ({ tenant_id: world.a.tenant })
+describe('granting roles (docs/identity.md "Roles")', () => {
+  const ownTenant = () => ({ tenant_id: world.a.tenant })
 
-  test('a tenant’s admin makes those of her tenant, and no operator', async () => {
+  test('tenant admin: creates clients: in the own tenant, no operator', async () => {
     const admin = await machine(world, world.a, 'tenant_admin')
-    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 201)
+    expectStatus(await make(admin, { role: 'tenant_admin', ...ownTenant() }), 201)
     expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.a.workspace }), 201)
     expectProblem(await make(admin, { role: 'operator' }), 403)
     expectStatus(await make(admin, { role: 'tenant_admin', tenant_id: world.b.tenant }), 403, 404)
     expectStatus(await make(admin, { role: 'service', workspace_id: world.b.workspace }), 403, 404)
   })
 
-  test('a workspace’s admin makes those of her workspace', async () => {
+  test('workspace admin: creates clients: in the own workspace', async () => {
     const admin = await machine(world, world.a, 'workspace_admin')
     expectStatus(await make(admin, { role: 'service', workspace_id: world.a.workspace }), 201)
-    expectStatus(await make(admin, { role: 'tenant_admin', ...place() }), 403, 404)
+    expectStatus(await make(admin, { role: 'tenant_admin', ...ownTenant() }), 403, 404)
     expectStatus(await make(admin, { role: 'workspace_admin', workspace_id: world.b.workspace }), 403, 404)
   })
 
   test.each([
-    ['an operator of a tenant', () => ({ role: 'operator', ...place() })],
-    ['a tenant’s admin of no tenant', () => ({ role: 'tenant_admin' })],
-    ['a workspace’s admin of no workspace', () => ({ role: 'workspace_admin', ...place() })],
+    ['operator within a tenant', () => ({ role: 'operator', ...ownTenant() })],
+    ['tenant admin without a tenant', () => ({ role: 'tenant_admin' })],
+    ['workspace admin without a workspace', () => ({ role: 'workspace_admin', ...ownTenant() })],
     [
-      'a workspace of another tenant',
-      () => ({ role: 'service', ...place(), workspace_id: world.b.workspace }),
+      'workspace of another tenant',
+      () => ({ role: 'service', ...ownTenant(), workspace_id: world.b.workspace }),
     ],
-    ['a role nobody knows', () => ({ role: 'root' })],
+    ['unknown role', () => ({ role: 'root' })],
     ['no role', () => ({})],
-  ])('%s is refused', async (_, body) => {
+  ])('client: %s: refused', async (_, body) => {
     expectStatus(await make(world.admin, body()), 400, 404)
   })
 
@@ -115,19 +115,22 @@ describe('who gives which role, where (docs/identity.md "Roles")', () => {
     ['POST', '/rotate-secret'],
     ['DELETE', ''],
   ]
-  test.each(verbs)('%s %s on another tenant’s client is the 404 of a missing one', async (method, end) => {
-    const { id } = await makeMachine(world, world.a, 'workspace_admin')
-    const missing = `${id.slice(0, -6)}zzzzzz`
-    const theirs = await machine(world, world.b, 'tenant_admin')
-    const ask = (which: string) =>
-      theirs.send(method, `${CLIENTS}/${which}${end}`, method === 'POST' ? { json: {} } : {})
-    const seen = await ask(id)
-    expectProblem(seen, 404, 'not_found')
-    expect(anonymous(seen, id)).toBe(anonymous(await ask(missing), missing))
-    expectStatus(await world.admin.get(`${CLIENTS}/${id}`), 200)
-  })
+  test.each(verbs)(
+    '%s %s: client of another tenant: 404 identical to that of a missing one',
+    async (method, end) => {
+      const { id } = await makeMachine(world, world.a, 'workspace_admin')
+      const missing = `${id.slice(0, -6)}zzzzzz`
+      const otherAdmin = await machine(world, world.b, 'tenant_admin')
+      const ask = (which: string) =>
+        otherAdmin.send(method, `${CLIENTS}/${which}${end}`, method === 'POST' ? { json: {} } : {})
+      const seen = await ask(id)
+      expectProblem(seen, 404, 'not_found')
+      expect(anonymous(seen, id)).toBe(anonymous(await ask(missing), missing))
+      expectStatus(await world.admin.get(`${CLIENTS}/${id}`), 200)
+    },
+  )
 
-  test('a list holds one’s own alone', async () => {
+  test('client list: read by an admin: own clients only', async () => {
     await makeMachine(world, world.b, 'workspace_admin')
     const listed = await (await machine(world, world.a, 'tenant_admin')).get(CLIENTS)
     expectStatus(listed, 200)
@@ -139,14 +142,14 @@ describe('public clients', () => {
   const open = (...uris: string[]) =>
     world.admin.post(CLIENTS, { kind: 'public', name: 'App', redirect_uris: uris })
 
-  test('they have no secret', async () => {
+  test('public client: created: no secret', async () => {
     const made = await open('https://app.example/callback')
     expectStatus(made, 201)
     expect(get(made, 'client_secret')).toBeUndefined()
   })
 
   test.each(['http://127.0.0.1/callback', 'http://localhost:3000/cb', 'http://[::1]:3000/cb'])(
-    'the loopback address %s goes',
+    'public client: loopback address %s: accepted',
     async (uri) => expectStatus(await open(uri), 201),
   )
 
@@ -160,18 +163,18 @@ describe('public clients', () => {
     'http://user:pw@127.0.0.1/callback',
     'callback',
     '',
-  ])('the address %j is 400', async (uri) => {
+  ])('public client: address %j: 400', async (uri) => {
     expectProblem(await open(uri), 400)
   })
 
-  test('none is 400', async () => expectProblem(await open(), 400))
+  test('public client: no address: 400', async () => expectProblem(await open(), 400))
 })
 
 describe('clients that register themselves (RFC 7591; mcp §2.1, 5)', () => {
   const register = (json: unknown) => send('POST', '/auth/register', { json })
   const body = { redirect_uris: ['http://127.0.0.1/callback'], token_endpoint_auth_method: 'none' }
 
-  test('201 and an id; a scope that is asked for does no harm (mcp §2.3)', async () => {
+  test('registration: valid: 201 with an id; a requested scope has no effect (mcp §2.3)', async () => {
     const reply = await register({ ...body, client_name: 'Agent', scope: 'mcp:x:y offline_access' })
     expectStatus(reply, 201)
     expect(str(reply, 'client_id')).toMatch(/\S/)
@@ -179,7 +182,7 @@ describe('clients that register themselves (RFC 7591; mcp §2.1, 5)', () => {
     expectStatus(listed, 200)
   })
 
-  test('they get nothing for the REST API', async () => {
+  test('registered client: REST API token: refused', async () => {
     const client = str(await register(body), 'client_id')
     const query = new URLSearchParams({
       ...{ client_id: client, response_type: 'code', redirect_uri: 'http://127.0.0.1/callback' },
@@ -192,19 +195,19 @@ describe('clients that register themselves (RFC 7591; mcp §2.1, 5)', () => {
   })
 
   test.each([
-    ['an address of the open network without TLS', { redirect_uris: ['http://evil.example/cb'] }],
+    ['non-loopback address without TLS', { redirect_uris: ['http://evil.example/cb'] }],
     ['no address', { redirect_uris: [] }],
-    ['a grant of machines', { grant_types: ['client_credentials'], redirect_uris: [] }],
-    ['a script', { redirect_uris: ['javascript:alert(1)'] }],
-  ])('%s is refused', async (_, more) => {
+    ['client_credentials grant', { grant_types: ['client_credentials'], redirect_uris: [] }],
+    ['javascript address', { redirect_uris: ['javascript:alert(1)'] }],
+  ])('registration: %s: refused', async (_, more) => {
     const reply = await register({ ...body, ...more })
     expectStatus(reply, 400)
     expect(get(reply, 'error')).toMatch(/^invalid_/)
   })
 })
 
-describe('keys of the issuer', () => {
-  test('rotated: a new kid signs, tokens of before stay good, and no request fails', async () => {
+describe('signing keys of the issuer', () => {
+  test('key rotation: operator: new kid signs, earlier tokens stay valid, no request fails', async () => {
     const before = await token()
     const turned = await world.admin.post('/v1/issuer/rotate-keys', {})
     expectStatus(turned, 200)
@@ -219,7 +222,7 @@ describe('keys of the issuer', () => {
     expect(await status(await token())()).toBe(200)
   })
 
-  test('nobody but an operator rotates them', async () => {
+  test('key rotation: any other caller: refused', async () => {
     for (const role of ['tenant_admin', 'workspace_admin'] as const) {
       const one = await machine(world, world.a, role)
       expectProblem(await one.post('/v1/issuer/rotate-keys', {}), 403)
@@ -228,4 +231,5 @@ describe('keys of the issuer', () => {
   })
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))

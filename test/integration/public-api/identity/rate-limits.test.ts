@@ -1,4 +1,4 @@
-/** Walks rate limits, at an API process whose limits are small enough to be met. */
+/** Checks rate limits against an API process with small limits. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
@@ -49,7 +49,7 @@ function expectLimited(reply: Reply | undefined, ...policies: string[]): void {
 }
 
 describe('headers (data-plane §2.6)', () => {
-  test('each reply says the policies, and what is left of the least', async () => {
+  test('rate limit headers: any reply: policies, and the remainder of the tightest', async () => {
     const [one, two] = await burst(2, { apikey: await newKey(world.a) })
     expect(one?.headers.get('ratelimit-policy')).toBe('"key";q=5;w=5, "tenant";q=60;w=60')
     expect(one?.headers.get('ratelimit')).toMatch(/^"key";r=4;t=\d$/)
@@ -57,7 +57,7 @@ describe('headers (data-plane §2.6)', () => {
     expect([...(one?.headers.keys() ?? [])].filter((name) => name.startsWith('x-ratelimit'))).toEqual([])
   })
 
-  test('beyond it: 429 with Retry-After and violated-policies, and after it all is well', async () => {
+  test('rate limit: exceeded: 429 with Retry-After and violated-policies; afterwards: accepted', async () => {
     const headers = { apikey: await newKey(world.a) }
     const refused = limited(await burst(10, headers))[0]
     expectLimited(refused, 'key')
@@ -66,7 +66,7 @@ describe('headers (data-plane §2.6)', () => {
     expectStatus(await ask(headers), 200)
   })
 
-  test('what is refused has done nothing', async () => {
+  test('rate limit: refused request: no effect', async () => {
     const { a } = world
     const headers = { apikey: await newKey(a) }
     const title = word()
@@ -80,8 +80,8 @@ describe('headers (data-plane §2.6)', () => {
   })
 })
 
-describe('whose requests are counted (decisions §5: per key, per tenant, per address for anon keys)', () => {
-  test('all presentations of one key share one bucket', async () => {
+describe('buckets (decisions §5: per key, per tenant, per address for anon keys)', () => {
+  test('bucket: one key in all presentations: one', async () => {
     const key = await newKey(world.a)
     const ways: Record<string, string>[] = [
       { apikey: key },
@@ -94,7 +94,7 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expectLimited(limited(await burst(3, { apikey: key }))[0], 'key')
   })
 
-  test('headers of a client make no bucket of their own', async () => {
+  test('bucket: client-supplied headers: no bucket of its own', async () => {
     const key = await newKey(world.a)
     const replies: Reply[] = []
     for (let at = 0; at < 12; at++) {
@@ -103,7 +103,7 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expect(limited(replies).length).toBeGreaterThan(0)
   })
 
-  test('a key with a rate of its own has that one', async () => {
+  test('bucket: key with its own rate: that rate', async () => {
     const { a } = world
     const sent = { workspace_id: a.workspace, kind: 'service', name: 'two', rate_limit: 2 }
     const key = str(await a.admin.post('/v1/api-keys', sent), 'key')
@@ -113,7 +113,7 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expect(Number(replies[3]?.headers.get('retry-after'))).toBeGreaterThan(20)
   })
 
-  test('anon keys are counted by address, so that one visitor locks nobody else out', async () => {
+  test('bucket: anon keys: per address, other addresses are unaffected', async () => {
     const key = await newKey(world.b, 'anon')
     const from = (address: string) => ({ apikey: key, 'x-forwarded-for': address })
     const refused = limited(await burst(9, from('203.0.113.7')))[0]
@@ -121,7 +121,7 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expectStatus(await ask(from('203.0.113.8')), 200)
   })
 
-  test('an address of IPv6 is its /64', async () => {
+  test('bucket: IPv6 address: its /64', async () => {
     const key = await newKey(world.b, 'anon')
     const replies: Reply[] = []
     for (let at = 1; at < 10; at++) {
@@ -131,13 +131,13 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expectStatus(await ask({ apikey: key, 'x-forwarded-for': '2001:db8:7:8::1' }), 200)
   })
 
-  test('a second anon key of the tenant gives an address no second allowance', async () => {
+  test('bucket: second anon key of the tenant at one address: same bucket', async () => {
     const [one, two] = [await newKey(world.b, 'anon'), await newKey(world.b, 'anon')]
     await burst(7, { apikey: one, 'x-forwarded-for': '203.0.113.20' })
     expectLimited(limited(await burst(3, { apikey: two, 'x-forwarded-for': '203.0.113.20' }))[0], 'address')
   })
 
-  test('of a tenant that asks too much another one feels nothing', async () => {
+  test('bucket: excess of one tenant: other tenants are unaffected', async () => {
     const busy = await twoTenants()
     const keys = await Promise.all(Array.from({ length: 16 }, () => newKey(busy.a)))
     const all = (await Promise.all(keys.map((apikey) => burst(5, { apikey })))).flat()
@@ -145,14 +145,14 @@ describe('whose requests are counted (decisions §5: per key, per tenant, per ad
     expectStatus(await ask({ apikey: busy.b.serviceKey }), 200)
   }, 60_000)
 
-  test('administrative routes count the subject', async () => {
+  test('bucket: administrative routes: per subject', async () => {
     const admin = await machine(world, world.a, 'tenant_admin')
     const headers = { authorization: admin.headers['authorization'] ?? '' }
     expectLimited(limited(await burst(12, headers, '/v1/workspaces'))[0], 'subject')
   })
 })
 
-test('streams of an address with anon keys: 429 quota_exceeded beyond them', async () => {
+test('streams: anon keys at one address over the limit: 429 quota_exceeded', async () => {
   const key = await newKey(world.b, 'anon')
   const stop = new AbortController()
   const open = () =>
@@ -167,4 +167,4 @@ test('streams of an address with anon keys: 429 quota_exceeded beyond them', asy
   stop.abort()
 })
 
-test('the first API counts as it was told and is alive', () => expectAlive())
+test('first API process: after the tests: works with its own limits', () => expectAlive())

@@ -1,4 +1,4 @@
-/** Walks suspension: everything of a suspended tenant stops within 5 s, by every path, and comes back with resume. */
+/** Checks suspension: everything of a suspended tenant stops within 5 s, on every path, until it is resumed. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aClient, aPerson, refresh, tokensOf } from '../../../support/clients/browser.ts'
@@ -6,7 +6,7 @@ import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectApart, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const SUSPENDED = 'tenant_suspended'
@@ -17,8 +17,8 @@ beforeAll(async () => {
   world = await twoTenants()
 })
 
-/** A tenant of its own for one test: nobody else is stopped. */
-async function party(): Promise<Party> {
+/** A tenant for one test, so that no other test is affected. */
+async function createParty(): Promise<Party> {
   const { a } = await twoTenants()
   expectStatus(await a.service.post(DOCUMENTS, { title: 'before', mark: a.mark }), 201)
   return a
@@ -28,8 +28,8 @@ const suspend = (of: Party, json: unknown = { reason: 'unpaid' }) =>
   world.admin.post(`/v1/tenants/${of.tenant}/suspend`, json)
 const resume = (of: Party) => world.admin.post(`/v1/tenants/${of.tenant}/resume`, {})
 
-/** Asks until the code is the one meant, for no more than the 5 s of the promise. */
-const becomes = (ask: () => Promise<{ status: number; body: unknown }>, wanted: unknown) =>
+/** Repeats the request until the code is the expected one, for at most the promised 5 s. */
+const waitForCode = (ask: () => Promise<{ status: number; body: unknown }>, wanted: unknown) =>
   expect
     .poll(
       async () => {
@@ -40,12 +40,12 @@ const becomes = (ask: () => Promise<{ status: number; body: unknown }>, wanted: 
     )
     .toBe(wanted)
 
-describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
-  test('its keys, tokens and gateway identities are 403 tenant_suspended on every route', async () => {
-    const a = await party()
-    const said = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
+describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
+  test('suspended tenant: keys, tokens, gateway identities: 403 tenant_suspended on every route', async () => {
+    const a = await createParty()
+    const claims = { tenant_id: a.tenant, workspace_id: a.workspace, roles: ['service'] }
     const callers = [
-      ...[a.service, a.anon, new Caller(await tokenOf(said)), await machine(world, a, 'tenant_admin')],
+      ...[a.service, a.anon, new Caller(await tokenOf(claims)), await machine(world, a, 'tenant_admin')],
       ...[await machine(world, a, 'workspace_admin'), await machine(world, a, 'service')],
       new Caller({ ...gatewayHeaders({ tenantId: a.tenant, workspaceId: a.workspace }) }),
     ]
@@ -54,7 +54,7 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     expectStatus(done, 200)
     expect(done.body).toMatchObject({ id: a.tenant, state: 'suspended' })
     for (const caller of callers) {
-      await becomes(() => caller.get('/v1/me'), SUSPENDED)
+      await waitForCode(() => caller.get('/v1/me'), SUSPENDED)
       expectProblem(await caller.get('/v1/me'), 403, SUSPENDED)
     }
     for (const [method, path] of [
@@ -73,13 +73,13 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     }
     expectStatus(await world.a.service.get('/v1/me'), 200)
     expectStatus(await resume(a), 200)
-    for (const caller of callers) await becomes(() => caller.get('/v1/me'), 200)
+    for (const caller of callers) await waitForCode(() => caller.get('/v1/me'), 200)
     expect(list(await a.service.get(DOCUMENTS))).toHaveLength(1)
     expectStatus(await a.service.post(DOCUMENTS, { title: 'after', mark: a.mark }), 201)
   })
 
-  test('an open stream ends with its code', async () => {
-    const a = await party()
+  test('suspended tenant: open stream: ends with that code', async () => {
+    const a = await createParty()
     const streams = [
       await Stream.open('/v1/events/subscribe?topic=x', a.service),
       await Stream.open(`/v1/events/subscribe?topic=x&apikey=${a.anonKey}`, new Caller({})),
@@ -96,40 +96,40 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     again.close()
   })
 
-  test('a reply kept under an Idempotency-Key is not told', async () => {
-    const a = await party()
+  test('suspended tenant: reply stored under an Idempotency-Key: not disclosed', async () => {
+    const a = await createParty()
     const headers = { 'idempotency-key': word() }
     const body = { title: 'kept', mark: a.mark }
     expectStatus(await a.service.post(DOCUMENTS, body, headers), 201)
     await suspend(a)
-    await becomes(() => a.service.post(DOCUMENTS, body, headers), SUSPENDED)
+    await waitForCode(() => a.service.post(DOCUMENTS, body, headers), SUSPENDED)
     await resume(a)
-    await becomes(() => a.service.post(DOCUMENTS, body, headers), 201)
+    await waitForCode(() => a.service.post(DOCUMENTS, body, headers), 201)
   })
 
-  test('its machines get no token; its people neither sign in nor refresh', async () => {
-    const a = await party()
-    const robot = await makeMachine(world, a, 'tenant_admin')
+  test('suspended tenant: machines: no token; users: neither sign-in nor refresh', async () => {
+    const a = await createParty()
+    const tenantMachine = await makeMachine(world, a, 'tenant_admin')
     const app = await aClient(world.admin.headers)
     const ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: a.tenant })
     const { body } = await tokensOf(app, ada)
     await suspend(a)
-    const status = async () => (await askToken(robot)).status
+    const status = async () => (await askToken(tenantMachine)).status
     await expect.poll(status, { timeout: 5000 }).toBeGreaterThanOrEqual(400)
     await expect(tokensOf(app, ada)).rejects.toThrow()
     const refused = await refresh(app, body['refresh_token'])
     expect(refused.status).toBeGreaterThanOrEqual(400)
-    const mine = new Caller({ authorization: `Bearer ${body['access_token']}` })
-    await becomes(() => mine.get('/v1/me'), SUSPENDED)
+    const userCaller = new Caller({ authorization: `Bearer ${body['access_token']}` })
+    await waitForCode(() => userCaller.get('/v1/me'), SUSPENDED)
     await resume(a)
     await expect.poll(status, { timeout: 5000 }).toBe(200)
     expect((await tokensOf(app, ada)).status).toBe(200)
-    await becomes(() => mine.get('/v1/me'), 200)
-    // Passwords cost time on purpose.
+    await waitForCode(() => userCaller.get('/v1/me'), 200)
+    // Password hashing is slow on purpose.
   }, 60_000)
 
-  test('the operator sees why, and reads on', async () => {
-    const a = await party()
+  test('suspended tenant: operator: sees the reason, may read', async () => {
+    const a = await createParty()
     await suspend(a, { reason: 'abuse' })
     const shown = await world.admin.get(`/v1/tenants/${a.tenant}`)
     expect(shown.body).toMatchObject({
@@ -142,21 +142,21 @@ describe('a suspended tenant (data-plane §2.9; issue 6, 9)', () => {
     expect(again.body).toMatchObject({ state: 'active' })
   })
 
-  test('a key that was revoked meanwhile stays revoked', async () => {
-    const a = await party()
+  test('suspended tenant: key revoked meanwhile: stays revoked after resume', async () => {
+    const a = await createParty()
     const key = { workspace_id: a.workspace, kind: 'service', name: 'x' }
     const made = await world.admin.post('/v1/api-keys', key)
     await suspend(a)
-    const gone = await world.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
+    const deleted = await world.admin.delete(`/v1/api-keys/${str(made, 'id')}`)
     await resume(a)
     const caller = new Caller({ apikey: str(made, 'key') })
-    if (gone.status === 200) await becomes(() => caller.get('/v1/me'), 'api_key_revoked')
-    else expectStatus(gone, 403, 409)
+    if (deleted.status === 200) await waitForCode(() => caller.get('/v1/me'), 'api_key_revoked')
+    else expectStatus(deleted, 403, 409)
   })
 })
 
-describe('who, and how often', () => {
-  test('operators alone suspend a tenant', async () => {
+describe('permissions and repetition', () => {
+  test('suspension of a tenant: any role but operator: refused', async () => {
     for (const role of ['tenant_admin', 'workspace_admin'] as const) {
       const one = await machine(world, world.a, role)
       for (const verb of ['suspend', 'resume']) {
@@ -171,8 +171,8 @@ describe('who, and how often', () => {
     expectStatus(await world.a.service.get('/v1/me'), 200)
   })
 
-  test('again it changes nothing and answers the same (docs/lifecycle.md)', async () => {
-    const a = await party()
+  test('suspension: repeated: same reply, no change (docs/lifecycle.md)', async () => {
+    const a = await createParty()
     const [one, two] = [await suspend(a), await suspend(a)]
     expectStatus(two, 200)
     expect(get(two, 'state')).toBe('suspended')
@@ -181,76 +181,76 @@ describe('who, and how often', () => {
     expectStatus(await resume(a), 200)
   })
 
-  test('one that is not there is 404', async () => {
-    const nobody = { ...world.a, tenant: `${world.a.tenant.slice(0, -5)}zzzzz` }
-    expectProblem(await suspend(nobody), 404, 'not_found')
-    expectProblem(await resume(nobody), 404, 'not_found')
+  test('suspension: missing tenant: 404', async () => {
+    const missingTenant = { ...world.a, tenant: `${world.a.tenant.slice(0, -5)}zzzzz` }
+    expectProblem(await suspend(missingTenant), 404, 'not_found')
+    expectProblem(await resume(missingTenant), 404, 'not_found')
   })
 
-  test('twenty verbs at once leave it in one of the two states, and its keys agree', async () => {
-    const a = await party()
+  test('suspension: twenty suspend and resume requests at once: one of the two states, keys agree', async () => {
+    const a = await createParty()
     const all = await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 ? suspend(a) : resume(a))))
     for (const reply of all) expectStatus(reply, 200, 409)
     const state = get(await world.admin.get(`/v1/tenants/${a.tenant}`), 'state')
-    await becomes(() => a.service.get('/v1/me'), state === 'active' ? 200 : SUSPENDED)
+    await waitForCode(() => a.service.get('/v1/me'), state === 'active' ? 200 : SUSPENDED)
   })
 })
 
-describe('a suspended workspace', () => {
-  const place = async (of: Party, verb: string, by: Caller = world.admin) =>
+describe('suspended workspace', () => {
+  const changeState = async (of: Party, verb: string, by: Caller = world.admin) =>
     by.post(`/v1/workspaces/${of.workspace}/${verb}`, verb === 'suspend' ? { reason: 'pause' } : {})
 
-  test('stands still, and its sibling does not', async () => {
-    const a = await party()
+  test('suspended workspace: requests: refused; sibling workspace: unaffected', async () => {
+    const a = await createParty()
     const sent = { tenant_id: a.tenant, name: 'S', slug: `s-${word()}`, bucket: null }
     const sibling = str(await world.admin.post('/v1/workspaces', sent, { prefer: 'wait=30' }), 'id')
     const key = { workspace_id: sibling, kind: 'service', name: 'x' }
     const other = new Caller({ apikey: str(await world.admin.post('/v1/api-keys', key), 'key') })
-    expectStatus(await place(a, 'suspend'), 200)
-    await becomes(() => a.service.get('/v1/me'), 'workspace_suspended')
+    expectStatus(await changeState(a, 'suspend'), 200)
+    await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
     expectStatus(await other.get('/v1/me'), 200)
-    expectStatus(await place(a, 'resume'), 200)
-    await becomes(() => a.service.get('/v1/me'), 200)
+    expectStatus(await changeState(a, 'resume'), 200)
+    await waitForCode(() => a.service.get('/v1/me'), 200)
   })
 
-  test('what an operator suspended, the tenant’s admin does not resume', async () => {
-    const a = await party()
+  test('suspended workspace: by an operator: the tenant admin cannot resume it', async () => {
+    const a = await createParty()
     const admin = await machine(world, a, 'tenant_admin')
-    expectStatus(await place(a, 'suspend'), 200)
-    expectStatus(await place(a, 'resume', admin), 403, 409)
-    await becomes(() => a.service.get('/v1/me'), 'workspace_suspended')
-    expectStatus(await place(a, 'resume'), 200)
-    expectStatus(await place(a, 'suspend', admin), 200)
-    expectStatus(await place(a, 'resume', admin), 200)
+    expectStatus(await changeState(a, 'suspend'), 200)
+    expectStatus(await changeState(a, 'resume', admin), 403, 409)
+    await waitForCode(() => a.service.get('/v1/me'), 'workspace_suspended')
+    expectStatus(await changeState(a, 'resume'), 200)
+    expectStatus(await changeState(a, 'suspend', admin), 200)
+    expectStatus(await changeState(a, 'resume', admin), 200)
   })
 
-  test('of another tenant it is the 404 of a missing one', async () => {
-    const theirs = await machine(world, world.b, 'tenant_admin')
+  test('suspension: workspace of another tenant: 404 identical to that of a missing one', async () => {
+    const otherAdmin = await machine(world, world.b, 'tenant_admin')
     const missing = { ...world.a, workspace: `${world.a.workspace.slice(0, -5)}zzzzz` }
-    const seen = await place(world.a, 'suspend', theirs)
+    const seen = await changeState(world.a, 'suspend', otherAdmin)
     expectProblem(seen, 404, 'not_found')
-    const none = await place(missing, 'suspend', theirs)
+    const none = await changeState(missing, 'suspend', otherAdmin)
     expect(anonymous(seen, world.a.workspace)).toBe(anonymous(none, missing.workspace))
     expectStatus(await world.a.service.post(DOCUMENTS, { mark: world.a.mark }), 201)
   })
 })
 
-describe('runs', () => {
-  const SOURCE = `document: {dsl: '1.0.0', namespace: walk, name: slow, version: '1.0.0'}
+describe('executions', () => {
+  const SOURCE = `document: {dsl: '1.0.0', namespace: test, name: slow, version: '1.0.0'}
 do:
   - first: {set: {a: 1}}
   - pause: {wait: {seconds: 3}}
   - last: {call: collection.create, with: {name: traces, document: {done: true}}}
 `
-  test('a run is held while its tenant is suspended, and goes on to one effect after resume', async () => {
-    const a = await party()
+  test('execution: tenant suspended: held; resumed: continues to one effect', async () => {
+    const a = await createParty()
     const flows = `/v1/flows/workspaces/${a.workspace}`
     const made = await world.admin.post(`${flows}/definitions`, { source: SOURCE })
     expectStatus(made, 201)
     expectStatus(await world.admin.post(`${flows}/definitions/slow/versions`, {}), 201)
-    const begun = await world.admin.post(`${flows}/definitions/slow/executions`, { input: {} })
-    expectStatus(begun, 201)
-    const path = `${flows}/executions/${str(begun, 'id')}`
+    const started = await world.admin.post(`${flows}/definitions/slow/executions`, { input: {} })
+    expectStatus(started, 201)
+    const path = `${flows}/executions/${str(started, 'id')}`
     const status = async () => get(await world.admin.get(path), 'status')
     expectStatus(await suspend(a), 200)
     await expect.poll(status, { timeout: 8000 }).toBe('suspended')
@@ -260,4 +260,5 @@ do:
   }, 60_000)
 })
 
-test('B saw nothing of A and is as it was', () => expectApart(world))
+test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
+  expectIsolated(world))
