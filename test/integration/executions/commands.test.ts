@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that wait for the world, on Temporal: events, approvals, held steps, cancellation with what it undoes. */
+/** Commands of executions on Temporal: signals, approvals, held steps, cancel with compensation. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
   subject = me.body.subject
 })
 
-/** Publishes a flow, starts it, and answers the execution's id. */
+/** Publishes a flow and starts it. @returns the execution's id */
 async function started(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
@@ -39,10 +39,10 @@ const until = (id: string, status: string) =>
     return run.status === status ? run : undefined
   })
 
-describe('events', () => {
+describe('signal', () => {
   const LISTEN = '  - heard: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } } }'
 
-  test('a run that listens goes on when it has heard all; what comes twice is heard once', async () => {
+  test('listen for all of two events, one sent twice: completes when both types arrived, counts the duplicate once', async () => {
     const id = await started(LISTEN)
     await until(id, 'waiting')
     const a = { type: 'a', source: '/s', id: '1', data: { n: 1 } }
@@ -53,14 +53,14 @@ describe('events', () => {
     expect(await until(id, 'completed')).toMatchObject({ output: [{ n: 1 }, { n: 2 }] })
   })
 
-  test('what comes before it listens is kept', async () => {
+  test('events before the execution listens: kept until it listens', async () => {
     const id = await started(`  - rest: { wait: PT1S }\n${LISTEN}`)
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     await send(id, 'signal', { event: { type: 'a', data: 'later' } })
     expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
   })
 
-  test('what comes while a call is under way is kept', async () => {
+  test('events during a call: kept until the execution listens', async () => {
     const server = await Holding.open()
     const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
     await call('POST', '/v1/services/configure', { as: room.operator, body })
@@ -75,7 +75,7 @@ describe('events', () => {
     await server.close()
   })
 
-  test('what comes when the step that listens is over changes nothing of it, and is kept for the next', async () => {
+  test('events after a listen step completed: leave its result unchanged, kept for the next listen step', async () => {
     const told = (id: string, n: number) => send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
     const hear = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
     const id = await started(`  - first: { ${hear('a')}, export: { as: '\${ . }' } }
@@ -87,11 +87,11 @@ describe('events', () => {
     for (const n of [2, 3]) expect((await told(id, n)).status).toBe(202)
     expect((await read(id)).steps).toHaveLength(2)
     await send(id, 'signal', { event: { type: 'gate' } })
-    // The next in order, and the one after it is nobody's.
+    // The second step receives the next event in order; the third event is left over.
     expect((await until(id, 'completed')).output).toEqual({ first: [1], second: [2] })
   })
 
-  test('a run that has ended hears nothing, and says so', async () => {
+  test('execution ended: every command is refused with 409', async () => {
     const id = await started('  - a: { set: { x: 1 } }')
     await until(id, 'completed')
     for (const [command, body] of [
@@ -106,10 +106,10 @@ describe('events', () => {
   })
 })
 
-describe('approvals', () => {
+describe('approve', () => {
   const ask = (more: string) => `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
 
-  test('somebody who may decides; who is not asked, or asks twice, is refused', async () => {
+  test('by an approver: completes with the decision and its comment', async () => {
     const id = await started(ask('fourEyes: false'))
     await until(id, 'waiting')
     const approved = await send(id, 'approve', { approved: true, comment: 'Fine.' })
@@ -121,7 +121,7 @@ describe('approvals', () => {
     })
   })
 
-  test('whoever has started the run does not decide', async () => {
+  test('by the subject that started the execution, four eyes required: refused with 409, execution keeps waiting', async () => {
     const id = await started(ask('quorum: 1'))
     await until(id, 'waiting')
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
@@ -133,7 +133,7 @@ describe('approvals', () => {
     await until(id, 'cancelled')
   })
 
-  test('of several that wait, one is named', async () => {
+  test('several steps wait: refused without a step name, accepted with a name or path', async () => {
     const approve = `approve: { approvers: [${subject}], fourEyes: false }`
     const id = await started(`  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`)
     await until(id, 'waiting')
@@ -151,7 +151,7 @@ describe('approvals', () => {
 
   const alone = (more = '') => `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
 
-  test('a rejection stops the run, where the step wants it so', async () => {
+  test('rejected, onReject is fault: execution faults, runs no later task', async () => {
     const id = await started(`${alone(', onReject: fault')}\n  - after: { set: { went: on } }`)
     await until(id, 'waiting')
     expect((await send(id, 'approve', { approved: false })).status).toBe(200)
@@ -164,7 +164,7 @@ describe('approvals', () => {
     expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])
   })
 
-  test.each([true, false])('the flow goes its way by a decision: approved %s', async (approved) => {
+  test.each([true, false])('decision approved %s: the flow branches by it', async (approved) => {
     const id = await started(`${alone()}
   - which: { switch: [{ yes: { when: .approved, then: pay } }, { no: { then: refuse } }] }
   - pay: { set: { paid: true }, then: end }
@@ -175,7 +175,7 @@ describe('approvals', () => {
     expect(output).toEqual(approved ? { paid: true } : { refused: true })
   })
 
-  test('what does not say whether is no decision: 400, and the run waits on', async () => {
+  test('body without a boolean `approved`: refused with 400, execution keeps waiting', async () => {
     const id = await started(ask('fourEyes: false'))
     await until(id, 'waiting')
     for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
@@ -189,11 +189,11 @@ describe('approvals', () => {
   })
 })
 
-describe('steps that are held', () => {
+describe('held step', () => {
   const LOST =
     "  - find: { call: collection.get, with: { name: nothing, id: 0198c0de-0000-7000-8000-000000000000 } }\n  - after: { set: { got: '${ . }' } }"
 
-  test('a step is skipped with an output, and the flow goes on', async () => {
+  test('skipped with an output: the flow continues with that output', async () => {
     const id = await started(LOST, 'onFault: hold\n')
     expect(await until(id, 'suspended')).toMatchObject({
       steps: [expect.objectContaining({ name: 'find', error: expect.objectContaining({ status: 404 }) })],
@@ -202,7 +202,7 @@ describe('steps that are held', () => {
     expect(await until(id, 'completed')).toMatchObject({ output: { got: { by: 'hand' } } })
   })
 
-  test('a step is tried again, and held again; the run can be cancelled', async () => {
+  test('retried and faulting again: held again; cancel ends the execution', async () => {
     const id = await started(LOST, 'onFault: hold\n')
     await until(id, 'suspended')
     expect(await send(id, 'retry-step', { step: 'find' })).toMatchObject({ status: 200 })
@@ -213,7 +213,7 @@ describe('steps that are held', () => {
   })
 })
 
-test('a run that is cancelled undoes what it has completed', async () => {
+test('cancel: compensates completed tasks, ends cancelled', async () => {
   const id = await started(`  - book:
       call: collection.create
       with: { name: bookings, document: { room: 7 } }

@@ -1,4 +1,4 @@
-/** ExecutionNotifier of executions: told in one process, heard in another; who could not listen at first can later. */
+/** ExecutionNotifier: publishes in one process, delivers in another, recovers when the server is away at first. */
 
 import { afterEach, expect, inject, test } from 'vitest'
 import { ExecutionNotifier } from '../../../src/features/flows/executions/watcher.ts'
@@ -18,7 +18,7 @@ function opened(at: string, errors: unknown[] = []): ExecutionNotifier {
   return news
 }
 
-/** Tells until it is heard: a subscription takes effect a moment after it was asked for. */
+/** Publishes until it is delivered: a subscription takes effect shortly after it was requested. */
 function heardBy(heard: readonly string[], teller: ExecutionNotifier, name: string): Promise<true> {
   return eventually(async () => {
     teller.publish(name)
@@ -26,7 +26,7 @@ function heardBy(heard: readonly string[], teller: ExecutionNotifier, name: stri
   })
 }
 
-test('what one process tells, another hears; who listens twice hears it once', async () => {
+test('publish: delivered once to the last subscriber of another process', async () => {
   const heard: string[] = []
   const [teller, hearer] = [opened(url), opened(url)]
   const first: string[] = []
@@ -40,7 +40,7 @@ test('what one process tells, another hears; who listens twice hears it once', a
   expect(first).toEqual([])
 })
 
-test('where nobody answers at first, the next who listens is heard', async () => {
+test('subscribe while the server is down: a later subscribe succeeds once the server is up', async () => {
   const port = await new Ports({ remembered: {}, any: true }).take('valkey', 0)
   const errors: unknown[] = []
   const heard: string[] = []

@@ -1,4 +1,4 @@
-/** Operators find failed runs in Temporal by the kind of error that ended them, and by nothing that was in it. */
+/** Finds failed executions in Temporal by the kind of their error, and by no content of it. */
 
 import { expect, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
@@ -9,7 +9,7 @@ const raising = (type: string) =>
   `  - burst: { raise: { error: { type: '${type}', status: 503, title: t, detail: d } } }`
 const STANDARD = 'https://serverlessworkflow.io/spec/1.0.0/errors'
 
-/** Ids of the workflows that an operator finds, once there are so many. */
+/** Workflow ids that match the query, once there are at least `many`. */
 const found = (query: string, many: number) =>
   withRawClient((client) =>
     eventually(async () => {
@@ -19,7 +19,7 @@ const found = (query: string, many: number) =>
     }),
   )
 
-test('a failed run is found by the short name of its error, and one that ended otherwise is not', async () => {
+test('faulted execution: found by the short name of its error type; completed and cancelled ones are not', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const canary = unique('canary')
@@ -49,7 +49,7 @@ test('a failed run is found by the short name of its error, and one that ended o
   )
 })
 
-test('a flow that fails because a flow it runs has failed is found too, and so is a function', async () => {
+test('fault in a subflow: parent and subflow are found; a failed function is found by its problem code', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const lower = await runs.publish(raising(`${STANDARD}/authorization`))

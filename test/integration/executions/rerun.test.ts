@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that are run again: what is taken over from the record, what is done again, what is refused. */
+/** Reruns executions: what is reused from the record, what runs again, what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
@@ -12,7 +12,7 @@ beforeAll(async () => {
   runs = new Runs(room)
 })
 
-/** Runs it again to its end. */
+/** Reruns an execution and waits until it ends. */
 async function again(id: string, body: object): Promise<Shown> {
   const made = await runs.send(id, 'rerun', body)
   expect(made.status, JSON.stringify(made.body)).toBe(201)
@@ -23,7 +23,7 @@ async function again(id: string, body: object): Promise<Shown> {
 const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
 const reused = ({ steps }: Shown) => names(steps.filter((step: { reused: boolean }) => step.reused))
 
-/** What is there to be found, by its id. */
+/** Creates a document for `collection.get` to find. @returns its id */
 async function thing(document: object): Promise<string> {
   const { body } = await call('POST', '/v1/collections/things/documents', {
     as: room.service,
@@ -35,8 +35,8 @@ async function thing(document: object): Promise<string> {
 const NOWHERE = '0198c0de-0000-7000-8000-000000000000'
 const FIND = "call: collection.get, with: { name: things, id: '${ $workflow.input.id }' }"
 
-describe('from the start', () => {
-  test('on the same input, under the same key; all is done again', async () => {
+describe('rerun from the start', () => {
+  test('no changes given: keeps input and correlation key, runs every task again', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting("'${ .n }'", ledger)} }`)
     const id = await runs.start(flow, { input: { n: 'one' }, correlation_key: 'order 7' })
@@ -49,7 +49,7 @@ describe('from the start', () => {
     expect(await runs.ledger(ledger)).toEqual(['one', 'one', 'two'])
   })
 
-  test('an execution that goes on is not; one that is not there, or a version, is not found', async () => {
+  test('running execution: 409; unknown execution or version: 404; unknown step: 409', async () => {
     const id = await runs.start(await runs.publish('  - nap: { wait: P1D }'))
     await runs.shown(id, 'waiting')
     expect(await runs.send(id, 'rerun', {})).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
@@ -62,8 +62,8 @@ describe('from the start', () => {
   })
 })
 
-describe('from a step', () => {
-  test('what had been answered before it is not asked again, and time that has passed is not waited for', async () => {
+describe('rerun from a step', () => {
+  test('steps before it: reuses their results, waits for no elapsed time', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting('a', ledger)}, export: { as: '\${ { a: .id } }' } }
   - nap: { wait: PT3S }
@@ -91,14 +91,14 @@ describe('from a step', () => {
     expect(run).toMatchObject({ status: 'completed', output: { a: expect.any(String), found: 'red' } })
     expect(reused(run)).toEqual(['a', 'nap', 'b'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
-    // One that was run again is run again like any other.
+    // A rerun can be rerun like any other execution.
     expect(reused(await again(run.id, { from: '/do/2/b#0' }))).toEqual(['a', 'nap'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'b', 'b'])
     const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
     expect(body.data).toHaveLength(3)
   })
 
-  test('by a newer version: what stands elsewhere is found, what is gone is told', async () => {
+  test('newer version: finds moved tasks, lists missing ones, refuses if the step itself is gone', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting('a', ledger)} }
   - gone: { ${noting('gone', ledger)} }
@@ -125,7 +125,7 @@ describe('from a step', () => {
     })
   })
 
-  test('items that ran at the same time keep their own answers, whichever ended first', async () => {
+  test('concurrent loop items that ended out of order: each reuses its own result', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(
       `  - each:
@@ -156,7 +156,7 @@ describe('from a step', () => {
     expect(await runs.ledger(ledger)).toEqual(order)
   })
 
-  test('errors that were caught, and attempts, are as they were', async () => {
+  test('caught errors and retries: reused as recorded, without their delays', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - t:
       try: [{ find: { ${FIND} } }]
@@ -175,7 +175,7 @@ describe('from a step', () => {
     expect(await runs.ledger(ledger)).toEqual(['caught', 'last', 'last'])
   })
 
-  test('events, decisions and flows that were run are not waited for again', async () => {
+  test('events, approvals and subflows: reused, not awaited or run again', async () => {
     const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
     const ledger = unique('c')
     const child = await runs.publish(`  - c: { ${noting('child', ledger)} }`)
@@ -198,13 +198,13 @@ describe('from a step', () => {
   })
 })
 
-describe('what was to be undone', () => {
+describe('rerun with compensation', () => {
   const SAGA = (ledger: string) => `  - book:
       ${noting('book', ledger).replace(', with', '\n      with')}
       compensate: [{ free: { ${noting('\'${ "free " + .output.entry }\'', ledger)} } }]
   - find: { ${FIND} }`
 
-  test('is undone in the new run, too, where that comes to nothing', async () => {
+  test('the rerun faults: compensates reused steps', async () => {
     const ledger = unique('c')
     const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: await thing({}) } })
     await runs.shown(id, 'completed')
@@ -212,7 +212,7 @@ describe('what was to be undone', () => {
     expect(await runs.ledger(ledger)).toEqual(['book', 'free book'])
   })
 
-  test('and was undone is not there any more: the step is named, and nothing begins', async () => {
+  test("the first execution already compensated a step: refused with 409 and the step's name, nothing starts", async () => {
     const ledger = unique('c')
     const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: NOWHERE } })
     await runs.shown(id, 'faulted')
@@ -227,7 +227,7 @@ describe('what was to be undone', () => {
   })
 })
 
-test('an answer that was too large to be kept is not guessed', async () => {
+test('rerun over a result too large to be recorded: refused with 409', async () => {
   const big = await thing({ text: 'x'.repeat(70_000) })
   const flow = await runs.publish(`  - huge: { ${FIND} }\n  - last: { set: { x: 1 } }`)
   const id = await runs.start(flow, { input: { id: big } })

@@ -1,4 +1,6 @@
-/** Thousands of events to one run that listens: it hears each that was taken, and others go on meanwhile. */
+/**
+ * Sends thousands of events to one listening execution: it receives every accepted event, others continue meanwhile.
+ */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
@@ -9,7 +11,7 @@ import { repeated } from '../../support/stack/soak.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
 const EVENTS = repeated(2_000, 10_000)
-/** Of them, those that come through the API, by which the others would take half a minute more. */
+/** How many of them go through the API, which is slower than Temporal. */
 const ASKED = 100
 const LANES = 10
 const REFUSALS = ['dependency_unavailable', 'state_conflict']
@@ -26,7 +28,7 @@ beforeAll(async () => {
   place = new Place(await aRoom(), inject('tenon'))
 })
 
-test('it hears all of them, and the platform is alive', async () => {
+test('one execution receives thousands of signals: counts every accepted one, other executions and readyz respond', async () => {
   await place.publish('gather', GATHER)
   const { id, workflow_id } = await place.begin('gather', {})
   const ref = refOf(workflow_id)
@@ -34,7 +36,7 @@ test('it hears all of them, and the platform is alive', async () => {
   const { temporal, close } = openTemporal()
   const path = `${place.room.flows}/executions/${id}`
   const event = (n: number) => ({ type: 'reading', source: '/many', id: `r${n}`, data: { n } })
-  /** A run that is busy (503), or has had all that one history takes (409), says so: who is refused asks again. */
+  /** A busy execution answers 503, one whose history is full 409; the sender then retries. */
   const say = (n: number) =>
     eventually(async () => {
       if (n < ASKED) {

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The live stream of an execution: every kind of step in its order, from any place, for its own workspace alone. */
+/** The live event stream of an execution: order of steps, resumption from any event, isolation of workspaces. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { masked } from '../../support/clients/sql-as-role.ts'
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterEach(stopHearing)
 
-/** Publishes a flow, starts it, and answers the execution's id. */
+/** Publishes a flow and starts it. @returns the execution's id */
 async function started(tasks: string, more = ''): Promise<string> {
   const name = await published(tasks, more)
   const path = `${room.flows}/definitions/${name}/executions`
@@ -50,21 +50,21 @@ const watch = (id: string, after?: number) => {
 }
 
 const isOver = (heard: readonly Heard[]) => heard.find(({ event }) => event === 'end')
-/** All that is told of an execution, to its end. */
+/** All frames of an execution's stream, to its end. */
 async function toEnd(id: string, after?: number): Promise<Heard[]> {
   const heard = await watch(id, after)
   await eventually(async () => isOver(heard))
   return heard
 }
 
-/** `name status`, or the status alone where it is the run's. */
+/** `name status`, or the status alone for events of the execution itself. */
 const lines = (heard: readonly Heard[]) =>
   messages(heard).map(({ data: { data } }) => [data.name, data.status].filter(Boolean).join(' '))
 const until = (heard: readonly Heard[], line: string) =>
   eventually(async () => (lines(heard).includes(line) ? true : undefined))
 
-describe('what is told', () => {
-  test('a run of pure steps: numbers from 1, `started` before `completed`, names of OWS, and an end', async () => {
+describe('execution stream: events', () => {
+  test('pure steps: numbered from 1, started before completed, OWS event names, then `end`', async () => {
     const id = await started('  - a: { set: { x: 1 } }\n  - b: { if: false, set: { x: 2 } }')
     const heard = await toEnd(id)
     expect(heard[0]).toMatchObject({ event: 'ready', data: { execution: id, cursor: 0 } })
@@ -95,7 +95,7 @@ describe('what is told', () => {
     })
   })
 
-  test('wait and approval are told while they last', async () => {
+  test('wait and approval: reported while they last', async () => {
     const ask = `approve: { approvers: [${subject}], fourEyes: false }`
     const id = await started(`  - rest: { wait: PT0.2S }\n  - ask: { ${ask} }`)
     const heard = await watch(id)
@@ -116,7 +116,7 @@ describe('what is told', () => {
     ])
   })
 
-  test('branches, loops and tasks within tasks', async () => {
+  test('branches, loops and nested tasks: each reported within its parent, with its iteration', async () => {
     const fork = 'fork: { branches: [{ l: { set: { x: 1 } } }, { r: { set: { x: 2 } } }] }'
     const loop = 'for: { in: "${ [1, 2] }" }, do: [{ each: { set: { y: 1 } } }]'
     const id = await started(`  - f: { ${fork} }\n  - all: { ${loop} }`)
@@ -142,7 +142,7 @@ describe('what is told', () => {
     ])
   })
 
-  test('what is tried again says which attempt it is, and its error', async () => {
+  test('retried task: reports the attempt number and the error', async () => {
     const retry = 'retry: { delay: PT0.1S, limit: { attempt: { count: 2 } } }'
     const bad = 'raise: { error: { type: https://e.test/x, status: 500, title: No, detail: Not now. } }'
     const id = await started(`  - t: { try: [{ bad: { ${bad} } }], catch: { ${retry} } }`)
@@ -161,7 +161,7 @@ describe('what is told', () => {
     expect(step).toMatchObject({ name: 't', status: 'faulted', attempt: 3 })
   })
 
-  test('a step that is held, and what becomes of the run', async () => {
+  test('held step, then skipped: reports held, suspended, skipped, completed', async () => {
     const bad = 'raise: { error: { type: https://e.test/x, status: 500, title: No } }'
     const id = await started(`  - bad: { ${bad} }`, 'onFault: hold\n')
     const heard = await watch(id)
@@ -175,7 +175,7 @@ describe('what is told', () => {
     expect(messages(heard)[2]?.data.data.error).toMatchObject({ title: 'No' })
   })
 
-  test('a run that is cancelled, with what was open', async () => {
+  test('cancelled execution: reports open steps as cancelled', async () => {
     const id = await started('  - rest: { wait: PT1H }')
     const heard = await watch(id)
     await until(heard, 'waiting')
@@ -184,7 +184,7 @@ describe('what is told', () => {
     expect(lines(heard).slice(-2)).toEqual(['rest cancelled', 'cancelled'])
   })
 
-  test('a flow that is run by another has a stream of its own', async () => {
+  test('subflow: has a stream of its own', async () => {
     const name = await published('  - inner: { set: { x: 1 } }')
     const id = await started(
       `  - sub: { run: { workflow: { namespace: n, name: ${name}, version: '1.0.0' } } }`,
@@ -203,7 +203,7 @@ describe('what is told', () => {
     ])
   })
 
-  test('a workspace that is suspended suspends the run before the eyes of an operator', async () => {
+  test('workspace suspended while an operator watches: reports suspended', async () => {
     const own = await aWorkspace(room)
     const source = `document: { dsl: '1.0.3', namespace: n, name: rest, version: '1.0.0' }\ndo: [{ r: { wait: PT1H } }]`
     await call('POST', `${own.flows}/definitions`, { as: own.operator, body: { name: 'rest', source } })
@@ -219,8 +219,8 @@ describe('what is told', () => {
   })
 })
 
-describe('from any place', () => {
-  test('cut at each frame, the rest misses nothing and doubles nothing', async () => {
+describe('execution stream: resumption', () => {
+  test('resumed after each event: no event is missing or doubled', async () => {
     const id = await started('  - a: { set: { x: 1 } }\n  - r: { wait: PT0.1S }\n  - b: { set: { x: 2 } }')
     const whole = messages(await toEnd(id))
     expect(whole.length).toBeGreaterThan(7)
@@ -231,7 +231,7 @@ describe('from any place', () => {
     }
   })
 
-  test('while it runs, each who comes and goes hears all of it', async () => {
+  test('reconnecting while it runs: receives every event once', async () => {
     const loop = 'for: { in: "${ [range(12)] }" }, do: [{ each: { wait: PT0.05S } }]'
     const id = await started(`  - all: { ${loop} }`)
     const heard: Heard[] = []
@@ -248,7 +248,7 @@ describe('from any place', () => {
     expect(messages(heard)).toEqual(messages(await toEnd(id)))
   })
 
-  test('a number that it never had, and events that are gone, are a gap', async () => {
+  test('cursor ahead of the stream or events deleted: reports a gap', async () => {
     const id = await started('  - a: { set: { x: 1 } }')
     await toEnd(id)
     const [, told] = await toEnd(id, 999)
@@ -264,8 +264,8 @@ describe('from any place', () => {
   })
 })
 
-describe('for whom', () => {
-  test('another workspace and another tenant find nothing there', async () => {
+describe('execution stream: access', () => {
+  test('other workspace or other tenant: 404', async () => {
     const id = await started('  - a: { set: { x: 1 } }')
     for (const other of [await aWorkspace(room), await aRoom()]) {
       const reply = await call('GET', `${other.flows}/executions/${id}/events`, { as: other.operator })
@@ -273,7 +273,7 @@ describe('for whom', () => {
     }
   })
 
-  test('the platform may ask whether there is news, of all tenants; what it is, each workspace alone', async () => {
+  test('operator role: reads event counts of all tenants, never contents; workspace admin reads its own events only', async () => {
     const id = await started('  - a: { set: { x: 1 } }')
     await toEnd(id)
     const own = [room.tenantId, room.workspaceId]
@@ -298,7 +298,7 @@ describe('for whom', () => {
       await expect(masked(mask, own, told)).rejects.toThrow(/permission denied/)
   })
 
-  test('many who watch one run all hear it, live', async () => {
+  test('twenty concurrent watchers: all receive the same events live', async () => {
     const id = await started(`  - ask: { approve: { approvers: [${subject}], fourEyes: false } }`)
     const all = await Promise.all(Array.from({ length: 20 }, () => watch(id)))
     await Promise.all(all.map((heard) => until(heard, 'ask waiting')))
@@ -307,7 +307,7 @@ describe('for whom', () => {
     for (const heard of all) expect(messages(heard)).toEqual(messages(all[0] ?? []))
   })
 
-  test('events go with the execution', async () => {
+  test("flow deleted: its executions' events are deleted", async () => {
     const name = await published('  - a: { set: { x: 1 } }')
     const path = `${room.flows}/definitions/${name}`
     const run = await call('POST', `${path}/executions`, { as: room.operator, body: {} })
