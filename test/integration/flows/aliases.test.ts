@@ -1,4 +1,4 @@
-/** Aliases of flows: names for versions, shares by weight; and versions that nothing changes or takes away. */
+/** Aliases of flows: names for versions, weighted shares, and versions that cannot be changed. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
@@ -12,7 +12,7 @@ beforeAll(async () => {
   flow = await published(3)
 })
 
-/** A flow with so many versions. @returns its id */
+/** Publishes a flow with that many versions. @returns its id */
 async function published(versions: number, of = room): Promise<string> {
   const body = { source: SOURCE(unique('f')) }
   const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body })
@@ -26,8 +26,8 @@ const ask = (method: string, name: string, body?: unknown, id = flow, of = room)
 const start = (body: object, headers = {}) =>
   call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
 
-describe('an alias', () => {
-  test('is set, read, listed, moved and deleted; executions keep what it meant', async () => {
+describe('flow alias', () => {
+  test('set, read, listed, moved, deleted: executions keep the version chosen at their start', async () => {
     const set = await ask('PUT', '/live', { version: 2 })
     expect([set.status, set.body]).toMatchObject([
       200,
@@ -50,7 +50,7 @@ describe('an alias', () => {
     expect((await start({ alias: 'live' })).body.detail).toContain('alias')
   })
 
-  test('divides executions by weight, and the same request gets the same version', async () => {
+  test('two weighted versions: executions are divided by weight, a repeated idempotent start gets the same version', async () => {
     const versions = [
       { version: 1, weight: 9 },
       { version: 3, weight: 1 },
@@ -91,12 +91,12 @@ describe('an alias', () => {
     ],
     [{ versions: [{ version: 1, weight: 1, note: 'x' }] }],
     [{ version: 0 }],
-  ])('%j is refused', async (body) => {
+  ])('body %j: refused with validation_failed', async (body) => {
     const reply = await ask('PUT', '/bad', body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
   })
 
-  test('means versions that are there, of its own flow, in its own workspace', async () => {
+  test('unknown version, other flow or other workspace: not found', async () => {
     expect((await ask('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
     const sibling = await aWorkspace(room)
     const theirs = await published(1, sibling)
@@ -109,10 +109,10 @@ describe('an alias', () => {
   })
 })
 
-describe('a version', () => {
+describe('flow version', () => {
   const ROLES = ['tenon_admin', 'tenon_service', 'tenon_anon', 'tenon_operator']
 
-  test.each(ROLES)('is changed or taken away by nobody: %s', async (role) => {
+  test.each(ROLES)('update, delete or truncate as database role %s: permission denied', async (role) => {
     const ref = [room.tenantId, room.workspaceId]
     for (const statement of [
       `update tenon.flow_versions set ir = '{}' where flow_id = '${flow}'`,
@@ -124,7 +124,7 @@ describe('a version', () => {
       await expect(masked(role, ref, statement)).rejects.toThrow(/permission denied/)
   })
 
-  test('goes with its flow alone, and its aliases with it', async () => {
+  test('flow deleted: its versions and aliases are deleted with it, and only then', async () => {
     const id = await published(2)
     await ask('PUT', '/live', { version: 1 }, id)
     const ref = [room.tenantId, room.workspaceId]

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What the compiler knows, through the API: facts of a valid flow, faults with their pages, who a call is from. */
+/** Flow compiler through the API: facts of a valid flow, diagnostics with their pages, authentication of calls. */
 
 import { createServer, type Server } from 'node:http'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -41,7 +41,7 @@ async function ran(source: string, input: unknown = {}) {
   return (await post(`definitions/${body.id}/executions`, { input }, { prefer: 'wait=20' })).body
 }
 
-test('a valid flow comes with its facts', async () => {
+test('validate a valid flow: returns its facts', async () => {
   const source = flow(
     'known',
     'use: { secrets: [key], functions: { ask: { call: http, with: { method: get, endpoint: "https://x.test" } } } }',
@@ -64,7 +64,7 @@ test('a valid flow comes with its facts', async () => {
   })
 })
 
-test('the estimate of events is near to what runs leave in the history', async () => {
+test('estimated history events: close to the history of an actual execution', async () => {
   const lines = [
     'use: { functions: { keep: { call: collection.create, with: { name: kept, document: { a: 1 } } } } }',
     'do:',
@@ -89,7 +89,7 @@ test('the estimate of events is near to what runs leave in the history', async (
   }
 })
 
-test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
+test('faulty flow validated, saved or published: the same diagnostics, each with a documentation page', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }]')
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({ valid: false, faults: [{ code: 'unknown_function', line: 2, column: 19 }] })
@@ -105,7 +105,7 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
 })
 
-test('a warning comes of validating, of keeping and of publishing, and stops none of them', async () => {
+test('flow with a warning validated, saved or published: the same warnings, and each succeeds', async () => {
   const source = flow('warned', 'do: [{ a: { wait: PT1S, then: end } }, { b: { wait: PT1S } }]')
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({
@@ -125,7 +125,7 @@ test('a warning comes of validating, of keeping and of publishing, and stops non
   expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
 })
 
-test('the tool of the official MCP server tells the same', async () => {
+test('tool flow_validate of the official MCP server: returns the same result as the API', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
   const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
   const client = new Client({ name: 'test', version: '1' })
@@ -145,7 +145,7 @@ test('the tool of the official MCP server tells the same', async () => {
 test.each([
   ['basic', '{ basic: { username: ada, password: "${ .word }" } }', `Basic ${btoa('ada:w:1')}`],
   ['bearer', '{ use: known }', 'Bearer w:1'],
-])('a call is authenticated by %s', async (name, authentication, header) => {
+])('HTTP call with %s authentication: sends the credential', async (name, authentication, header) => {
   const source = flow(
     `by-${name}`,
     'use: { authentications: { known: { bearer: { token: "${ .word }" } } } }',
@@ -154,7 +154,7 @@ test.each([
   expect(await ran(source, { word: 'w:1' })).toMatchObject({ status: 'completed', output: { from: header } })
 })
 
-test('a call that cannot be authenticated is not made', async () => {
+test('HTTP call whose credential is missing: faults without a request', async () => {
   const authentication = '{ bearer: { token: "${ .nothing }" } }'
   const source = flow(
     'not-authenticated',
@@ -165,7 +165,7 @@ test('a call that cannot be authenticated is not made', async () => {
   expect(asked).not.toContain('/nothing')
 })
 
-test('a flow with secrets is valid and simulated, and not published before they are there', async () => {
+test('flow with an undefined secret: valid, can be simulated, refused at publication', async () => {
   const source = flow(
     'secretive',
     'use: { secrets: [token] }',
@@ -188,7 +188,7 @@ test('a flow with secrets is valid and simulated, and not published before they 
   })
 })
 
-test('an answer that is nested too deeply is an error of the call, and the run ends', async () => {
+test('HTTP response nested too deeply: the call faults, the execution ends', async () => {
   const source = flow('deep', `do: [{ a: { call: http, with: { method: get, endpoint: '${base}/deep' } } }]`)
   expect(await ran(source)).toMatchObject({
     status: 'faulted',

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** How many executions of a flow run at once: places, queues, and what becomes of them when somebody goes. */
+/** Concurrency limits of flows: slots, queues, cancellation, and recovery after crashes. */
 
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => temporal.connection.close())
 
-/** A flow that waits for somebody to say go. @returns its name */
+/** Publishes a flow, by default one that waits for a `go` event. @returns its name */
 async function published(concurrency: string, tasks = LISTEN, of = room): Promise<string> {
   const name = unique('f')
   const bound = concurrency === '' ? '' : `concurrency: ${concurrency}\n`
@@ -48,7 +48,7 @@ const idOf = ({ status, body }: Reply): string => {
   return body.id
 }
 
-/** Starts them one after the other, so that their order is known. */
+/** Starts executions one after the other, so that their order is known. */
 async function started(flow: string, count: number, input: object = {}): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < count; n++) ids.push(idOf(await start(flow, input)))
@@ -58,8 +58,8 @@ async function started(flow: string, count: number, input: object = {}): Promise
 const tally = (statuses: readonly number[]) =>
   Object.fromEntries([...new Set(statuses)].map((each) => [each, statuses.filter((s) => s === each).length]))
 
-describe('a limit', () => {
-  test('holds; who waits is told where, and begins in his turn', async () => {
+describe('concurrency limit', () => {
+  test('more executions than slots: the rest queue, show their position, and start in order', async () => {
     const flow = await published('{ limit: 2 }')
     const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
     await shown(room, a, 'waiting')
@@ -85,7 +85,7 @@ describe('a limit', () => {
     ).toEqual([])
   })
 
-  test('is of each key, of the input alone, and of each workspace', async () => {
+  test('limit with a key: counted per key and per workspace; input without the key is refused', async () => {
     const bound = "{ limit: 1, key: '${ .customer }' }"
     const flow = await published(bound)
     const [first = '', second = ''] = await started(flow, 2, { customer: 'c1' })
@@ -102,7 +102,7 @@ describe('a limit', () => {
     expect(refused.body.detail).toContain('concurrency')
   })
 
-  test('200 started at once never run more than five together, and all of them run', async () => {
+  test('200 concurrent starts with a limit of five: never more than five run, all complete', async () => {
     const flow = await published('{ limit: 5 }', '  - rest: { wait: { milliseconds: 20 } }')
     const replies = await Promise.all(Array.from({ length: 200 }, () => start(flow)))
     const ids = replies.map(idOf)
@@ -130,14 +130,14 @@ describe('a limit', () => {
     expect(row?.most).toBeGreaterThan(1)
   }, 120_000)
 
-  test('is waited for by who waits for the end', async () => {
+  test('starts with Prefer: wait: queued executions are awaited to their end', async () => {
     const flow = await published('{ limit: 1 }', '  - rest: { wait: PT1S }')
     const waits = { prefer: 'wait=20' }
     const replies = await Promise.all([start(flow, {}, waits), start(flow, {}, waits)])
     expect(replies.map(({ body }) => body.status)).toEqual(['completed', 'completed'])
   })
 
-  test('refuses one more where the flow says so, and leaves no trace of it', async () => {
+  test('onLimit is refuse: refused with 429, no execution is recorded', async () => {
     const flow = await published('{ limit: 1, onLimit: refuse }')
     const [first = ''] = await started(flow, 1)
     const refused = await start(flow)
@@ -152,7 +152,7 @@ describe('a limit', () => {
     expect((await start(flow)).status).toBe(201)
   })
 
-  test('has the oldest cancelled where the flow says so', async () => {
+  test('onLimit is cancel_running: the oldest execution is cancelled, the new one starts', async () => {
     const flow = await published('{ limit: 1, onLimit: cancel_running }')
     const [first = '', second = ''] = await started(flow, 2)
     expect(await shown(room, first, 'cancelled')).toMatchObject({ ended_at: expect.any(String) })
@@ -164,7 +164,7 @@ describe('a limit', () => {
     await shown(room, last, 'completed')
   })
 
-  test('counts flows that flows run, and lets none of them wait', async () => {
+  test('subflows: count towards the limit, never queue', async () => {
     const child = await published('{ limit: 1 }')
     const [own = ''] = await started(child, 1)
     await shown(room, own, 'waiting')
@@ -188,8 +188,8 @@ describe('a limit', () => {
   })
 })
 
-describe('who waits', () => {
-  test('is cancelled without Temporal, and the others move up', async () => {
+describe('queued execution', () => {
+  test('cancelled: ends without a workflow, the others move up', async () => {
     const flow = await published('{ limit: 1 }')
     const [a = '', b = '', c = ''] = await started(flow, 3)
     const cancelled = await send(b, 'cancel')
@@ -204,13 +204,13 @@ describe('who waits', () => {
     await shown(room, c, 'waiting')
   })
 
-  test('waits on while the workspace is suspended, and begins when it is resumed', async () => {
+  test('workspace suspended: stays queued, starts after the workspace is resumed', async () => {
     const own = await aWorkspace(room)
     const flow = await published('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
     const [a, b] = [idOf(await start(flow, {}, {}, own)), idOf(await start(flow, {}, {}, own))]
     await shown(own, a, 'waiting')
     await suspendWorkspace(own, own.operator)
-    // The timer ends while the run is held; it is ended from outside, so that its place is free.
+    // The timer ends while the execution is suspended; terminating the workflow frees its slot.
     const { workflow_id } = await runOf(own, a)
     await temporal.workflow.getHandle(workflow_id).terminate()
     await shown(own, a, 'cancelled', 30_000)
@@ -221,8 +221,8 @@ describe('who waits', () => {
   }, 90_000)
 })
 
-describe('what a crash leaves', () => {
-  test('a run that was ended from outside gives its place back, and is shown as ended', async () => {
+describe('reconciler', () => {
+  test('workflow terminated from outside: slot is released, execution shown as cancelled', async () => {
     const flow = await published('{ limit: 1 }')
     const [a = '', b = ''] = await started(flow, 2)
     const { workflow_id } = await shown(room, a, 'waiting')
@@ -236,14 +236,14 @@ describe('what a crash leaves', () => {
     expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
   }, 60_000)
 
-  test('between giving a place back and handing it on, and between that and the start: both go on', async () => {
+  test('crash before the next execution is promoted or started: both queued executions start', async () => {
     const flow = await published('{ limit: 2 }')
     const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
     for (const id of [a, b]) await shown(room, id, 'waiting')
-    // As if whoever recorded the end of `a` had died before its place was handed on, …
+    // As if the process had crashed after recording the end of `a`, before promoting the next execution, …
     await asSuperuser('delete from tenon.admissions where execution_id = $1', [a])
     await shown(room, c, 'waiting', 30_000)
-    // … and whoever recorded that of `b` before the next was started.
+    // … and after recording that of `b` and promoting the next, before starting it.
     await asSuperuser('delete from tenon.admissions where execution_id = $1', [b])
     await asSuperuser(
       "update tenon.admissions set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
@@ -252,7 +252,7 @@ describe('what a crash leaves', () => {
     await shown(room, d, 'waiting', 30_000)
   }, 90_000)
 
-  /** The row of an execution like another one, which was written and never started. */
+  /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
   async function neverStarted(
     like: string,
     more: { kind?: string; by?: string | undefined } = {},
@@ -269,7 +269,7 @@ describe('what a crash leaves', () => {
     return id
   }
 
-  test('an execution that has a row and no workflow is started; one of another run ends with that', async () => {
+  test('execution row without a workflow: started; as a subflow of an ended execution: faulted', async () => {
     const flow = await published('', "  - a: { set: { n: '${ .n }' } }")
     const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
     const id = await neverStarted(done.workflow_id)
@@ -281,7 +281,7 @@ describe('what a crash leaves', () => {
     expect((await runOf(room, held)).status).toBe('pending')
   }, 90_000)
 
-  test('what runs as it should is left alone', async () => {
+  test('running execution that is due for a check: left unchanged', async () => {
     const [id = ''] = await started(await published(''), 1)
     await shown(room, id, 'waiting')
     await asSuperuser("update tenon.executions set due_at = now() - interval '1 day' where id = $1", [id])
@@ -294,13 +294,13 @@ describe('what a crash leaves', () => {
   })
 })
 
-describe('once', () => {
-  test('100 starts at once under one key are one run; another body under it is refused', async () => {
+describe('concurrent starts', () => {
+  test('100 starts with one idempotency key: one execution; another body under the key is refused with 422', async () => {
     const flow = await published('{ limit: 1 }')
     const headers = { 'idempotency-key': unique('k') }
     const replies = await Promise.all(Array.from({ length: 100 }, () => start(flow, { n: 1 }, headers)))
     const made = replies.filter(({ status }) => status === 201)
-    // Those that came while the first was under way are told so, and may ask again.
+    // Requests that arrive while the first is in progress get 409 and may be repeated.
     expect(replies.filter(({ status }) => status !== 201 && status !== 409)).toEqual([])
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
     const listed = await call('GET', `${room.flows}/executions?flow=${flow}`, { as: room.operator })
@@ -309,8 +309,8 @@ describe('once', () => {
     expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  // T28: where running ones were counted by what visibility said, its lag let many through.
-  test('the quota of executions is never overshot by starts at once', async () => {
+  // T28: when running executions were counted through Temporal visibility, its lag let too many start.
+  test('100 starts under a quota of 7 concurrent executions: exactly 7 start', async () => {
     const own = await aWorkspace(room)
     const flow = await published('', LISTEN, own)
     const body = { workspace_id: own.workspaceId, limits: { concurrent_executions: 7 } }

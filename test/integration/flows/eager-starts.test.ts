@@ -1,4 +1,7 @@
-/** Starts go by the worker of the machine, which has their first tasks at once; whatever is wrong there, they go on as before. */
+/**
+ * Eager starts through the local worker: the first task arrives with the start, and starts succeed if the worker
+ * fails.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
@@ -14,11 +17,11 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 
 const WORKER = inject('tenon').env['TENON_STARTS_SOCKET'] ?? ''
 
-/** What becomes of a start at the relay before the worker. */
+/** How the relay in front of the worker treats a start. */
 type Manner = 'passes' | 'is slow' | 'loses the answer' | 'hangs' | 'refuses'
 let manner: Manner = 'passes'
 let asked = 0
-/** How many are there, and how many were at most. */
+/** Starts in progress at the relay, and the highest number so far. */
 let there = 0
 let most = 0
 let dir: string
@@ -59,7 +62,7 @@ async function relayed(incoming: IncomingMessage, reply: ServerResponse): Promis
   else reply.writeHead(status).end(text)
 }
 
-/** To the worker itself. */
+/** Sends a start to the worker itself. */
 function post(body: Uint8Array): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath: WORKER, method: 'POST' }, (reply) => {
@@ -73,7 +76,7 @@ function post(body: Uint8Array): Promise<{ status: number; text: string }> {
   })
 }
 
-/** Starts one and waits for its end. @returns its workflow's id */
+/** Starts an execution and waits until it completes. @returns its workflow id */
 async function run(): Promise<string> {
   const { status, workflow_id } = await runs.ended(await runs.start(flow))
   expect(status).toBe('completed')
@@ -86,23 +89,23 @@ const isEager = (client: Client, id: string) =>
     .fetchHistory()
     .then(({ events }) => events?.[0]?.workflowExecutionStartedEventAttributes?.eagerExecutionAccepted)
 
-/** Again until the relay was asked: a worker that is late is left alone for a while. */
+/** Repeats `work` until the relay receives a request: after a timeout the worker is not asked for a while. */
 const untilAsked = (work: () => Promise<unknown>) =>
   eventually(async () => {
     await work()
     return asked > 0 ? true : undefined
   })
 
-test('the worker that makes a start has its first task with the answer', async () => {
+test('start through the local worker: its first task is delivered with the response', async () => {
   manner = 'passes'
   await withRawClient((client) =>
-    // Where a worker has its hands full, a task is polled for as ever.
+    // A busy worker polls for the task as usual.
     eventually(async () => ((await isEager(client, await run())) ? true : undefined)),
   )
   expect(asked).toBeGreaterThan(0)
 })
 
-test('of many starts of a tenant at once, most go the way on which tenants take turns', async () => {
+test("more concurrent starts of a tenant than its share: the rest start through Temporal's fair queue", async () => {
   manner = 'is slow'
   await untilAsked(async () => {
     const count = 3 * LIMITS.nearStarts.perTenant
@@ -114,14 +117,14 @@ test('of many starts of a tenant at once, most go the way on which tenants take 
 })
 
 test.each<Manner>(['refuses', 'loses the answer', 'hangs'])(
-  'a worker that %s holds up no start',
+  'worker that %s: the start succeeds anyway',
   async (how) => {
     manner = how
     await untilAsked(run)
   },
 )
 
-test('one that hung is left in peace for a while', async () => {
+test('worker that hung: gets no starts for a while', async () => {
   manner = 'hangs'
   await untilAsked(run)
   const hungMs = performance.now()
@@ -130,8 +133,8 @@ test('one that hung is left in peace for a while', async () => {
   if (performance.now() - hungMs < LIMITS.nearStarts.restMs - LIMITS.nearStarts.waitMs) expect(asked).toBe(0)
 })
 
-test('what is no start of this namespace is refused, and the worker goes on', async () => {
-  // Its namespace, as protobuf writes it, is `other`.
+test('malformed start or other namespace: refused with 503, the worker keeps working', async () => {
+  // Its namespace, in protobuf encoding, is `other`.
   const foreign = Buffer.from('\n\u0005other')
   const bodies = [
     Buffer.alloc(0),

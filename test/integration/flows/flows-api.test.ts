@@ -1,4 +1,4 @@
-/** Flows through the API: draft, faults, versions, runs on the real Temporal. */
+/** Flows through the API: drafts, diagnostics, versions, executions on Temporal. */
 
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -58,8 +58,8 @@ async function ran(id: string, input: unknown = {}): Promise<Reply> {
   })
 }
 
-describe('the first flow', () => {
-  test('hello.yaml: validate, create, publish, run, read', async () => {
+describe('first flow', () => {
+  test('hello.yaml validated, created, published and run: completes, stores its document', async () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
     const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
     expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
@@ -80,7 +80,7 @@ describe('the first flow', () => {
     expect(stored.body.data[0].message).toBe('Hello, Ada!')
   })
 
-  test('an execution starts at once where nobody waits', async () => {
+  test('start without Prefer: wait: answered at once, before the execution ends', async () => {
     const id = await published(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
@@ -91,8 +91,8 @@ describe('the first flow', () => {
   })
 })
 
-describe('definitions', () => {
-  test('a draft may be faulty; publishing it may not', async () => {
+describe('flow definition', () => {
+  test('faulty draft: saved with its diagnostics, refused at publication', async () => {
     const source = flow(
       'faulty',
       '- one:\n    call: collection.creat\n    with: { name: a }\n- two:\n    sett: {}',
@@ -115,7 +115,7 @@ describe('definitions', () => {
     })
   })
 
-  test('versions are immutable, numbered, and run side by side', async () => {
+  test('new version published: older versions stay unchanged and can still be run', async () => {
     const id = await published(flow('versions', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}`
     await call('PUT', path, {
@@ -143,7 +143,7 @@ describe('definitions', () => {
     expect(missing.status).toBe(404)
   })
 
-  test('of five publishers at once each gets a version of its own or a conflict', async () => {
+  test('five concurrent publications: each gets its own version number or 409', async () => {
     const id = await published(flow('publishers', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}/versions`
     const replies = await Promise.all(
@@ -154,7 +154,7 @@ describe('definitions', () => {
     expect(new Set(made).size).toBe(made.length)
   })
 
-  test('delete takes a flow with its ended runs, and not while one is open', async () => {
+  test('delete: refused with 409 while an execution is open, then deletes its executions too', async () => {
     const id = await published(flow('doomed', '- a:\n    wait: PT1S'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
@@ -175,7 +175,7 @@ describe('definitions', () => {
     ).toBe(404)
   })
 
-  test('unpublished cannot run; a name is taken once', async () => {
+  test('unpublished flow started: 409; name used twice: 409', async () => {
     const source = flow('twice', '- a:\n    set: {}')
     const made = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
     const start = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
@@ -188,7 +188,7 @@ describe('definitions', () => {
   })
 })
 
-describe('YAML that is none', () => {
+describe('malformed YAML', () => {
   const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghij'
     .split('')
     .map((c, n) => `${c}: &${c} [${Array(9).fill(`*${'abcdefghi'[n]}`).join(',')}]`)
@@ -202,7 +202,7 @@ describe('YAML that is none', () => {
     ['twenty thousand brackets', '['.repeat(20_000)],
     ['tabs', 'document:\n\tdsl: 1'],
     ['two documents', `${flow('a', '- a:\n    set: {}')}---\n${flow('b', '- a:\n    set: {}')}`],
-  ])('%s: faults with a place, at once', async (_name, source) => {
+  ])('%s: diagnostics with line and column, within three seconds', async (_name, source) => {
     const startedMs = performance.now()
     const { status, body } = await call('POST', `${room.flows}/validate`, {
       as: operator(),
@@ -219,7 +219,7 @@ describe('YAML that is none', () => {
     expect([400, 422]).toContain(create.status)
   })
 
-  test('one megabyte of it is refused by its size', async () => {
+  test('one megabyte: refused by size', async () => {
     const body = `document: {}\n# ${'x'.repeat(1_000_000)}`
     const reply = await call('POST', `${room.flows}/validate`, { as: operator(), body, headers: yaml })
     expect([400, 413]).toContain(reply.status)
@@ -227,8 +227,8 @@ describe('YAML that is none', () => {
   })
 })
 
-describe('tasks', () => {
-  test('call: http sends, receives, and shows errors of the other side', async () => {
+describe('task', () => {
+  test('call http: sends the request, returns the response, faults with the status of an error', async () => {
     const tasks = `- ask:
     call: http
     with:
@@ -262,7 +262,7 @@ describe('tasks', () => {
     'http://2130706433/',
     'http://0x7f.1/',
     'http://10.0.0.1/',
-  ])('%s is not reached', async (url) => {
+  ])('HTTP call to %s: blocked by the egress guard', async (url) => {
     const name = `egress-${Buffer.from(url).toString('hex').slice(0, 40)}`
     const { body } = await ran(
       await published(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
@@ -272,7 +272,7 @@ describe('tasks', () => {
   })
 
   test.each(['file:///etc/passwd', 'gopher://x/', 'not a URL'])(
-    '%s is a fault of the definition',
+    'HTTP call to %s: invalid when literal, faults when computed',
     async (url) => {
       const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
       const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
@@ -286,7 +286,7 @@ describe('tasks', () => {
     },
   )
 
-  test('redirects are not followed', async () => {
+  test('HTTP call answered with a redirect: not followed, faults with 302', async () => {
     const { body } = await ran(
       await published(
         flow('redirect', `- a:\n    call: http\n    with: { method: get, endpoint: '${base}/moved' }`),
@@ -295,7 +295,7 @@ describe('tasks', () => {
     expect(body.error).toMatchObject({ status: 302 })
   })
 
-  test('switch takes one way; documents are made, once, by the platform itself', async () => {
+  test('switch with two cases: takes one; documents are created once', async () => {
     const tasks = `- choose:
     switch:
       - big: { when: '.n > 10', then: big }
@@ -314,7 +314,7 @@ describe('tasks', () => {
     expect(body.data.map(({ size }: { size: string }) => size)).toEqual(['big', 'small'])
   })
 
-  test('a fault of a platform call is a fault of the flow, with the place', async () => {
+  test("platform call refused: the execution faults with the problem and the task's pointer", async () => {
     const tasks = '- a:\n    call: collection.create\n    with: { name: "not a name", document: {} }'
     const { body } = await ran(await published(flow('refused', tasks)))
     expect(body).toMatchObject({ status: 'faulted', output: null })
@@ -326,7 +326,7 @@ describe('tasks', () => {
     expect(body.steps[0]).toMatchObject({ status: 'faulted', name: 'a' })
   })
 
-  test('for, try, fork and emit on Temporal: retries, a race, an event that is heard', async () => {
+  test('for, try, fork and emit: loop in order, retries counted, race lost is cancelled, event emitted', async () => {
     const tasks = `- each:
     for: { each: n, in: '\${ .numbers }' }
     do:
@@ -358,14 +358,14 @@ describe('tasks', () => {
     expect(slow.status).toBe('cancelled')
   })
 
-  test('data is never evaluated', async () => {
+  test('input that looks like an expression: stays plain text', async () => {
     const input = { name: '${ $workflow.id }' }
     const { body } = await ran(await published(flow('inert', "- a:\n    set: { said: '${ .name }' }")), input)
     expect(body.output).toEqual({ said: '${ $workflow.id }' })
   })
 })
 
-test('starting and deleting a flow at the same time: each answers, none with a fault of ours', async () => {
+test('flow started and deleted concurrently: every request gets 200, 201, 404 or 409', async () => {
   const room = await aRoom()
   const as = room.operator
   const statuses = new Set<number>()

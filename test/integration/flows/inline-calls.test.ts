@@ -1,4 +1,4 @@
-/** Requests that change nothing are made beside the run where they are over in a moment, and have a task where not. */
+/** Inline HTTP calls: safe and fast requests run without an activity, others as activities. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -15,7 +15,7 @@ let slow: Outside
 let failing: Outside
 let paged: Outside
 let gone: string
-/** What a page takes. */
+/** How long the server takes for a page. */
 const PAGE_MS = 10
 beforeEach(async () => {
   room = await aRoom()
@@ -44,13 +44,13 @@ async function letOutTo(allow: readonly string[]): Promise<void> {
   expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
 }
 
-/** Of what was asked, method and path. */
+/** Method and path of each request received. */
 const linesOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
 
 const asking = (name: string, origin: string, more = '', method = 'get') =>
   `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`
 
-/** A run to its end, and how often each kind of event is in its history. */
+/** Runs a flow to its end. @returns the execution, its activities and the number of history markers */
 async function ran(tasks: string) {
   const run = await runs.ended(await runs.start(await runs.publish(tasks)))
   const { events } = await withRawClient((client) =>
@@ -65,9 +65,9 @@ async function ran(tasks: string) {
   }
 }
 
-// A machine that stands still for a moment makes a slow server of a quick one; another try has servers of its own.
-describe('a request that changes nothing', { retry: 2 }, () => {
-  test('three of a server that answers at once: none has a task, and each is in the record', async () => {
+// A machine that stalls makes a fast server look slow; each retry has servers of its own.
+describe('inline HTTP call', { retry: 2 }, () => {
+  test('three requests to a fast server: no activity, all steps recorded', async () => {
     const { origin } = quick
     const { run, tasks } = await ran(
       asking('a', origin) + asking('b', origin, '', 'head') + asking('c', origin),
@@ -77,7 +77,7 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect(run.steps.map(({ status }: { status: string }) => status)).toEqual(Array(3).fill('completed'))
   })
 
-  test('those that follow from answers have none either, and each has its own time', async () => {
+  test('requests that follow from responses: no activity, one marker and its own time each', async () => {
     const { origin } = paged
     const next = '${ .next }'
     const loop = `  - all:\n      for: { each: n, in: '\${ [range(5)] }' }\n      do: [ { page: { call: http, with: { method: get, endpoint: '${next}' } } } ]\n`
@@ -93,28 +93,28 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     for (const [from, to] of spans) expect(to - from).toBeGreaterThanOrEqual(PAGE_MS - 2)
   })
 
-  test('one that changes something has a task, and so has one whose author wants it', async () => {
+  test('POST, or GET with local set to false: runs as an activity', async () => {
     const { origin } = quick
     const own = ', metadata: { tenon: { local: false } }'
     const { tasks } = await ran(asking('a', origin, '', 'post') + asking('b', origin, own))
     expect(tasks).toEqual(['callHttp', 'callHttp'])
   })
 
-  test('one that takes longer is sent again with time for it; the next is not tried before', async () => {
+  test('slow server: repeated as an activity; the next call is not tried inline', async () => {
     const { origin } = slow
     const { run, tasks } = await ran(asking('a', origin) + asking('b', origin))
     expect([run.status, run.output, tasks]).toEqual(['completed', {}, ['callHttp', 'callHttp']])
     expect(linesOf(slow)).toEqual(['GET /a', 'GET /a', 'GET /b'])
   })
 
-  test('an answer that is an error is one, and is not asked for twice', async () => {
+  test('error response: faults, not repeated as an activity', async () => {
     const { origin } = failing
     const { run, tasks } = await ran(asking('a', origin))
     expect(run).toMatchObject({ status: 'faulted', error: { status: 503, instance: '/do/0/a' } })
     expect([linesOf(failing), tasks]).toEqual([['GET /a'], []])
   })
 
-  test('nor is one that follows another, and the flow catches it', async () => {
+  test('error response to a prefetched call: the flow catches it', async () => {
     const failed = asking('b', failing.origin).trim().slice(2)
     const { run, tasks, markers } = await ran(
       `${asking('a', quick.origin)}  - risk: { try: [ { ${failed} } ], catch: { as: e, do: [ { tell: { set: { status: '\${ $e.status }' } } } ] } }\n`,
@@ -123,13 +123,13 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     expect(linesOf(failing)).toEqual(['GET /b'])
   })
 
-  test('where nobody answers, a task tries it as often as ever', async () => {
+  test('connection refused: retried as an activity', async () => {
     const { run, tasks } = await ran(asking('a', gone))
     expect(run).toMatchObject({ status: 'faulted', error: { type: expect.stringMatching(/communication$/) } })
     expect(tasks).toEqual(['callHttp'])
   })
 
-  test('many that are nearly slow: now and then one has a task, so that the run is heard of', async () => {
+  test('many nearly slow requests: some run as activities, so that the worker reports progress', async () => {
     const { origin } = nearlySlow
     const count = 12
     const loop = `  - all:\n      for: { each: n, in: '\${ [range(${count})] }' }\n      do:\n      ${asking('a', origin)}`
@@ -140,7 +140,7 @@ describe('a request that changes nothing', { retry: 2 }, () => {
   })
 })
 
-test('where a workspace may go counts at once where more is, and within seconds where less', async () => {
+test('egress allowlist changed: extension takes effect at once, restriction within seconds', async () => {
   const name = await runs.publish(asking('a', quick.origin))
   const outcome = async () => {
     const { status, error } = await runs.ended(await runs.start(name))

@@ -1,4 +1,4 @@
-/** `call: openapi` and authentication through the API, on the real Temporal, against servers on loopback. */
+/** OpenAPI calls and authentication of calls, on Temporal against local servers. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -72,14 +72,14 @@ const described = (path: string, operation: string, more = '') => `
       call: openapi
       with: { document: { endpoint: '${outside.origin}${path}' }, operationId: ${operation}${more} }`
 
-describe('call: openapi', () => {
-  test('an operation is found in its document and called with its parameters', async () => {
+describe('call openapi', () => {
+  test('operation with a path parameter: found in its document and called', async () => {
     const { body } = await ran(pets("operationId: getPetById\nparameters: { petId: '${ .id }' }"), { id: 7 })
     expect(body).toMatchObject({ status: 'completed', output: { id: 7, name: 'Milou' } })
     expect(outside.askedFor('/v2/pet/7')).toHaveLength(1)
   })
 
-  test('parameters may come from the data, and forms are sent as forms', async () => {
+  test('parameters from the data: sent as a form if the operation wants one', async () => {
     const form = pets("operationId: updatePetWithForm\nparameters: '${ . }'\noutput: response")
     const { body } = await ran(form, { petId: 7, name: 'Rex & Co' })
     expect(body.output).toMatchObject({
@@ -95,18 +95,18 @@ describe('call: openapi', () => {
     ['getPetById', 'parameters: { petId: ".." }', 'validation', /must not be/],
     ['getPetById', 'parameters: { petId: 1, pet: 2 }', 'validation', /no parameter `pet`/],
     ['getPetById', 'parameters: { petId: 999x }', 'communication', /404/],
-  ])('%s with %s is a fault of the type %s', async (id, rest, type, detail) => {
+  ])('%s with %s: faults with the type %s', async (id, rest, type, detail) => {
     const { body } = await ran(pets(`operationId: ${id}\n${rest}`))
     expect(body).toMatchObject({ status: 'faulted', error: { instance: '/do/0/ask' } })
     expect(body.error.type).toContain(type)
     expect(body.error.detail).toMatch(detail)
   })
 
-  test('what changes something is sent once, what only reads is tried again', async () => {
+  test('connection lost: an unsafe operation is sent once, a safe one is retried', async () => {
     expect((await ran(described('/flaky.json', 'change'))).body.error.type).toContain('communication')
     expect(outside.askedFor('/flaky/change')).toHaveLength(1)
     expect((await ran(described('/flaky.json', 'look'))).body.error.type).toContain('communication')
-    // Three attempts, the first of which found the connection of the document given up.
+    // Three attempts, the first of which found the document's connection closed.
     expect(outside.askedFor('/flaky/look')).toHaveLength(4)
   })
 
@@ -116,19 +116,19 @@ describe('call: openapi', () => {
     ['/circle.json', 'op', /leads to no end/],
     ['/bomb.yaml', 'op', /not valid YAML/],
     ['/moved.json', 'op', /302/],
-  ])('the document %s is a fault', async (path, id, detail) => {
+  ])('document %s: the call faults', async (path, id, detail) => {
     const { body } = await ran(described(path, id))
     expect(body).toMatchObject({ status: 'faulted', error: { detail: expect.stringMatching(detail) } })
   })
 
-  test('a document inside is not read, nor by a redirect', async () => {
+  test('document at an internal address, direct or by redirect: blocked by the egress guard', async () => {
     for (const url of ['http://169.254.169.254/openapi.json', 'http://localhost:1/x', 'http://[::1]:1/x']) {
       const tasks = `  - a: { call: openapi, with: { document: { endpoint: '${url}' }, operationId: op } }`
       expect((await ran(tasks)).body.error.detail).toMatch(/egress_refused/)
     }
   })
 
-  test('what one workspace has read, and may reach, is nothing to another', async () => {
+  test('document cached in one workspace: not available to another one that may not reach it', async () => {
     const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
     expect((await ran(tasks)).body.status).toBe('completed')
     const { body } = await ran(tasks, {}, await aRoom())
@@ -136,13 +136,13 @@ describe('call: openapi', () => {
   })
 })
 
-describe('authentication', () => {
+describe('call authentication', () => {
   const http = (path: string, authentication: string, more = '') => `
   - ask:
       call: http
       with: { method: get, endpoint: { uri: '${outside.origin}${path}', authentication: ${authentication} }${more} }`
 
-  test('basic and digest, with expressions; the execution shows none of it', async () => {
+  test('basic and digest with expressions: accepted, the execution shows no credential', async () => {
     const basic = '{ basic: { username: \'${ .name }\', password: \'${ "hid" + "den" }\' } }'
     const { body } = await ran(http('/basic-auth/ada/hidden', basic, ', output: response'), { name: 'ada' })
     expect(body.output).toMatchObject({ statusCode: 200, content: { authenticated: true } })
@@ -161,7 +161,7 @@ describe('authentication', () => {
     }
   })
 
-  test('a token is fetched once for a run, and used by the operation of a document too', async () => {
+  test('oauth2 client credentials: one token for the execution, also for the OpenAPI operation', async () => {
     const oauth2 = `{ oauth2: { authority: '${outside.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
     const before = outside.askedFor('/oauth2/token').length
     const tasks =
@@ -176,13 +176,13 @@ describe('authentication', () => {
     expect(JSON.stringify(wrong.body)).not.toContain('hidden')
   })
 
-  test('an issuer inside is not asked', async () => {
+  test('issuer at an internal address: blocked by the egress guard', async () => {
     const oidc =
       '{ oidc: { authority: http://169.254.169.254, grant: client_credentials, client: { id: a, secret: b } } }'
     expect((await ran(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
   })
 
-  test('a document may ask for credentials of its own, which its operation is not given', async () => {
+  test('document with credentials of its own: the operation is called without them', async () => {
     const tasks = `
   - ask:
       call: openapi

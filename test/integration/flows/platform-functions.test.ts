@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Each function of the catalogue, called by a flow on a worker; and why an operation on data is none of them. */
+/** Platform functions: each is called by a flow on a worker, or has a reason why it cannot be. */
 
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
@@ -25,7 +25,7 @@ const made = { name: 'things', id: '${ $context["collection.create"].id }' }
 const things = { data: [{ n: 1, kept: 'yes' }] }
 const object = { bucket: '${ $workflow.input.bucket }', key: 'a/b' }
 
-/** In the order of the calls: what one has made, the next ones find. */
+/** In the order of the calls: later ones find what earlier ones created. */
 const CALLS: Readonly<Record<string, Called>> = {
   'collection.create': {
     with: { name: 'things', document: { n: 1, kept: 'yes' } },
@@ -46,7 +46,7 @@ const CALLS: Readonly<Record<string, Called>> = {
   'function.invoke': { with: { id: 'double', input: { n: 4 } }, gives: 8 },
 }
 
-test('each is called by a flow, and gives it what the API gives', async () => {
+test('every platform function called by one flow: returns what the API returns', async () => {
   expect(Object.keys(CALLS).toSorted()).toEqual(Object.keys(CATALOGUE).toSorted())
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: room.workspaceId, name: 'double', source }
@@ -68,7 +68,7 @@ test('each is called by a flow, and gives it what the API gives', async () => {
   expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)
 })
 
-/** Operations on data that flows have no function for. One that is added is there, or here. */
+/** Operations on data that flows cannot call, with the reason. A new one belongs in the catalogue or here. */
 const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'analytics.query': 'for who watches a workspace; no work depends on it',
   'collections.list': 'a flow names the collections that it works on',
@@ -82,7 +82,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'event.subscribe': 'a stream without an end; a flow has `listen` for it',
 }
 
-test('an operation on data is a function of flows, or there is a reason why not', () => {
+test('every operation on data: is callable by flows or listed with a reason', () => {
   const data = OPERATIONS.filter(({ domain }) => domain === 'data_access').map(({ name }) => name)
   expect([...Object.keys(CATALOGUE), ...Object.keys(NOT_CALLABLE)].toSorted()).toEqual(data.toSorted())
 })

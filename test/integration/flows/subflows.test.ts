@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Flows that flows run, on Temporal: what they yield, how they fault, who ends with whom, whose they are. */
+/** Subflows on Temporal: output, faults, cancellation, isolation of workspaces. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -39,7 +39,7 @@ const executions = async (flow: string) =>
 const run = (name: string, more = '') =>
   `run: { workflow: { namespace: n, name: ${name}, input: { n: '\${ .n }' } }${more} }`
 
-test('the output of a flow is that of the task; a version is chosen, or the latest', async () => {
+test("subflow with or without a version: the task's output is its output", async () => {
   const child = unique('child')
   await publish(child, "  - a: { set: { doubled: '${ .n + .n }' } }")
   await publish(child, "  - a: { set: { tripled: '${ .n + .n + .n }' } }", { version: '2.0.0' })
@@ -55,7 +55,7 @@ test('the output of a flow is that of the task; a version is chosen, or the late
   expect(first.workflow_id.split(':').slice(0, 2)).toEqual([room.tenantId, room.workspaceId])
 })
 
-test('a fault of the flow is one of the task; what is not there is one too, also in another workspace', async () => {
+test("subflow faults: caught as the task's error; unknown or in another workspace: 404", async () => {
   const [child, parent, elsewhere] = [unique('child'), unique('parent'), unique('other')]
   await publish(
     child,
@@ -74,7 +74,7 @@ test('a fault of the flow is one of the task; what is not there is one too, also
   expect(await ran(caller)).toMatchObject({ status: 'faulted', error: { status: 404, instance: '/do/0/a' } })
 })
 
-test('what nobody waits for goes on by itself', async () => {
+test('subflow with await set to false: continues on its own', async () => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - nap: { wait: PT1S }\n  - a: { set: { done: true } }')
   await publish(parent, `  - a: { ${run(child, ', await: false')} }\n  - b: { set: { passed: '\${ . }' } }`)
@@ -82,7 +82,7 @@ test('what nobody waits for goes on by itself', async () => {
   await eventually(async () => ((await executions(child))[0]?.status === 'completed' ? true : undefined))
 })
 
-test('who is cancelled takes the flows along that it waits for', async () => {
+test('parent cancelled: cancels the subflow it waits for', async () => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - nap: { wait: P1D }')
   await publish(parent, `  - a: { ${run(child)} }`)
@@ -101,10 +101,10 @@ test.each([
     (sub: string) =>
       `fork: { compete: true, branches: [ { sub: { ${sub} } }, { rest: { wait: { milliseconds: 500 } } } ] }`,
   ],
-])('%s takes the flow along that was waited for', async (_what, around) => {
+])('%s ends the task: the subflow is cancelled, the parent continues', async (_what, around) => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - heard: { listen: { to: { one: { with: { type: go } } } } }')
-  // What would end with the run by itself does not end it here: it goes on.
+  // The parent continues: its own end cannot be what cancels the subflow.
   await publish(parent, `  - risk: { ${around(run(child))} }\n  - rest: { wait: PT1H }`)
   await ran(parent, { n: 1 }, 0)
   await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
@@ -113,7 +113,7 @@ test.each([
   await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
 })
 
-test('a flow that runs itself ends, eight deep', async () => {
+test('flow that runs itself: faults eight levels deep', async () => {
   const self = unique('self')
   await publish(self, `  - again: { ${run(self)} }`)
   expect(await ran(self)).toMatchObject({

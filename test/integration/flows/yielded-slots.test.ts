@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Executions that give their place back while they wait (`holdWhileWaiting: false`), and queue before they go on. */
+/** Executions that yield their slot while they wait (`holdWhileWaiting: false`) and queue before they continue. */
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }\n'
 
-/** Holds up whoever asks until it is let go, and counts. */
+/** A server that delays responses until `open`, and counts concurrent requests. */
 let server: Server
 let held: ServerResponse[] = []
 let isOpen = false
@@ -54,7 +54,7 @@ async function letOut({ workspaceId, operator: as }: Room): Promise<void> {
   expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(200)
 }
 
-/** Lets everybody go who has asked, and whoever asks from now on. */
+/** Answers all pending requests, and later ones at once. */
 function open(): void {
   isOpen = true
   for (const reply of held.splice(0)) reply.end('{}')
@@ -75,7 +75,7 @@ async function placeOf(id: string) {
 const stands = (id: string, state: string) =>
   eventually(async () => ((await placeOf(id))?.state === state ? true : undefined))
 
-/** One that has left its place, and one that has it and asks the server. */
+/** Starts an execution that has yielded its slot, and one that holds it and calls the server. */
 async function awayAndAsking(
   flow: string,
   [first, second]: readonly object[] = [],
@@ -89,8 +89,8 @@ async function awayAndAsking(
   return [away, other]
 }
 
-describe('an execution that waits', () => {
-  test('gives its place back, and goes on with another where there is one', async () => {
+describe('waiting execution', () => {
+  test('slot free when it continues: yields its slot, acquires another, completes', async () => {
     const flow = await published(LISTEN + asking('after'))
     const first = await runs.start(flow)
     await stands(first, 'away')
@@ -106,7 +106,7 @@ describe('an execution that waits', () => {
     expect([await placeOf(first), await placeOf(second)]).toEqual([undefined, undefined])
   })
 
-  test('queues where there is none: it stands still until there is, and goes before who has not begun', async () => {
+  test('no slot free when it continues: queues ahead of new executions, its timeout does not run', async () => {
     const limited = asking('after', ', timeout: { after: "${ $workflow.input.limit }" }')
     const flow = await published(LISTEN + limited, ', onLimit: queue')
     const [back, busy] = await awayAndAsking(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
@@ -119,7 +119,7 @@ describe('an execution that waits', () => {
       queue: { position: 1, limit: 1, running: 1, key: '' },
     })
     expect((await runs.read(fresh)).queue).toMatchObject({ position: 2 })
-    // Longer than its limit of time, which stands still with it.
+    // Longer than its timeout, which does not run while it queues.
     await new Promise((done) => setTimeout(done, 2_500))
     expect(held).toHaveLength(1)
     held.pop()?.end('{}')
@@ -135,7 +135,7 @@ describe('an execution that waits', () => {
     await runs.ended(fresh)
   })
 
-  test('keeps it where it does not wait for long, or only for another flow', async () => {
+  test('short wait or wait for a subflow: keeps its slot', async () => {
     const child = await runs.publish(LISTEN)
     const flow = await published(
       `  - rest: { wait: { milliseconds: 50 } }\n  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n`,
@@ -152,7 +152,7 @@ describe('an execution that waits', () => {
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
-  test('queues, and is neither refused nor cancels anybody, where one more that begins would', async () => {
+  test('onLimit is refuse or cancel_running: still queues when it continues, cancels no other', async () => {
     for (const onLimit of ['refuse', 'cancel_running']) {
       isOpen = false
       const flow = await published(LISTEN + asking('after'), `, onLimit: ${onLimit}`)
@@ -165,8 +165,8 @@ describe('an execution that waits', () => {
   })
 })
 
-describe('one that queues to go on', () => {
-  test('can be cancelled, and what it undoes needs a place too', async () => {
+describe('execution queued to continue', () => {
+  test('cancelled: its compensation waits for a slot too', async () => {
     const undoing = asking(
       'before',
       ', compensate: [ { undo: { call: http, with: { method: post, endpoint: URL } } } ]',
@@ -185,7 +185,7 @@ describe('one that queues to go on', () => {
     await runs.send(back, 'cancel')
     await new Promise((done) => setTimeout(done, 500))
     expect((await runs.read(back)).ended_at).toBeNull()
-    // It rests when it has asked: then its place is free.
+    // The other execution waits after its call, which frees the slot.
     open()
     expect(await runs.ended(back)).toMatchObject({ status: 'cancelled' })
     await go(busy)
@@ -193,7 +193,7 @@ describe('one that queues to go on', () => {
     expect(await placeOf(back)).toBeUndefined()
   })
 
-  test('waits while its workspace is suspended, though a place is free, and goes on when it is resumed', async () => {
+  test('workspace suspended: stays queued despite a free slot, continues after resume', async () => {
     const own = await aRoom()
     await letOut(own)
     const theirs = new Runs(own)
@@ -211,7 +211,7 @@ describe('one that queues to go on', () => {
     expect(await theirs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
-  test('is told again where whoever gave it its place died before it was told', async () => {
+  test('crash before it was notified of its slot: notified again, continues', async () => {
     const flow = await published(LISTEN + asking('after'))
     const [back, busy] = await awayAndAsking(flow)
     await go(back)
@@ -228,14 +228,14 @@ describe('one that queues to go on', () => {
   })
 })
 
-test('what is said too late of a place, in a turn before, changes nothing', async () => {
+test('slot message of an earlier generation: ignored', async () => {
   const flow = await published(LISTEN + asking('after'))
   const id = await runs.start(flow)
   await stands(id, 'away')
   const platform = openInside()
   try {
     const scope = scopeOf(platform, room)
-    // It has come back twice since, and has not heard of the second time.
+    // It has reacquired its slot twice since, and the second grant is not yet acknowledged.
     await asSuperuser(
       "update tenon.admissions set state = 'admitted', turn = 3, unheard = true, checked_at = now() + interval '1 hour' where execution_id = $1",
       [id],
@@ -250,7 +250,7 @@ test('what is said too late of a place, in a turn before, changes nothing', asyn
   await runs.ended(id)
 })
 
-test('never do more ask at once than may, however often they wait; and all of them end', async () => {
+test('15 executions with a limit of 3 that wait repeatedly: never more than 3 call at once, all complete', async () => {
   isOpen = true
   const wait = (name: string) => `  - ${name}: { wait: { milliseconds: 600 } }\n`
   const lines = asking('a') + wait('b') + asking('c') + wait('d') + asking('e')
