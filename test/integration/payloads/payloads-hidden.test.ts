@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Nothing that a tenant's runs carry stands in Temporal in the clear; what operators go by does. */
+/** Temporal stores no tenant data in plain text; names, steps and error types stay readable. */
 
 import { expect, test } from 'vitest'
 import { textsIn } from '../../support/clients/histories.ts'
@@ -28,7 +28,7 @@ const until = (room: Room, id: string, status: string) =>
 const tell = (room: Room, id: string, command: string, body: object) =>
   call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
 
-/** All that Temporal has of a tenant: histories, and how it lists and describes its workflows. */
+/** All texts that Temporal has of a tenant: histories, and lists and descriptions of its workflows. */
 async function standing(tenantId: string, least: number): Promise<readonly string[]> {
   return withRawClient(async (client) => {
     const query = `TenantId = '${tenantId}'`
@@ -47,7 +47,7 @@ async function standing(tenantId: string, least: number): Promise<readonly strin
   })
 }
 
-test('a canary in all that a run is given, gives, and fails with is nowhere; names, steps and kinds of errors are', async () => {
+test('canary in input, output, events, comments and errors: absent from Temporal; flow names, steps and error types present', async () => {
   const room = await aRoom()
   const me = await call('GET', '/v1/me', { as: room.operator })
   const source = 'export default (input: { x: string }) => ({ x: input.x })'

@@ -1,4 +1,4 @@
-/** Work in Temporal, of every kind: whose turn it takes, and which queue it waits in, as its own history says. */
+/** Temporal work of every kind: its fairness key and its task queue, as the history shows. */
 
 import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
@@ -23,7 +23,7 @@ interface Work {
 
 let room: Room
 let works: readonly Work[]
-/** Of the flow that makes calls of each kind. */
+/** History of the flow that makes a call of each kind. */
 let calls: readonly Event[]
 beforeAll(async () => {
   room = await aRoom()
@@ -38,7 +38,7 @@ beforeAll(async () => {
   calls = events ?? []
 }, 120_000)
 
-/** @returns the id of the workflow */
+/** Runs a flow with a call of each kind. @returns the id of its workflow */
 async function everyCall(): Promise<string> {
   const runs = new Runs(room)
   const outside = await Outside.open()
@@ -66,7 +66,7 @@ async function everyCall(): Promise<string> {
   }
 }
 
-/** All that was begun for the tenant, when something of each type has come as far as to ask for a task. */
+/** All workflows of the tenant, once each workflow type has scheduled a task. */
 const begun = (): Promise<readonly Work[]> =>
   withRawClient(async (client) => {
     const types = await workflowTypes()
@@ -82,7 +82,7 @@ const begun = (): Promise<readonly Work[]> =>
     }, 40_000)
   })
 
-/** Each task for who is not the workflow itself: of which step, where anybody sees that, what and where. */
+/** Each scheduled activity: step name, activity type, task queue. */
 const tasksIn = (events: readonly Event[]) =>
   events.flatMap(({ activityTaskScheduledEventAttributes: task, userMetadata }) => {
     if (!task) return []
@@ -90,14 +90,14 @@ const tasksIn = (events: readonly Event[]) =>
     return [[summary.split(':')[0], task.activityType?.name, task.taskQueue?.name] as const]
   })
 
-/** What was done beside the workflow, without a queue. */
+/** Local activities, which use no queue. */
 const besideIn = (events: readonly Event[]) =>
   events.flatMap(({ markerRecordedEventAttributes: marker }) => {
     const [data] = marker?.details?.['data']?.payloads ?? []
     return data ? [defaultPayloadConverter.fromPayload<{ activity_type?: string }>(data).activity_type] : []
   })
 
-test('it takes the turn of its tenant, whatever it is and whoever has begun it', () => {
+test('every workflow, child workflow and activity: has the tenant as its fairness key', () => {
   for (const { type, events } of works) {
     const [first, ...rest] = events
     expect([type, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
@@ -106,7 +106,7 @@ test('it takes the turn of its tenant, whatever it is and whoever has begun it',
     ])
     for (const { startChildWorkflowExecutionInitiatedEventAttributes: child } of rest)
       if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, room.tenantId])
-    // A task that says nothing has the turn of its workflow (resilience/fairness).
+    // A task without a fairness key has that of its workflow (resilience/fairness).
     for (const { activityTaskScheduledEventAttributes: task } of rest)
       if (task) expect(task.priority?.fairnessKey || room.tenantId).toBe(room.tenantId)
   }
@@ -116,10 +116,10 @@ test('it takes the turn of its tenant, whatever it is and whoever has begun it',
   expect(new Set(children.map(({ type }) => type))).toEqual(new Set(['flowRun', 'flowTrigger']))
 })
 
-test('each kind of call of a flow has its queue; what is over at once has none', () => {
+test('calls of a flow: each kind uses its queue, fast ones none', () => {
   const { flows, calls: slow } = QUEUES
   const tasks = tasksIn(calls)
-  // A machine that stands still for a moment makes a slow server of a quick one.
+  // A machine that stalls makes a fast server look slow.
   expect(tasks.filter(([step]) => step !== 'brief')).toEqual([
     ['stored', 'callFunction', flows],
     ['asked', 'callHttp', slow],
@@ -131,7 +131,7 @@ test('each kind of call of a flow has its queue; what is over at once has none',
   expect(besideIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'tryHttp']))
 })
 
-test('what is no call has a queue beside them: functions, provisioning, indexes', () => {
+test('functions, provisioning, index builds: each uses a queue of its own', () => {
   const { flows, functions, provisioning, indexes } = QUEUES
   const queuesOf = (type: string) => {
     const of = works.filter((work) => work.type === type).flatMap(({ events }) => tasksIn(events))
