@@ -1,4 +1,4 @@
-/** Handles of secrets: nothing to anybody but their own run, and what they stand for as it is at the moment. */
+/** Handles of secrets: worthless outside their own execution, and resolved to the current value. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
@@ -18,7 +18,7 @@ import { Outside } from '../../support/servers/fake-servers.ts'
 
 let room: Room
 let outside: Outside
-/** What the server outside has come to know, and what it takes. */
+/** What the server returns, and which key it accepts. */
 let lured = ''
 let rotatedTo = ''
 beforeAll(async () => {
@@ -36,7 +36,7 @@ const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 const SENT = (name: string, path: string) =>
   posting(name, outside.origin + path, "body: '${ . }', output: content")
 
-/** The handle of a secret, as somebody reads it who sees the raw history of the run. */
+/** The handle of a secret, read from the execution's raw history. */
 async function handleIn(where: Room, execution: { workflow_id: string }, name: string): Promise<string> {
   const traces = await temporalTraces(where, execution.workflow_id)
   const [found] = new RegExp(`tenonsecret~${name}~[\\w-]{32}`).exec(traces) ?? []
@@ -44,11 +44,11 @@ async function handleIn(where: Room, execution: { workflow_id: string }, name: s
   return found
 }
 
-describe('a handle', () => {
+describe('handle', () => {
   const value = canary()
   beforeAll(() => stored(room, 'lure', value))
 
-  test('is shown to nobody, whatever the flow makes of it', async () => {
+  test('set, concatenated, used as a key or raised: shown as ***, stored in no table', async () => {
     const tasks =
       "  - a: { set: { whole: '${ $secrets.lure }', part: '${ \"x\" + $secrets.lure + \"y\" }', '${ $secrets.lure }': 1 } }"
     const body = await ran(room, await published(room, ['lure'], tasks))
@@ -61,7 +61,7 @@ describe('a handle', () => {
     expect(await tablesWith(['tenonsecret'])).toEqual([])
   })
 
-  test('of one run is nothing to another: of the same flow, of another flow, of another workspace', async () => {
+  test('replayed in another execution, flow or workspace: sent as ***', async () => {
     const flow = await published(
       room,
       ['lure'],
@@ -94,7 +94,7 @@ describe('a handle', () => {
     }
   })
 
-  test('that comes to its own run from outside is data: in an event, an answer, a document', async () => {
+  test('received from outside by its own execution, in an event, response or document: sent as ***', async () => {
     const tasks = [
       "  - own: { set: { own: '${ $secrets.lure }' } }",
       LISTEN,
@@ -116,7 +116,7 @@ describe('a handle', () => {
     expect(JSON.parse(said)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
   })
 
-  test('is in no answer that is kept for another run', async () => {
+  test('response that echoed it: not reused in a rerun', async () => {
     const ask = posting('ask', `${outside.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
     const flow = await published(room, ['lure'], `${ask}\n  - last: { set: { x: 1 } }`)
     const { id } = await ran(room, flow)
@@ -128,7 +128,7 @@ describe('a handle', () => {
     ])
   })
 
-  test('is not given to another flow, which declares the secret itself', async () => {
+  test('passed to a subflow that declares the secret itself: refused', async () => {
     const child = (await published(room, ['lure'], SENT('tell', '/echo/child'))).split('/').at(-1)
     const run = (input: string) =>
       `  - sub: { run: { workflow: { namespace: test, name: ${child}, version: '1.0.0', input: ${input} } } }`
@@ -142,8 +142,8 @@ describe('a handle', () => {
   })
 })
 
-describe('a secret that changes while a run goes on', () => {
-  test('the next attempt has the new value', async () => {
+describe('secret changed while an execution runs', () => {
+  test('replaced: the next attempt sends the new value', async () => {
     const [before, after] = [canary(), canary()]
     await stored(room, 'rotated', before)
     const attempt = `try: [{ ask: { call: http, with: { method: get, endpoint: '${outside.origin}/rotating', headers: { x-key: '\${ $secrets.rotated }' } } } }]`
@@ -161,7 +161,7 @@ describe('a secret that changes while a run goes on', () => {
     expect((await until(room, body.id, 'completed')).output).toEqual({ taken: true })
   })
 
-  test('one that is deleted, or has another form, fails the call as a fault of configuration; stored again, it works', async () => {
+  test('deleted or of another form: the call faults with a configuration error; stored again in the old form, it works', async () => {
     await stored(room, 'passing', { key: canary() })
     const flow = await published(
       room,

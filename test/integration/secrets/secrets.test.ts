@@ -1,4 +1,4 @@
-/** Secrets of flows: they reach whom they are for, and leave no trace anywhere else. */
+/** Secrets of flows reach their destination and leave no trace elsewhere. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { logTraces, tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
@@ -50,8 +50,8 @@ beforeAll(async () => {
 })
 afterAll(() => outside.close())
 
-describe('a secret is kept', () => {
-  test('it is written, listed without its value, replaced and deleted', async () => {
+describe('secret storage', () => {
+  test('written, listed, replaced, deleted: its value is never shown', async () => {
     const first = await put(room, 'kept', PLAIN)
     expect(first.body).toEqual({
       name: 'kept',
@@ -78,14 +78,14 @@ describe('a secret is kept', () => {
     [Array.from({ length: 17 }, () => 'long enough'), /17|16 texts/, '/value'],
     [[[[[['long enough']]]]], /deeper/, '/value'],
     ['with \u0000 inside', /NUL/, '/value'],
-  ])('no secret: %#; the refusal does not repeat it', async (value, detail, pointer) => {
+  ])('invalid value %#: refused without repeating it', async (value, detail, pointer) => {
     const { status, body } = await put(room, 'refused', value)
     expect(status).toBe(400)
     expect(body.errors[0]).toMatchObject({ detail: expect.stringMatching(detail), pointer })
     expect(JSON.stringify(body)).not.toContain('long enough')
   })
 
-  test('keys cannot reach it, nor another workspace of the tenant', async () => {
+  test('API keys and other workspaces: no access', async () => {
     await stored(room, 'mine', PLAIN)
     for (const as of [room.service, room.anon]) {
       expect((await call('GET', `${room.flows}/secrets`, { as })).status).toBe(403)
@@ -97,8 +97,8 @@ describe('a secret is kept', () => {
   })
 })
 
-describe('publishing', () => {
-  test('a flow whose secret is not there is refused at its line, with those that are', async () => {
+describe('publication', () => {
+  test('unknown secret: refused at its line, with the nearest existing name', async () => {
     await stored(room, 'crm_password', PLAIN)
     const flow = await drafted(room, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
     const { status, body } = await publish(room, flow)
@@ -119,8 +119,8 @@ describe('publishing', () => {
   })
 })
 
-describe('a run', () => {
-  test('secrets reach whom they are for, by every way, and are nowhere else', async () => {
+describe('execution with secrets', () => {
+  test('secrets sent in every way: received, absent from Temporal, API, audit log, logs and tables', async () => {
     await stored(room, 'plain', PLAIN)
     await stored(room, 'odd', ODD)
     await stored(room, 'account', { username: 'tenon', password: PASSWORD })
@@ -144,7 +144,7 @@ describe('a run', () => {
           'export default (input: any) => { console.log(input.key); throw new Error(`no ${input.key}`) }',
       },
     })
-    // A flow cannot store a secret; a key that knows the value can, and flows read it.
+    // A flow cannot store a secret; a key whose owner knows the value can, and flows read it.
     const note = { note: ODD, plain: PLAIN }
     await call('POST', '/v1/collections/notes/documents', { as: room.service, body: note })
     const flow = await published(
@@ -231,11 +231,11 @@ describe('a run', () => {
         where,
       ).toEqual([])
     }
-    // What was sought would have been found: beside it there is something.
+    // Verifies the search: text next to the secrets is found.
     expect(traces.temporal).toContain('harmlessword')
     expect(traces.temporal).toContain('some words before')
     const tables = await tablesWith([...spellings, basic])
     expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
-    // Every table and every log file of all tests is looked through.
+    // Searches every table and every log file of all tests.
   }, 120_000)
 })
