@@ -1,4 +1,4 @@
-/** Many runs at once: all of them stand still within 5 s, all go on, and no effect is lost or comes twice. */
+/** Suspends a tenant with many executions: all stop within 5 s, all continue, each effect happens once. */
 
 import { expect, test } from 'vitest'
 import { publish, resume, start, suspend } from '../../support/fixtures/suspension.ts'
@@ -19,11 +19,11 @@ const SLEEPERS = repeated(60, 200)
 const BUSY_ONES = 20
 const all = Array.from({ length: 30 }, (_, n) => n)
 
-test('many that sleep and 20 that work', async () => {
+test('suspend with many sleeping and 20 busy executions: stop within 5 s, complete after resume', async () => {
   const room = await aRoom()
   await publish(room, 'sleeper', SLEEPER)
   await publish(room, 'busy', BUSY)
-  /** The first column of the only row. */
+  /** The value of a query with one row and one column. */
   const ask = async (question: string) => {
     const [row] = await asSuperuser<{ answer: string | null }>(`select ${question} as answer`, [
       room.tenantId,

@@ -1,4 +1,4 @@
-/** Runs of a suspended tenant stand still and go on where they stopped, each effect once. */
+/** Executions of a suspended tenant stop and later continue where they stopped, each effect once. */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -81,7 +81,7 @@ async function aRoomWith(...flows: string[]): Promise<Room> {
 const written = async ({ tenantId }: Room): Promise<number> =>
   (await asSuperuser('select from tenon.documents where tenant_id = $1', [tenantId])).length
 
-/** Nothing is written for so long, beginning within 5 s. @returns how much there is */
+/** Waits until no document was written for `ms`, which must begin within 5 s. @returns the number of documents */
 async function standsStill(room: Room, ms = 3_000): Promise<number> {
   const startedMs = Date.now()
   let sinceMs = startedMs
@@ -94,8 +94,8 @@ async function standsStill(room: Room, ms = 3_000): Promise<number> {
   })
 }
 
-describe('a run', () => {
-  test('that waits: its time comes and nothing happens; then it goes on. A neighbour notices nothing', async () => {
+describe('suspended execution', () => {
+  test('wait elapses: nothing happens until resume; a neighbour tenant is not affected', async () => {
     const [room, neighbour] = await Promise.all([aRoomWith('sleeper'), aRoomWith('sleeper')])
     const [id, theirs] = await Promise.all([
       start(room, 'sleeper', { n: 1 }),
@@ -112,7 +112,7 @@ describe('a run', () => {
     expect(await documents(room, 'done')).toMatchObject([{ n: 1 }])
   })
 
-  test('that calls again and again: no call within 5 s, and afterwards each was done once, in its order', async () => {
+  test('loop of calls: no call after 5 s; after resume each was made once, in order', async () => {
     const room = await aRoomWith('busy')
     const all = Array.from({ length: 200 }, (_, n) => n)
     const id = await start(room, 'busy', { all })
@@ -126,7 +126,7 @@ describe('a run', () => {
     expect((await documents(room, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
   }, 60_000)
 
-  test('in branches: none goes on alone, and each goes on', async () => {
+  test('parallel branches: none continues while suspended, all continue after resume', async () => {
     const room = await aRoomWith('forked')
     const id = await start(room, 'forked')
     await shown(room, id, 'waiting')
@@ -139,7 +139,7 @@ describe('a run', () => {
     expect(by.sort()).toEqual(['quick', 'slow'])
   })
 
-  test('within a limit of time: time that it stands still does not count', async () => {
+  test('timeout: does not run while suspended', async () => {
     const room = await aRoomWith('limited')
     const id = await start(room, 'limited')
     await shown(room, id, 'waiting')
@@ -148,13 +148,13 @@ describe('a run', () => {
     await standsStill(room, 4_500)
     await resume(room)
     const { steps } = await shown(room, id, 'completed')
-    // A second attempt would have been in time.
+    // A second attempt would have been within the time limit.
     expect(steps.map((step: { iteration: number; status: string }) => [step.iteration, step.status])).toEqual(
       Array.from({ length: 3 }, () => [0, 'completed']),
     )
   })
 
-  test('that sends a request: not while it is held, and then once', async () => {
+  test('HTTP request: not sent while suspended, then sent once', async () => {
     const room = await aRoomWith('sends')
     const id = await start(room, 'sends')
     await shown(room, id, 'waiting')
@@ -167,7 +167,7 @@ describe('a run', () => {
     expect(requests).toEqual(['POST'])
   })
 
-  test('suspended, resumed and suspended again at once: it is held, and when it goes on it does so once', async () => {
+  test('suspended and resumed repeatedly: stays suspended, continues once', async () => {
     const room = await aRoomWith('sleeper')
     const ids = await Promise.all([1, 2, 3, 4].map((n) => start(room, 'sleeper', { n })))
     for (let round = 0; round < 3; round++) {
@@ -183,7 +183,7 @@ describe('a run', () => {
     expect(numbers.sort()).toEqual([1, 2, 3, 4])
   })
 
-  test('that has not heard of it is refused at its next call, waits, and calls again as who it was', async () => {
+  test('signal lost: its next call is refused and repeated after resume with the same id', async () => {
     const room = await aRoomWith('sleeper')
     const id = await start(room, 'sleeper', { n: 1 })
     await shown(room, id, 'waiting')
@@ -198,11 +198,11 @@ describe('a run', () => {
     await resume(room)
     await shown(room, id, 'completed')
     const [document] = await documents(room, 'done')
-    // The id has the time of the attempt that was refused: what that had done would have been found.
+    // The id contains the time of the refused attempt: the repeated call would find its effects.
     expect(Number.parseInt(document.id.replaceAll('-', '').slice(0, 12), 16)).toBeLessThan(resumedMs)
   })
 
-  test('of a workspace: its sibling goes on; the tenant resumed, the workspace still stands', async () => {
+  test('workspace suspended: sibling continues; resuming the tenant does not resume the workspace', async () => {
     const room = await aRoomWith('sleeper')
     const sibling = await aWorkspace(room)
     await publish(sibling, 'sleeper', (FLOWS['sleeper'] ?? '').slice(1))
@@ -222,10 +222,10 @@ describe('a run', () => {
   })
 })
 
-describe('a function', () => {
+describe('function of a suspended tenant', () => {
   const SLOW = 'export default async () => { await new Promise((d) => setTimeout(d, 6_000)); return 7 }'
 
-  test('that runs is ended, and its caller told; one that has not begun does not begin', async () => {
+  test('running: ended within 5 s, the caller gets 403', async () => {
     const room = await aRoom()
     await deploy(room, 'slow', SLOW)
     const invoking = call('POST', '/v1/functions/slow/invoke', { as: room.service, body: {} })
@@ -237,7 +237,7 @@ describe('a function', () => {
     expect(performance.now() - suspendedMs).toBeLessThan(5_000)
   })
 
-  test('that a flow calls is ended, and run anew when the flow goes on', async () => {
+  test('called by a flow: ended, run again after resume', async () => {
     const room = await aRoomWith('computes')
     await deploy(room, 'slow', SLOW)
     const id = await start(room, 'computes')

@@ -1,4 +1,4 @@
-/** A suspended tenant: which states there are, and that no credential of it gets anywhere, by any route or process. */
+/** Suspends tenants: state transitions, and refusal of every credential on every route in every process. */
 
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -40,8 +40,8 @@ afterEach(stopHearing)
 const codeOf = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()
 const admin = ({ tenantId }: Room) => tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
 
-describe('states', () => {
-  test('active ⇄ suspended; asked again it answers the same; the record says why, by whom and since when', async () => {
+describe('suspend and resume', () => {
+  test('repeated: same response; shows reason, actor and time', async () => {
     const room = await aRoom()
     const first = await suspend(room, { reason: 'unpaid' })
     expect(codeOf(first)).toBe('200 suspended')
@@ -53,7 +53,7 @@ describe('states', () => {
     expect((await resume(room)).body).toEqual(resumed.body)
   })
 
-  test('the workflow makes the change by itself, where the node that was asked has died; a late one makes none', async () => {
+  test('API node crashed after the request: the workflow makes the change; an outdated one makes none', async () => {
     const room = await aRoom()
     const { temporal, close } = openTemporal()
     const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
@@ -68,7 +68,7 @@ describe('states', () => {
       await begin(0, 'suspended')
       await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
       await resume(room)
-      // Asked for when the tenant had not been resumed yet.
+      // Requested before the tenant was resumed.
       expect(await temporal.workflowsOf(ref).ended(await begin(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
     } finally {
@@ -76,18 +76,21 @@ describe('states', () => {
     }
   })
 
-  test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])('%s: 409', async (state) => {
-    const room = await aRoom()
-    for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
-      await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
-      for (const verb of ['suspend', 'resume'])
-        expect(codeOf(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
-          '409 state_conflict',
-        )
-    }
-  })
+  test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])(
+    'tenant or workspace in state %s: 409',
+    async (state) => {
+      const room = await aRoom()
+      for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
+        await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
+        for (const verb of ['suspend', 'resume'])
+          expect(codeOf(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
+            '409 state_conflict',
+          )
+      }
+    },
+  )
 
-  test('whose it is to say: a tenant by operators; a workspace also by its tenant, unless an operator did', async () => {
+  test('permissions: tenants by operators; workspaces also by tenant admins, unless suspended by an operator', async () => {
     const room = await aRoom()
     const as = await admin(room)
     expect(codeOf(await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as }))).toBe('403 forbidden')
@@ -98,7 +101,7 @@ describe('states', () => {
     expect(codeOf(await resumeWorkspace(room, room.operator))).toBe('200 active')
   })
 
-  test('suspended and resumed by many at once, it ends as the last that was asked', async () => {
+  test('many concurrent requests: ends in the state requested last', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     await Promise.all(
@@ -122,7 +125,7 @@ describe('states', () => {
   }, 90_000)
 })
 
-/** Credentials of a tenant, each with routes of every class that it reaches. */
+/** Credentials of a tenant, each with routes of every class that it may use. */
 async function presented(
   room: Room,
 ): Promise<(readonly [string, Caller, readonly (readonly [string, string, unknown?])[]])[]> {
@@ -170,14 +173,14 @@ async function presented(
 const ask = (as: Caller, [method, path, body]: readonly [string, string, unknown?], at = inject('tenon')) =>
   call(method, path, { as, at, ...(body !== undefined && { body }) })
 
-describe('a suspended tenant', () => {
-  test('each credential is refused by each route: at once here, within 5 s by another process; and taken after', async () => {
+describe('suspended tenant', () => {
+  test('every credential on every route: refused at once here, within 5 s by another process, accepted after resume', async () => {
     const room = await aRoom()
     await deploy(room, 'one', 'export default () => 1', { anon: true })
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
     const callers = await presented(room)
     const neighbour = await aRoom()
-    // Both processes remember them.
+    // Both processes cache the credentials.
     for (const [, as, [first]] of callers) if (first) await ask(as, first, other.at)
     for (const [, as, routes] of callers)
       for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
@@ -213,7 +216,7 @@ describe('a suspended tenant', () => {
     }, 5_000)
   }, 60_000)
 
-  test('operators read what is in it and change nothing inside', async () => {
+  test('operator: may read, may change nothing inside', async () => {
     const room = await aRoom()
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
     await suspend(room)
@@ -238,7 +241,7 @@ describe('a suspended tenant', () => {
       expect([path, codeOf(await call('POST', path, { as, body }))]).toEqual([path, '403 tenant_suspended'])
   })
 
-  test('what was answered under an idempotency key is not answered again until it is resumed', async () => {
+  test('idempotent request: stored response withheld until resume', async () => {
     const room = await aRoom()
     const made = await post(room.service, 'k', { n: 1 })
     await suspend(room)
@@ -249,7 +252,7 @@ describe('a suspended tenant', () => {
     expect(await count(room)).toBe(1)
   })
 
-  test('streams end and say why, in both processes; those of a neighbour and of an active sibling go on', async () => {
+  test('event streams: end with the reason in both processes; those of other tenants and active siblings continue', async () => {
     const room = await aRoom()
     const [sibling, neighbour] = await Promise.all([aWorkspace(room), aRoom()])
     const token = await tokenOf({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
@@ -276,8 +279,8 @@ describe('a suspended tenant', () => {
 const endOf = (heard: Awaited<ReturnType<typeof hear>>) =>
   eventually(async () => heard.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
 
-describe('a suspended workspace', () => {
-  test("stops its own keys and tokens, not its sibling's; its tenant's admin still reads, and makes nothing in it", async () => {
+describe('suspended workspace', () => {
+  test('own keys and tokens: refused; sibling works; tenant admin may read, not change', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
