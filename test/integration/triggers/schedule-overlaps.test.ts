@@ -1,4 +1,4 @@
-/** Schedules whose time comes while a run goes on, on Temporal: what waits for its end, and in which order it begins. */
+/** Overlap policies of schedules on Temporal: which starts wait for a running execution, and their order. */
 
 import { beforeAll, expect, test } from 'vitest'
 import {
@@ -22,7 +22,7 @@ beforeAll(async () => {
 const send = (id: string, verb: string, body: object = {}) =>
   call('POST', `${room.flows}/executions/${id}/${verb}`, { as: room.operator, body })
 
-/** Lets a run go on to its end. @returns when that was */
+/** Lets an execution complete. @returns when it ended */
 async function finish(name: string, id: string): Promise<number> {
   expect((await send(id, 'signal', { event: { type: 'go' } })).status).toBe(202)
   return eventually(async () => {
@@ -31,7 +31,7 @@ async function finish(name: string, id: string): Promise<number> {
   })
 }
 
-/** The run that has begun as the so-manieth, once it waits; no other one is there yet that goes on. */
+/** The id of the `count`th execution once it waits, all earlier ones being completed. */
 async function begun(name: string, count: number): Promise<string> {
   const runs = await eventually(async () => {
     const all = await executionsOf(room, name)
@@ -44,7 +44,7 @@ async function begun(name: string, count: number): Promise<string> {
   return runs[count - 1].id
 }
 
-/** What Temporal says of it. */
+/** What Temporal reports about the schedule. */
 const standing = (shown: Shown) =>
   withTemporal(async (client) => {
     const { info, raw } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
@@ -68,7 +68,7 @@ async function end(name: string): Promise<void> {
   for (const { id } of await executionsOf(room, name)) await send(id, 'cancel')
 }
 
-test('buffer_one: of what comes while a run goes on the first begins when that has ended, the rest is left out', async () => {
+test('buffer_one: the first start during an execution runs after it, the others are skipped', async () => {
   const name = unique('one')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
@@ -87,7 +87,7 @@ test('buffer_one: of what comes while a run goes on the first begins when that h
   await end(name)
 }, 60_000)
 
-test('buffer_all: all that comes while a run goes on begins, one after the other, in order', async () => {
+test('buffer_all: all starts during an execution run after it, one by one, in order', async () => {
   const name = unique('all')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
@@ -107,7 +107,7 @@ test('buffer_all: all that comes while a run goes on begins, one after the other
 }, 60_000)
 
 test.each(['buffer_one', 'buffer_all'])(
-  '%s: what waits does not begin while the schedule is paused',
+  '%s, schedule paused: buffered starts are dropped',
   async (overlap) => {
     const name = unique('paused')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
@@ -130,7 +130,7 @@ test.each(['buffer_one', 'buffer_all'])(
 )
 
 test.each(['buffer_one', 'buffer_all'])(
-  '%s: what came while the workspace was suspended does not begin when it is resumed',
+  '%s, workspace suspended: starts due meanwhile are dropped',
   async (overlap) => {
     const name = unique('held')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)

@@ -1,4 +1,4 @@
-/** Webhooks on the real servers: who may send, what a run is given, and that a delivery is one run for good. */
+/** Webhooks: signatures, the input of executions, one execution per delivery. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
@@ -27,7 +27,7 @@ interface Hook {
   readonly secret: string
 }
 
-/** Publishes a flow of this schedule, or its next version. */
+/** Publishes a flow with this schedule, or its next version. */
 async function publish(name: string, schedule: string, at = room, tasks = '  - a: { set: { seen: true } }') {
   const published = await publishScheduled(at, name, schedule, `\n${tasks}`)
   expect(published.status, JSON.stringify(published.body)).toBe(201)
@@ -50,7 +50,7 @@ interface Sent {
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000)
 
-/** Sends a delivery as a third party does: without any credential of ours. */
+/** Sends a delivery as a third party does, without a credential of the platform. */
 function send(hook: Pick<Hook, 'url' | 'secret'>, body: unknown, sent: Sent = {}): Promise<Reply> {
   const { id = unique('msg'), secret = hook.secret, seconds = nowSeconds() } = sent
   const text = typeof body === 'string' ? body : JSON.stringify(body)
@@ -74,7 +74,7 @@ const ended = (id: string, at = room) =>
 const runsOf = async (hook: Hook) =>
   asSuperuser<{ id: string }>('select id from tenon.executions where trigger_id = $1', [hook.id])
 
-test('a delivery is a run, which is given what came', async () => {
+test('signed delivery: starts an execution with id, time, allowed headers and body', async () => {
   const hook = await aHook('{ webhook: { headers: [x-event-type, x-other] } }')
   const headers = { 'x-event-type': 'paid', 'x-unnamed': 'not shown', cookie: 'a=b', 'user-agent': 'shop/1' }
   const sent = await send(hook, { order: 1 }, { id: 'msg_1', headers })
@@ -93,7 +93,7 @@ test('a delivery is a run, which is given what came', async () => {
   expect(JSON.stringify(await execution(sent.body.execution_id))).not.toMatch(/not shown|a=b|signature/)
 })
 
-test('what is no JSON is text', async () => {
+test('body that is not JSON: passed as text', async () => {
   const hook = await aHook()
   const inputOf = async (body: string, type: string) => {
     const { body: answer } = await send(hook, body, { headers: { 'content-type': type } })
@@ -105,7 +105,7 @@ test('what is no JSON is text', async () => {
   expect(await inputOf('[1]', 'application/json')).toEqual([1])
 })
 
-test('a replay after the run has closed starts nothing and answers the same (T24)', async () => {
+test('delivery repeated after the execution ended: same response, no new execution (T24)', async () => {
   const hook = await aHook()
   const first = await send(hook, { n: 1 }, { id: 'msg_replayed' })
   await ended(first.body.execution_id)
@@ -114,7 +114,7 @@ test('a replay after the run has closed starts nothing and answers the same (T24
   expect(await runsOf(hook)).toHaveLength(1)
 })
 
-test('the same delivery with another body is refused', async () => {
+test('same delivery id with another body: refused with 409', async () => {
   const hook = await aHook()
   await send(hook, { n: 1 }, { id: 'msg_twice' })
   const other = await send(hook, { n: 2 }, { id: 'msg_twice' })
@@ -122,7 +122,7 @@ test('the same delivery with another body is refused', async () => {
   expect(await runsOf(hook)).toHaveLength(1)
 })
 
-test('a hundred copies at once are one run', async () => {
+test('a hundred concurrent copies: one execution', async () => {
   const hook = await aHook()
   const replies = await Promise.all(
     Array.from({ length: 100 }, () => send(hook, { n: 1 }, { id: 'msg_many' })),
@@ -135,7 +135,7 @@ test('a hundred copies at once are one run', async () => {
   expect((await ended(id)).status).toBe('completed')
 })
 
-test('what a crash left between the delivery and its run begins when it is sent again', async () => {
+test('crash between delivery and start: the repeated delivery starts the recorded execution', async () => {
   const hook = await aHook()
   const first = await send(hook, { n: 1 }, { id: 'msg_crashed' })
   await ended(first.body.execution_id)
@@ -149,7 +149,7 @@ test('what a crash left between the delivery and its run begins when it is sent 
   expect((await ended(lost)).status).toBe('completed')
 })
 
-test('deliveries are remembered for a month, and then forgotten a few at a time', async () => {
+test('deliveries older than a month: deleted a few at a time', async () => {
   const hook = await aHook()
   await Promise.all(Array.from({ length: 30 }, (_, n) => send(hook, { n }, { id: `msg_${n}` })))
   const age = (days: number) =>
@@ -170,7 +170,7 @@ test('deliveries are remembered for a month, and then forgotten a few at a time'
 const INVALID = [401, 'signature_invalid']
 const told = ({ status, body }: Reply) => [status, body.code]
 
-test('who cannot sign is told the same whatever is wrong, and no run begins', async () => {
+test('any invalid signature, address or credential: the same 401, no execution', async () => {
   const [hook, other] = [await aHook(), await aHook()]
   const elsewhere = await aHook('{ webhook: {} }', await aRoom())
   const sibling = await aWorkspace(room)
@@ -204,17 +204,17 @@ test('who cannot sign is told the same whatever is wrong, and no run begins', as
   }
   expect(bodies.size).toBe(1)
   expect(await runsOf(hook)).toEqual([])
-  // Credentials of ours are worth nothing here.
+  // Credentials of the platform are not accepted here.
   for (const as of [room.operator, room.service])
     expect(told(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
 })
 
-test('only POST is known at the address', async () => {
+test('methods other than POST: 405', async () => {
   const path = new URL((await aHook()).url).pathname
   for (const method of ['GET', 'PUT', 'DELETE']) expect((await call(method, path)).status).toBe(405)
 })
 
-test('a rotated secret counts for a day more, one from before does not', async () => {
+test('rotated secret: the previous one works for a day, older ones do not', async () => {
   const hook = await aHook()
   const rotate = async () => {
     const path = `${room.flows}/triggers/${hook.id}/rotate-secret`
@@ -236,7 +236,7 @@ test('a rotated secret counts for a day more, one from before does not', async (
   expect((await send(hook, {}, { secret: third.secret })).status).toBe(202)
 })
 
-test('a secret is shown once and stays over versions; what is not declared any more is gone (T26)', async () => {
+test('secret: shown once, kept across versions; a removed webhook stops working (T26)', async () => {
   const name = unique('kept')
   const first = await publish(name, '{ webhook: [{ name: a }, { name: b }] }')
   const [a, b] = first.webhooks as [Hook, Hook]
@@ -264,7 +264,7 @@ test('a secret is shown once and stays over versions; what is not declared any m
   expect(JSON.stringify(rows)).not.toContain('whsec_')
 })
 
-test('a flow that is deleted takes its webhooks with it', async () => {
+test('flow deleted: its webhooks are deleted', async () => {
   const name = unique('gone')
   const { webhooks, flow_id } = await publish(name, '{ webhook: {} }')
   const [hook] = webhooks as [Hook]
@@ -280,7 +280,7 @@ test('a flow that is deleted takes its webhooks with it', async () => {
   }
 })
 
-test('a paused webhook refuses, and what it refused may be sent again', async () => {
+test('paused webhook: refused with 409; the delivery may be sent again after resume', async () => {
   const hook = await aHook()
   const turn = (verb: string) =>
     call('POST', `${room.flows}/triggers/${hook.id}/${verb}`, { as: room.operator, body: {} })
@@ -290,7 +290,7 @@ test('a paused webhook refuses, and what it refused may be sent again', async ()
   expect((await send(hook, {}, { id: 'msg_early' })).body.deduplicated).toBe(false)
 })
 
-test('a suspended workspace takes nothing, and who cannot sign is not told of it', async () => {
+test('suspended workspace: refused; an invalid signature still gets the plain 401', async () => {
   const lone = await aRoom()
   const hook = await aHook('{ webhook: {} }', lone)
   const turn = (verb: string) =>
@@ -304,7 +304,7 @@ test('a suspended workspace takes nothing, and who cannot sign is not told of it
   await eventually(async () => ((await send(hook, {})).status === 202 ? true : undefined))
 })
 
-test('hostile bodies are refused, and start nothing', async () => {
+test('hostile body: refused, no execution', async () => {
   const hook = await aHook()
   const of = async (body: string, type = 'application/json') =>
     told(await send(hook, body, { headers: { 'content-type': type } }))
@@ -317,7 +317,7 @@ test('hostile bodies are refused, and start nothing', async () => {
   expect(await runsOf(hook)).toEqual([])
 })
 
-test('a run is in the name of who published, and stands in the audit log', async () => {
+test("accepted delivery: runs on behalf of the version's publisher, logged in the audit log", async () => {
   const hook = await aHook()
   const sent = await send(hook, {})
   const found = await execution(sent.body.execution_id)
