@@ -1,4 +1,4 @@
-/** What anon keys may do in a declared collection: exactly what its `access` says, through every operation. */
+/** Access of anon keys to declared collections: exactly what `access` allows, through every operation. */
 
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -58,7 +58,7 @@ const anywhere = (op: (id: string) => object) =>
   )
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
-/** Every way to a document, and the rights that it needs. */
+/** Every operation that reaches a document, and the rights it needs. */
 const WAYS: readonly (readonly [string, readonly string[], Ask])[] = [
   ['get', ['read'], send('GET', one)],
   ['head', ['read'], send('HEAD', one)],
@@ -119,7 +119,7 @@ const GRANTS: readonly (readonly string[])[] = [
 const told = ({ status, body }: Reply) => [status, body.code, body.detail, body.hint, body.errors]
 
 test.each(GRANTS.map((rights) => [rights.join(', ') || 'nothing', rights] as const))(
-  '%s',
+  'anon key with rights %s: each operation is allowed or refused accordingly',
   async (_name, rights) => {
     const place = await declare(Object.fromEntries(RIGHTS.map((right) => [right, rights.includes(right)])))
     for (const [way, needed, ask] of WAYS) {
@@ -132,7 +132,7 @@ test.each(GRANTS.map((rights) => [rights.join(', ') || 'nothing', rights] as con
       }
       expect([way, reply.status]).toEqual([way, 403])
       if (way !== 'head') expect([way, reply.body.code]).toEqual([way, 'forbidden'])
-      // Whether the document is there makes no difference to what is told.
+      // The refusal is the same whether or not the document exists.
       expect([way, told(await ask(place, randomUUID()))]).toEqual([way, told(reply)])
       expect(await all(place)).toEqual(before)
     }
@@ -140,8 +140,8 @@ test.each(GRANTS.map((rights) => [rights.join(', ') || 'nothing', rights] as con
   60_000,
 )
 
-describe('creating without reading', () => {
-  test('several at once are all stored; what comes back is what was sent', async () => {
+describe('anon key with create but not read', () => {
+  test('batch of creates: stores all, returns what was sent', async () => {
     const place = await declare({ read: false, create: true }, { unique: [] })
     const ops = [1, 2, 3].map((n) => ({ op: 'create', ref: `${n}`, data: { n } }))
     const reply = await call('POST', `${place.at}/batch`, { as: room.anon, body: { ops } })
@@ -151,7 +151,7 @@ describe('creating without reading', () => {
     expect(reply.body.results.map(({ id }: { id: string }) => id)).toEqual(stored.map(({ id }) => id))
   })
 
-  test('one that is refused leaves none of the others', async () => {
+  test('batch with one refused create: stores none', async () => {
     const place = await declare({ read: false, create: true })
     await make(place, { key: 'taken' })
     const ops = ['a', 'taken', 'b'].map((key) => ({ op: 'create', data: { key } }))
@@ -161,7 +161,7 @@ describe('creating without reading', () => {
     expect(await all(place)).toHaveLength(1)
   })
 
-  test('an attempt after one that was cut off says that it was made, and makes nothing twice', async () => {
+  test('request repeated after a crash: reported as already made, nothing is created twice', async () => {
     for (const more of [{}, { unique: [] }]) {
       const place = await declare({ read: false, create: true }, more)
       const several = { ops: [1, 2, 3].map((n) => ({ op: 'create', data: { n } })) }
@@ -177,7 +177,7 @@ describe('creating without reading', () => {
     }
   })
 
-  test('a quota that is used up does not tell how much there is', async () => {
+  test('quota exhausted: refused without showing usage or limit', async () => {
     const { operator: as, workspaceId, anon, service } = await aRoom()
     const declared = {
       ...{ workspace_id: workspaceId, collection: 'box', store: 'relational', schema: {} },

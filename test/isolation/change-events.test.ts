@@ -1,4 +1,4 @@
-/** Changes of documents are heard in their workspace alone, and by anon keys where they may read. */
+/** Change events: delivered within their workspace only, and to anon keys only if they may read the collection. */
 
 import { afterEach, expect, test } from 'vitest'
 import { hear, heardAtLeast, messages, stopHearing } from '../support/clients/sse.ts'
@@ -23,7 +23,7 @@ async function declare(room: Room, collection: string, read: boolean): Promise<s
 
 const withdraw = (room: Room, id: string) => call('DELETE', `/v1/schemas/${id}`, { as: room.operator })
 
-test('another tenant and a sibling hear nothing, whatever they ask for, live or from the past', async () => {
+test('other tenant or sibling workspace subscribes: receives none of these changes, live or replayed', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
   await change(room, [{ collection: 'todos', document: { n: 1 } }])
@@ -48,7 +48,7 @@ test('another tenant and a sibling hear nothing, whatever they ask for, live or 
   )
   await change(room, [{ collection: 'todos', document: { n: 2 } }])
   await heardAtLeast(own, 2)
-  // Each hears its own, so they were able to hear; and nothing came before it.
+  // Each receives its own change, and nothing before it.
   await Promise.all(
     [stranger, sibling].map((each) => change(each, [{ collection: 'todos', document: { n: 3 } }])),
   )
@@ -57,7 +57,7 @@ test('another tenant and a sibling hear nothing, whatever they ask for, live or 
   expect(documents(own)).toEqual([{ n: 1 }, { n: 2 }])
 }, 60_000)
 
-test('an anon key hears what it may read; one that is closed is refused by name and left out of all', async () => {
+test('anon key subscribes: receives readable collections; a closed one is refused by name and omitted from wildcards', async () => {
   const room = await aRoom()
   await declare(room, 'secrets', false)
   await declare(room, 'open', true)
@@ -83,10 +83,10 @@ test('an anon key hears what it may read; one that is closed is refused by name 
   }
 })
 
-test('what was changed while a collection was closed stays unheard when it is open', async () => {
+test('changes while a collection was closed: not delivered to anon keys after it opens', async () => {
   const room = await aRoom()
   const id = await declare(room, 'secrets', false)
-  // Not passed on before the collection is open: what counts is when it was changed.
+  // Relayed after the collection opens; the time of the change decides.
   const client = await transaction(room)
   await note(client, [{ collection: 'secrets', document: { of: 'closed' } }])
   expect((await withdraw(room, id)).status).toBe(200)
@@ -103,7 +103,7 @@ test('what was changed while a collection was closed stays unheard when it is op
   expect(documents(service)).toEqual([{ of: 'closed' }, { of: 'open' }])
 })
 
-test('what was changed while a collection was open is unheard once it is closed, also by who listens already', async () => {
+test('changes while a collection was open: not delivered to anon keys after it closes, on open streams either', async () => {
   const room = await aRoom()
   const live = await hear(room.anon, 'topic=collections.*')
   const service = await hear(room.service, 'topic=collections.*')
@@ -123,7 +123,7 @@ test('what was changed while a collection was open is unheard once it is closed,
   }
 })
 
-test('nobody publishes what looks like a change', async () => {
+test('publish to a topic of changes: refused', async () => {
   const room = await aRoom()
   const heard = await hear(room.service, 'topic=collections.*')
   for (const topic of [
@@ -140,7 +140,7 @@ test('nobody publishes what looks like a change', async () => {
   expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
 })
 
-test('the relay sees the outbox and nothing else; keys write their own lines and read none', async () => {
+test('relay role: reads the outbox only; key roles: insert their own rows, read none', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const id = await declare(room, 'secrets', false)
   await call('POST', '/v1/collections/c/documents', { as: room.service, body: { n: 1 } })

@@ -1,9 +1,9 @@
-/** What the specification says of credentials (interface.md §5, decisions §3), written down anew and naively. */
+/** A simple model of the rules for credentials (interface.md §5, decisions §3), independent of the product code. */
 
 export const ROUTES = ['data', 'admin', 'me', 'events', 'mcp'] as const
 export type Route = (typeof ROUTES)[number]
 
-/** Where a credential can be presented, each with what can stand there. */
+/** Where a credential can be sent, and what can be sent there. */
 const PLACES = {
   apikey: ['ours', 'ours-anon', 'theirs', 'nobody'],
   'x-api-key': ['ours', 'ours-anon', 'theirs', 'nobody'],
@@ -11,7 +11,7 @@ const PLACES = {
   'Authorization: Bearer svc_': ['ours', 'ours-anon', 'theirs', 'nobody'],
   '?apikey=': ['ours', 'ours-anon', 'theirs-anon', 'nobody-anon'],
   'Authorization: Bearer JWT': ['ours', 'theirs', 'nobody'],
-  // Headers of a gateway with its secret, or without: then they are nothing at all.
+  // Gateway headers count only with the secret; without it they are ignored.
   gateway: ['ours', 'theirs', 'nobody', 'ours, no secret', 'ours, wrong secret'],
 } as const
 export type Place = keyof typeof PLACES
@@ -28,13 +28,13 @@ const KEY_PLACES: readonly Place[] = [
   'Authorization: Bearer svc_',
 ]
 
-/** `ours` or `theirs` where the caller is let in as that tenant; else the code of the problem. */
+/** `ours` or `theirs` if the caller is accepted as that tenant, else the problem code. */
 export function expected(route: Route, sent: readonly Sent[]): string {
   const at = (place: Place) => sent.find((one) => one.place === place)?.what
   const inUrl = at('?apikey=')
   // "only on GET /v1/events/subscribe, and only svc_anon_"
   if (inUrl !== undefined && (route !== 'events' || !inUrl.endsWith('-anon'))) return 'service_key_in_query'
-  // A header that can be there once cannot be there twice.
+  // The Authorization header cannot be sent twice.
   if (sent.filter(({ place }) => place.startsWith('Authorization')).length > 1) return 'credentials_conflict'
   const keys = new Set(sent.filter(({ place }) => KEY_PLACES.includes(place)).map(({ what }) => what))
   if (inUrl !== undefined) keys.add(inUrl)

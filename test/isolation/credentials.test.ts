@@ -1,4 +1,4 @@
-/** The order of credentials: every one, two and three of them at once, on five routes, as the specification says. */
+/** Precedence of credentials: all combinations of one, two and three, on five routes, compared with the model. */
 
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
@@ -14,7 +14,7 @@ import { expected, type Place, ROUTES, type Route, type Sent, sets } from './cre
 type Presented = { readonly headers: Record<string, string | string[]>; readonly query: string[] }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-/** What each presentation is, as a header's or a parameter's name and value. */
+/** The text of each credential. */
 let texts: Record<'ours' | 'ours-anon' | 'theirs' | 'theirs-anon' | 'nobody' | 'nobody-anon', string>
 let tokens: Record<'api' | 'mcp', Record<'ours' | 'theirs' | 'nobody', string>>
 let gateways: Record<string, Caller>
@@ -65,7 +65,7 @@ async function adminOf({ tenantId: tenant_id, workspaceId: workspace_id }: Room,
   return bare(await tokenOf(claims, jwk && { jwk }))
 }
 
-/** A document and an event by which replies show whose they are. */
+/** Creates a document and events that show the owner in responses. */
 async function furnish({ service: as }: Room, whose: string): Promise<void> {
   expect((await call('POST', '/v1/collections/marks/documents', { as, body: { whose } })).status).toBe(201)
   for (let n = 0; n < 2; n++)
@@ -102,7 +102,7 @@ const PATHS: Record<Route, string> = {
   mcp: '',
 }
 
-/** Who the route took the caller for, or the code of the problem. */
+/** The tenant that the route served, or the problem code. */
 function ask(route: Route, { headers, query }: Presented): Promise<string> {
   const mcp = route === 'mcp'
   const path = `${mcp ? `${server.path}?` : PATHS[route]}${query.join('&')}`
@@ -127,7 +127,7 @@ function ask(route: Route, { headers, query }: Presented): Promise<string> {
       let text = ''
       response.on('data', (chunk) => {
         text += chunk
-        // A stream has no end: it is known by the first event of its past.
+        // A stream does not end: its first replayed event identifies the owner.
         if (route === 'events' && response.statusCode === 200 && text.includes('"whose"')) {
           done(whose(text))
           asked.destroy()
@@ -140,7 +140,7 @@ function ask(route: Route, { headers, query }: Presented): Promise<string> {
   })
 }
 
-/** Whose tenant shows in a reply; both, if it comes to that. */
+/** The owner that shows in a response, or both. */
 function whose(text: string): string {
   const signs = {
     ours: ['"whose":"ours"', ours.tenantId, 'hello'],
@@ -151,10 +151,10 @@ function whose(text: string): string {
 }
 
 test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as const)))(
-  '%s: %i at once',
+  '%s route with %i credentials: accepted or refused as the model says',
   async (route, size) => {
     const wrong: string[] = []
-    // Of those of three, the suite asks for every seventh; which of one and two count is asked in any case.
+    // Of the sets of three, every seventh is tested by default.
     const all = sets(size).filter((_, n) => size < 3 || n % repeated(7, 1) === 0)
     let next = 0
     const worker = async () => {
@@ -171,7 +171,7 @@ test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as con
   120_000,
 )
 
-test('the table has every answer there is, so none is right by accident', () => {
+test('model: produces every possible outcome', () => {
   const answers = new Set(
     ROUTES.flatMap((route) => [1, 2, 3].flatMap((size) => sets(size).map((sent) => expected(route, sent)))),
   )

@@ -1,10 +1,13 @@
-/** Functions of the database that run as its owner: who may call them, and that they count nobody else's. */
+/**
+ * Database functions that run as their owner: which roles may call them, and that they count only for their own
+ * tenant.
+ */
 
 import { expect, test } from 'vitest'
 import { transaction } from '../support/fixtures/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/fixtures/tenants.ts'
 
-test('of what runs as its owner the masks may call these functions; each says where it looks', async () => {
+test('security definer functions: callable by the listed roles, with a fixed search path', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
     select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
@@ -32,7 +35,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
     { name: 'spend', roles: inside },
     { name: 'watch', roles: ['tenon_operator'] },
   ])
-  // Everybody may make temporary things: none of them is found before ours.
+  // Any role may create temporary objects; none is found before ours.
   const open = await asSuperuser(`
     select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname like 'tenon%' and p.prosecdef and not coalesce(
@@ -40,7 +43,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
   expect(open).toEqual([])
 })
 
-test('the login role puts on the nine masks and nothing else', async () => {
+test('login role: may set nine roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const masks = [
@@ -65,7 +68,7 @@ async function withOneDocument(room: Room): Promise<void> {
   expect(made.status).toBe(201)
 }
 
-test('what a workspace has is counted for its own admins alone, and their settings stay', async () => {
+test('quota_count: counts for admins of that tenant or workspace only, keeps their session settings', async () => {
   const [own, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(own)
   await Promise.all([own, stranger, sibling].map(withOneDocument))

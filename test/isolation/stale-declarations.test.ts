@@ -1,4 +1,4 @@
-/** A node that remembers what a collection was: whatever another one has changed, nothing is shown, hidden or refused by it. */
+/** A node with a stale declaration cache shows, hides and refuses nothing because of it. */
 
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -10,7 +10,7 @@ import { openLog } from '../../src/infra/log.ts'
 import { aRoom, type Caller, call, type Room, unique } from '../support/fixtures/tenants.ts'
 
 let platform: Platform
-/** The other node; requests that are not sent to it change things on the first. */
+/** The node with the cache; changes are made through the other node. */
 let node: FastifyInstance
 let room: Room
 beforeAll(async () => {
@@ -52,7 +52,7 @@ async function ask(
   return { status: reply.statusCode, body: reply.json() }
 }
 
-/** Makes the node remember what it is now. */
+/** Makes the node cache the current declaration. */
 const remember = async (collection: string) =>
   expect((await ask(room.service, 'GET', `${at(collection)}/documents`)).status).toBe(200)
 
@@ -76,7 +76,7 @@ const WRITES: Readonly<Record<string, Way>> = {
 }
 
 test.each(Object.entries({ ...READS, ...WRITES }))(
-  'declared since: %s finds its document',
+  'declared after caching: %s finds the document',
   async (_name, way) => {
     const collection = unique('c')
     await remember(collection)
@@ -88,7 +88,7 @@ test.each(Object.entries({ ...READS, ...WRITES }))(
 )
 
 test.each(Object.entries(READS))(
-  'declared since and closed: %s is refused, not empty',
+  'declared and closed after caching: %s is refused, not empty',
   async (_name, way) => {
     const collection = unique('c')
     await remember(collection)
@@ -100,7 +100,7 @@ test.each(Object.entries(READS))(
 )
 
 test.each(Object.entries({ ...READS, ...WRITES }))(
-  'closed since: %s is refused at once',
+  'closed after caching: %s is refused at once',
   async (_name, way) => {
     const collection = unique('c')
     const schema = await declare(collection, { read: true, create: true, update: true, delete: true })
@@ -113,7 +113,7 @@ test.each(Object.entries({ ...READS, ...WRITES }))(
   },
 )
 
-test('a value that a schema forbids by now is refused by who remembers the former one', async () => {
+test('value forbidden after caching: refused with schema_violation', async () => {
   const collection = unique('c')
   const schema = await declare(collection, {})
   await remember(collection)
@@ -122,7 +122,7 @@ test('a value that a schema forbids by now is refused by who remembers the forme
   expect([status, body.code]).toEqual([422, 'schema_violation'])
 })
 
-test('withdrawn since: it is undeclared, and an anon key that could write no longer can', async () => {
+test('declaration withdrawn after caching: undeclared; an anon key can no longer write', async () => {
   const collection = unique('c')
   const schema = await declare(collection, { create: true })
   await remember(collection)

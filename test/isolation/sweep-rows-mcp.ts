@@ -1,11 +1,11 @@
-/** The rows of the sweep for hosted MCP servers, and the server that they name. */
+/** Rows of the sweep for hosted MCP servers, and the server they name. */
 
 import { aServer } from '../support/clients/mcp.ts'
 import type { Room } from '../support/fixtures/tenants.ts'
 
 const SLUG = 'sweep'
 
-/** A published server in the room that is swept. */
+/** Publishes an MCP server in the workspace of the sweep. */
 export const furnishMcp = (room: Room) => aServer(room, SLUG)
 
 const row = (tail: string, body?: () => unknown) => ({
