@@ -1,4 +1,7 @@
-/** The audit log while its database is away: what waits is bounded, what is lost is said, and nobody administers meanwhile. */
+/**
+ * The audit log while its database is unreachable: pending entries are bounded, lost ones are reported,
+ * administration is refused.
+ */
 
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -16,7 +19,7 @@ const open = new Set<Socket>()
 let platform: Platform
 let room: Room
 
-/** Between the platform and PostgreSQL; it can be cut. */
+/** Opens a proxy between the platform and PostgreSQL that can be cut. */
 function plugIn(at: number): Promise<void> {
   const { hostname, port: upstream } = new URL(inject('tenon').env['DATABASE_APP_URL'] ?? '')
   wire = createServer((client) => {
@@ -63,7 +66,7 @@ const deed = (requestId: string): AuditEvent => ({
   after: null,
 })
 
-test('what waits comes when it is back, in its order; what was too much is one entry that says so', async () => {
+test('database unreachable: pending entries are written later in order, lost ones counted in one entry', async () => {
   const { audit } = platform
   const name = unique('away')
   await audit.write(deed(`${name}-before`))
@@ -86,7 +89,7 @@ test('what waits comes when it is back, in its order; what was too much is one e
   expect(await verified(room, `&after=${first.next}`)).toMatchObject({ ok: true, next: null })
 })
 
-test('an end of the process leaves nothing behind', async () => {
+test('platform closed: pending entries and throttled counts are written first', async () => {
   const { env } = inject('tenon')
   const other = openPlatform(parseConfig(env), openLog('silent', 'test')).platform
   const name = unique('end')
@@ -100,10 +103,10 @@ test('an end of the process leaves nothing behind', async () => {
   expect(summary).toMatchObject({ count: 25 - LIMITS.auditAlikePerMinute, address: '::1', outcome: 'denied' })
 })
 
-test('an entry that the database does not take costs itself and no other', async () => {
+test('entry that the database refuses: dropped, others are written', async () => {
   const name = unique('odd')
   platform.audit.note(deed(`${name}-a`))
-  // No chain has such a name: no text of PostgreSQL holds it.
+  // PostgreSQL texts cannot contain this character.
   platform.audit.note({ ...deed(`${name}-b`), place: { tenantId: 'ten_\u0000' } })
   platform.audit.note(deed(`${name}-c`))
   await platform.audit.flush()

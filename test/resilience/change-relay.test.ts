@@ -1,4 +1,4 @@
-/** Servers and workers that die or hang under the relay: every change is heard, in order, and doubles can be told. */
+/** Crashes and hangs around the change relay: every change is delivered in order, duplicates are recognisable. */
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ const write = (collection: string, of: readonly number[]) =>
     started.running,
   )
 
-/** What was heard, each event once: a double has the id of the first. */
+/** The numbers of distinct events; a duplicate has the id of the first. */
 function firsts(heard: readonly Heard[]): number[] {
   const events = new Map(messages(heard).map(({ data }) => [data.id, data.data.document.n] as const))
   return [...events.values()]
@@ -56,7 +56,7 @@ const failures = async () => {
   return log.split('changes of documents wait in the outbox').length - 1
 }
 
-test('Valkey hangs while documents are written: all of it is heard in order when it is back', async () => {
+test('Valkey hangs during writes: all changes are delivered in order afterwards', async () => {
   const heard = await subscribe('frozen')
   await write('frozen', numbers(10))
   await hearAll(heard, 10)
@@ -70,11 +70,11 @@ test('Valkey hangs while documents are written: all of it is heard in order when
     process.kill(pid, 'SIGCONT')
   }
   expect(await hearAll(heard, 610)).toEqual(numbers(610))
-  // It is not woken up with the same again for every attempt.
+  // A hanging Valkey does not receive the same batch again at every attempt.
   expect(messages(heard).length).toBeLessThanOrEqual(610 + 500)
 }, 120_000)
 
-test('Valkey dies while documents are written: nothing is lost', async () => {
+test('Valkey crashes during writes: no change is lost', async () => {
   const heard = await subscribe('killed')
   await write('killed', numbers(100))
   await hearAll(heard, 100)
@@ -83,7 +83,7 @@ test('Valkey dies while documents are written: nothing is lost', async () => {
   expect(await hearAll(heard, 300)).toEqual(numbers(300))
 }, 120_000)
 
-test('the worker is killed again and again while documents are written', async () => {
+test('worker crashes repeatedly during writes: no change is lost', async () => {
   const heard = await subscribe('worker')
   let written = 0
   for (const strike of numbers(repeated(2, 3))) {
@@ -104,7 +104,7 @@ test('the worker is killed again and again while documents are written', async (
   expect(await hearAll(heard, written)).toEqual(numbers(written))
 }, 120_000)
 
-test('the worker that has its turn hangs: another one takes over', async () => {
+test('worker with the leader lease hangs: another one takes over', async () => {
   const heard = await subscribe('hung')
   await write('hung', numbers(10))
   await hearAll(heard, 10)
@@ -126,7 +126,7 @@ test('the worker that has its turn hangs: another one takes over', async () => {
   expect(await hearAll(heard, 30)).toEqual(numbers(30))
 }, 120_000)
 
-test('PostgreSQL dies: what was committed is heard, and what comes later', async () => {
+test('PostgreSQL crashes: committed and later changes are delivered', async () => {
   const heard = await subscribe('postgres')
   await write('postgres', numbers(200))
   process.kill(pidOf('postgres'), 'SIGKILL')

@@ -1,4 +1,4 @@
-/** Workers that die while executions hand their places on: the limit holds, and everybody has his turn. */
+/** Worker crashes while executions hand on slots: the limit holds, every execution runs. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
@@ -13,7 +13,7 @@ import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 const RUNS = repeated(9, 18)
-/** The worker is killed when so many have ended. */
+/** The worker is killed when that many executions have ended. */
 const STRIKES = [2, ...(RUNS > 9 ? [7, 12] : [5])]
 const LIMIT = 3
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
   room = own.room
 }, 120_000)
 afterAll(() => own?.end())
-// Who has crashed five times within a minute is given up; the crashes of the other test do not count.
+// The supervisor gives up after five crashes within a minute; a restart resets its count.
 beforeEach(() => started.stack.supervisor.restart('worker'))
 
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
@@ -34,7 +34,7 @@ const call = (method: string, path: string, options: Parameters<typeof callAt>[2
 
 const noting = (what: string, name: string) =>
   `  - ${what}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${what} } } }\n`
-/** They give their places back while they rest, or keep them. */
+/** Executions keep or yield their slot while they wait. */
 const sourceOf = (
   name: string,
   keeps: boolean,
@@ -60,7 +60,7 @@ async function now(flow: string): Promise<Now> {
   return row ?? { ended: 0, admitted: 0 }
 }
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): void {
   const pid = started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
@@ -70,7 +70,7 @@ test.each([
   ['few', true],
   ['fewer', false],
 ])(
-  'killed again and again among runs of %s (they keep their places: %s): never more than three at once, and each runs once',
+  'worker crashes repeatedly, flow %s, holdWhileWaiting %s: never more than three executions at once, each runs once',
   async (name, keeps) => {
     const as = room.operator
     const source = sourceOf(name, keeps)

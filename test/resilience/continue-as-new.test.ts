@@ -1,6 +1,6 @@
 /**
- * Runs that go on in a new history after every few events, on a worker that keeps nothing between tasks: what they do
- * is what they would do in one history, and each effect happens once.
+ * Executions that continue as new after every few events, on a worker without a cache: same results, each effect
+ * once.
  */
 
 import { Client, Connection } from '@temporalio/client'
@@ -53,7 +53,7 @@ const documents = async (collection: string) => {
   return (await callAt('GET', path, { as: room.service, at: started.running })).body.data
 }
 
-/** In how many histories the run was, and the length of the longest. */
+/** How many histories the execution had, and the length of the longest. */
 async function histories(workflowId: string): Promise<{ count: number; longest: number }> {
   const connection = await Connection.connect({ address: started.running.env['TEMPORAL_ADDRESS'] ?? '' })
   try {
@@ -69,7 +69,7 @@ async function histories(workflowId: string): Promise<{ count: number; longest: 
   }
 }
 
-test('a loop of calls that are tasks of their own: all of it, once, in many histories', async () => {
+test('loop of activity calls over many histories: every call is made once', async () => {
   const tasks = `do:
   - keep:
       for: { each: n, in: '\${ [range(40)] }' }
@@ -93,7 +93,7 @@ test('a loop of calls that are tasks of their own: all of it, once, in many hist
   expect(longest).toBeLessThan(HINT * 3)
 })
 
-test('many at a time, one in ten failing: results in order, timers go on, steps are recorded once', async () => {
+test('concurrent loop over many histories: results in order, steps and events recorded once', async () => {
   const tasks = `do:
   - all:
       for: { each: n, in: '\${ [range(60)] }', concurrency: 7, onError: continue }
@@ -136,7 +136,7 @@ test('many at a time, one in ten failing: results in order, timers go on, steps 
   }
 })
 
-test('an approval, events and a compensation stand across histories', async () => {
+test('approval, events and compensation over many histories: take effect as in one', async () => {
   const tasks = `do:
   - before:
       for: { each: n, in: '\${ [range(12)] }' }
@@ -173,7 +173,7 @@ test('an approval, events and a compensation stand across histories', async () =
   expect((await histories(workflow_id)).count).toBeGreaterThan(1)
 })
 
-test('a place is given back and taken again in every history', async () => {
+test('slot over many histories: yielded and acquired again', async () => {
   const tasks = `concurrency: { limit: 1, holdWhileWaiting: false }
 do:
   - turns:
@@ -193,7 +193,7 @@ do:
   expect((await histories(first.workflow_id)).count).toBeGreaterThan(2)
 })
 
-test('cancelled between histories: it undoes what it had done, and ends', async () => {
+test('cancel after several histories: compensates everything, ends cancelled', async () => {
   const tasks = `do:
   - before:
       for: { each: n, in: '\${ [range(10)] }' }

@@ -1,4 +1,4 @@
-/** What runs do cannot be written down for a while: nothing of it is missing when it can, whoever was killed meanwhile. */
+/** Records of executions while they cannot be written, and while a worker is killed: nothing is missing afterwards. */
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -8,9 +8,9 @@ import { eventually } from '../support/fixtures/tenants.ts'
 import { Gate } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
-/** A task lasts ten seconds; whoever has it and does not answer loses it. */
+/** Longer than a workflow task timeout, ten seconds. */
 const LONG_MS = 12_000
-/** More than a worker does tasks at the same time. */
+/** More than the tasks that a worker runs at once. */
 const RUNS = 60
 
 let own: OwnPlatform
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterEach(stopHearing)
 afterAll(() => own?.end())
 
-/** Each step, and each thing that happened, is there once and in its place. */
+/** Expects every step and every event once, in order. */
 async function expectWhole(id: string): Promise<void> {
   const run = await eventually(async () => {
     const shown = await runs.read(id)
@@ -46,7 +46,7 @@ async function expectWhole(id: string): Promise<void> {
   expect(told.length).toBeGreaterThan(6)
 }
 
-test('it lasts longer than a task, for more runs than a worker has tasks: all end, and their records are whole', async () => {
+test('writes blocked for longer than a workflow task, many executions: all end with complete records', async () => {
   const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
   const gate = await Gate.at(own, 'tenon.execution_steps')
   try {
@@ -59,7 +59,7 @@ test('it lasts longer than a task, for more runs than a worker has tasks: all en
   expect(await runs.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
 }, 180_000)
 
-test('the worker is killed meanwhile: the record of what it was about to say is whole', async () => {
+test('worker killed while writes are blocked: the record is complete', async () => {
   const id = await runs.start(flow)
   await runs.shown(id, 'waiting')
   const gate = await Gate.at(own, 'tenon.execution_steps')

@@ -1,6 +1,6 @@
 /**
- * The flows that other tests run, where runs are read from their history before each step, and where they go on in a new
- * history after each: the results are the same.
+ * Runs the flows of other tests with replay before each step, and with continue-as-new after each step: the results
+ * are the same.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -16,11 +16,11 @@ import { withRawClient } from '../support/stack/temporal.ts'
 
 const CALL =
   '{ call: collection.create, with: { name: moves, document: {} }, metadata: { tenon: { local: false } } }'
-/** In Temporal's protocol: the queue of the worker that has the run. */
+/** TASK_QUEUE_KIND_STICKY in Temporal's protocol. */
 const STICKY = 2
 
 describe.each([
-  // A worker that keeps nothing does one task after the other: of many runs at once, some would come too late.
+  // A worker without a cache runs one task after the other; with many executions some would time out.
   { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_CACHED_RUNS: '0' } },
   {
     how: 'a new history after each step',
@@ -47,7 +47,7 @@ describe.each([
     await runKind(kind, kinds)
   })
 
-  test('what calls five times moves as often as it is told to', async () => {
+  test('flow with five calls: continues as new as often as configured', async () => {
     const calls = Array.from({ length: 5 }, (_, n) => `  - call${n}: ${CALL}`)
     const head = "document: { dsl: '1.0.3', namespace: n, name: moves, version: '1.0.0' }"
     await kinds.place.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
@@ -59,7 +59,7 @@ describe.each([
     if (wanted === 1) expect(await histories(workflow_id)).toBe(1)
   })
 
-  test('made-up flows, and those of the corpus that ask nothing of the world, agree with the simulator', async () => {
+  test('generated flows and the quiet corpus: agree with the simulator', async () => {
     const madeUp = madeUpFlows(repeated(6, 20)).filter(isShort)
     const left = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
@@ -74,7 +74,7 @@ describe.each([
     await Promise.all(Array.from({ length: atOnce }, lane))
   }, 120_000)
 
-  test('of all these runs, tasks come to whoever keeps the run only where one may', async () => {
+  test('all these executions: sticky tasks only if the worker has a cache', async () => {
     const kept = await withRawClient(async ({ workflow }) => {
       const many: boolean[] = []
       for await (const { workflowId, runId } of workflow.list({ query: "WorkflowType = 'flowRun'" })) {
@@ -88,7 +88,7 @@ describe.each([
     expect(kept.includes(true)).toBe(!('TENON_CACHED_RUNS' in env))
   })
 
-  /** In how many histories a run was. */
+  /** How many histories an execution had. */
   const histories = (workflowId: string) =>
     withRawClient(async (client) => {
       let count = 0

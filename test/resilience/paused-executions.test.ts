@@ -1,4 +1,4 @@
-/** Runs that stand still, while workers die, or for longer than what they were started with; on a stack of our own. */
+/** Paused and waiting executions survive worker crashes, new versions, expired credentials and rotated keys. */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,9 +19,9 @@ import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
-/** The server's own bound is 10,000. */
+/** The server's own limit is 10,000. */
 const SIGNALS_MAX = 100
-/** For which a token counts beyond its end. */
+/** Clock tolerance for expired tokens. */
 const TOLERANCE_SECONDS = 30
 
 let own: OwnPlatform
@@ -56,7 +56,7 @@ const call = (method: string, path: string, body?: object, as: Caller = room.ope
 const go = { event: { type: 'go', data: 1 } }
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): number {
   const pid = started.stack.supervisor.pid('worker')
   if (pid === undefined) throw new Error('the worker does not run')
@@ -64,7 +64,7 @@ function killWorker(): number {
   return pid
 }
 
-/** Another worker, which has nothing in its memory. */
+/** Kills the worker and waits for another one, whose cache is empty. */
 async function replaceWorker(): Promise<void> {
   const pid = killWorker()
   await eventually(async () => {
@@ -73,14 +73,14 @@ async function replaceWorker(): Promise<void> {
   })
 }
 
-test('a run that is paused stays so when its worker is killed, and goes on with all that it has heard', async () => {
+test('paused execution whose worker is killed: stays paused, continues with all events after resume', async () => {
   const ledger = unique('c')
   const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
   await runs.send(id, 'signal', go)
   killWorker()
-  // Only another worker can take the patch: it has been through the whole history by then.
+  // Only the new worker can accept the patch; it has replayed the whole history by then.
   const patched = await runs.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
   expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })
   const mended = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
@@ -93,7 +93,7 @@ test('a run that is paused stays so when its worker is killed, and goes on with 
   expect(await runs.ledger(ledger)).toEqual(['a'])
 }, 120_000)
 
-test('a run that has heard as many events as it can says so, and goes on', async () => {
+test('execution that received the maximum number of signals: further ones get 409, other commands still work', async () => {
   const id = await runs.start(await runs.publish(LISTEN))
   await runs.shown(id, 'waiting')
   const noise = { event: { type: 'noise' } }
@@ -103,14 +103,14 @@ test('a run that has heard as many events as it can says so, and goes on', async
     status: 409,
     body: { code: 'state_conflict', detail: expect.stringContaining('as many events') },
   })
-  // Commands that are answered are not signals.
+  // Commands with a response are updates, not signals.
   expect(await runs.send(id, 'pause')).toMatchObject({ status: 200 })
   await runs.send(id, 'resume')
   await runs.send(id, 'cancel')
   expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
 }, 120_000)
 
-test('another version of its flow is published: it ends by its own, as does who is queued; who starts now has the other', async () => {
+test('new version published: running and queued executions keep theirs, new ones use the new version', async () => {
   const more = 'concurrency: { limit: 1 }\n'
   const name = await runs.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
   const before = await runs.start(name)
@@ -132,14 +132,14 @@ test('another version of its flow is published: it ends by its own, as does who 
   expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
 }, 90_000)
 
-/** By which keys the payloads in a run's history are encrypted. */
+/** Ids of the keys that encrypt payloads in an execution's history. */
 const keysOf = (workflowId: string) =>
   withRawClient(async (client) => {
     const texts = textsIn(await client.workflow.getHandle(workflowId).fetchHistory())
     return [...new Set(texts.filter((text) => /^ten_\w+\.\d+$/.test(text)))].sort()
   }, started.running)
 
-/** A client of this workspace that may start runs. */
+/** Creates a machine client of this workspace that may start executions. */
 async function machine(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
   const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inRoom(room) }
   const { client_id: id } = await ok(call('POST', '/v1/oauth-clients', body))
@@ -151,11 +151,11 @@ async function machine(): Promise<{ id: string; token: (seconds: number) => Prom
   return { id, token }
 }
 
-/** Who may do nothing any more is told by this code. */
+/** Waits until requests of the caller are refused with `code`. */
 const becomes = (as: Caller, code: string, path: string) =>
   eventually(async () => ((await call('GET', path, undefined, as)).body.code === code ? true : undefined))
 
-test('whoever started it is gone, and the tenant has another key: it hears, calls, writes and completes', async () => {
+test('starting credential deleted and payload key rotated: waiting executions hear, call, write and complete', async () => {
   const ledger = unique('c')
   const rest = `${LISTEN}
   - got: { call: http, with: { method: get, endpoint: '${echo}' } }
@@ -200,7 +200,7 @@ test('whoever started it is gone, and the tenant has another key: it hears, call
   expect(done.map(({ status, error, output }) => [status, error, output])).toEqual(
     waiting.map(({ input }) => ['completed', null, { had: input }]),
   )
-  // Who it was stays on record.
+  // The record keeps the original starter.
   expect(done.map(({ started_by }) => started_by)).toEqual(waiting.map(({ started_by }) => started_by))
   expect(asked).toBe(3)
   const [kept] = await asSuperuser<{ n: number }>(

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The object store dies while runs carry what is too large for a history: no run is lost, no effect comes twice. */
+/** Object store crashes while executions carry large payloads: no execution is lost, each effect happens once. */
 
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
@@ -44,14 +44,14 @@ const until = (id: string, statuses: readonly string[]) =>
     return statuses.includes(body.status) ? body : undefined
   }, 90_000)
 
-/** Kills by the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killStore(): void {
   const pid = started.stack.supervisor.pid('seaweedfs')
   if (pid === undefined) throw new Error('the store does not run')
   process.kill(pid, 'SIGKILL')
 }
 
-test('it is away when a call gives much: the run goes on when it is back, and the call is made once', async () => {
+test('object store down when a call returns a large result: the execution continues afterwards, the call is made once', async () => {
   const x = textOf(300_000)
   const { body: run } = await start(x)
   const [response] = await eventually(async () => (asked.length > 0 ? asked : undefined), 60_000)
@@ -77,7 +77,7 @@ test('it is away when a call gives much: the run goes on when it is back, and th
   ])
 }, 240_000)
 
-test('it is away when a run is started: 503, and the run begins when it is back', async () => {
+test('object store down at a start: 503, a repeated start runs once it is back', async () => {
   asked = []
   killStore()
   const statuses: number[] = []

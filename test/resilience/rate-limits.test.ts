@@ -1,4 +1,4 @@
-/** Valkey hangs and dies: data goes on under limits of each process, administration says so, and both come back. */
+/** Valkey hangs and crashes: data operations continue under local limits, administration gets 503, both recover. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
@@ -10,7 +10,7 @@ import type { Started } from '../support/stack/start.ts'
 let own: OwnPlatform
 let started: Started
 let room: Room
-/** With a small limit. */
+/** An API node with a small limit. */
 let node: ApiProcess
 
 beforeAll(async () => {
@@ -35,7 +35,7 @@ function pidOf(name: string): number {
 }
 
 const LANES = 8
-/** Nobody waits for Valkey for longer, however slow the machine is. */
+/** No request waits for Valkey longer than this, even on a slow machine. */
 const SOON_MS = 10_000
 
 interface Answer {
@@ -45,7 +45,7 @@ interface Answer {
   readonly status: number
 }
 
-/** Lanes of readers while `work` is done, which is given what they are answered. @returns all of it */
+/** Keeps reading in several lanes while `work` runs. @returns all answers */
 async function underLoad(work: (answers: readonly Answer[]) => Promise<void>): Promise<Answer[]> {
   const answers: Answer[] = []
   let going = true
@@ -66,7 +66,7 @@ async function underLoad(work: (answers: readonly Answer[]) => Promise<void>): P
   return answers
 }
 
-/** Whatever happens to Valkey: reads go on. */
+/** Expects every read to have succeeded in time. */
 function expectUnharmed(answers: readonly Answer[]): void {
   expect(answers.length).toBeGreaterThan(10)
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
@@ -84,7 +84,7 @@ async function expectRefused(): Promise<void> {
 const expectBack = () =>
   eventually(async () => ((await administer()).status === 200 ? true : undefined), 20_000)
 
-test('Valkey hangs under load: data 200, administration 503, and both are well when it goes on', async () => {
+test('Valkey hangs under load: reads succeed, administration gets 503, both recover', async () => {
   await expectBack()
   const pid = pidOf('valkey')
   const answers = await underLoad(async (answers) => {
@@ -93,7 +93,7 @@ test('Valkey hangs under load: data 200, administration 503, and both are well w
     try {
       await expectRefused()
       await expectRefused()
-      // Each reader is answered what he asks meanwhile: none waits for it to come back.
+      // Every lane is answered meanwhile; none waits for Valkey.
       await eventually(async () => {
         const lanes = new Set(answers.filter(({ askedMs }) => askedMs > sinceMs).map(({ lane }) => lane))
         return lanes.size === LANES ? true : undefined
@@ -106,7 +106,7 @@ test('Valkey hangs under load: data 200, administration 503, and both are well w
   expectUnharmed(answers)
 }, 60_000)
 
-test('while it hangs, each process has limits of its own', async () => {
+test('Valkey hangs: each process applies limits of its own', async () => {
   const pid = pidOf('valkey')
   process.kill(pid, 'SIGSTOP')
   try {
@@ -123,7 +123,7 @@ test('while it hangs, each process has limits of its own', async () => {
   await expectBack()
 }, 60_000)
 
-test('who waits for a run is answered although nobody can tell of its end', async () => {
+test('Prefer: wait while Valkey hangs: answered when the execution ends', async () => {
   const runs = new Runs(room, started.running)
   const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
   const path = `${room.flows}/definitions/${name}/executions`
@@ -149,7 +149,7 @@ test('who waits for a run is answered although nobody can tell of its end', asyn
   await expectBack()
 }, 60_000)
 
-test('Valkey dies under load: the same, and the script is known to the one that comes after it', async () => {
+test('Valkey crashes under load: reads succeed, administration recovers, limits apply again', async () => {
   const answers = await underLoad(async () => {
     process.kill(pidOf('valkey'), 'SIGKILL')
     const seen = await eventually(async () => {
@@ -157,7 +157,7 @@ test('Valkey dies under load: the same, and the script is known to the one that 
       expect([200, 503]).toContain(status)
       return status === 503 ? true : undefined
     }, 2_000).catch(() => undefined)
-    // The supervisor may be faster than we are: then nobody noticed.
+    // The supervisor may restart it before a request fails.
     if (seen !== undefined) await expectBack()
   })
   expectUnharmed(answers)

@@ -1,4 +1,4 @@
-/** A worker that dies while a tenant is suspended and resumed: who is to stand still does, and all goes on once. */
+/** Worker crashes while a tenant is suspended and resumed: executions stop, and later continue once. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
@@ -27,7 +27,7 @@ do:
         - rest: { wait: { milliseconds: 200 } }
 `
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): void {
   const pid = started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
@@ -36,7 +36,7 @@ function killWorker(): void {
 const set = (verb: 'suspend' | 'resume') =>
   call('POST', `/v1/tenants/${room.tenantId}/${verb}`, { as: room.operator })
 
-test('killed as it suspends, and as it resumes: each of ten runs does each of its effects once', async () => {
+test('worker killed during suspend and during resume: each of ten executions has each effect once', async () => {
   const as = room.operator
   await call('POST', `${room.flows}/definitions`, { as, body: { source: SOURCE } })
   await call('POST', `${room.flows}/definitions/busy/versions`, { as, body: {} })
