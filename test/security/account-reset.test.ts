@@ -1,4 +1,7 @@
-/** Attacks on accounts: a peer gets no way into another person's account, and a reset account decides nothing unseen. */
+/**
+ * Attacks on accounts: no peer gains access to another account, and a reset account cannot decide approvals
+ * unnoticed.
+ */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Entry, ofRoom } from '../support/clients/audit.ts'
@@ -47,11 +50,11 @@ const ask = (verb: string, { id }: { id: string }, as: Caller) =>
 const statusOf = async ({ id }: Person) =>
   (await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))).status
 
-/** Of the audit log, what is about a person's account. */
+/** Audit entries about an account. */
 const entriesOf = async ({ id }: Person): Promise<Entry[]> =>
   (await ofRoom(room)).filter(({ target }) => String(target).includes(id))
 
-/** Takes up a link with a password. @returns the status of the page */
+/** Sets a password through a link. @returns the status of the page */
 async function taken(url: string, password: string): Promise<number> {
   const browser = new Browser('nowhere:')
   const page = await browser.open(url)
@@ -62,8 +65,8 @@ async function taken(url: string, password: string): Promise<number> {
 
 const isLetIn = async (as: Caller) => (await call('GET', '/v1/accounts', { as })).status === 200
 
-describe('an accepted account', () => {
-  test('invited again by a peer or a higher role – is refused, and keeps its password', async () => {
+describe('accepted account', () => {
+  test('invited again by a peer or a higher role: refused, keeps its password', async () => {
     const bob = await anAdmin()
     for (const as of [malloryToken, trentToken, room.operator])
       expect(await ask('invite', bob, as)).toMatchObject({
@@ -73,7 +76,7 @@ describe('an accepted account', () => {
     expect(await isLetIn(await tokenFor(bob))).toBe(true)
   })
 
-  test('reset by a peer, or by a lower role – is refused, and keeps its password and sessions', async () => {
+  test('reset by a peer or a lower role: refused, keeps its password and sessions', async () => {
     const bob = await anAdmin()
     const token = await tokenFor(bob)
     const peer = await ask('reset', bob, malloryToken)
@@ -86,7 +89,7 @@ describe('an accepted account', () => {
     expect(await isLetIn(await tokenFor(bob))).toBe(true)
   })
 
-  test('reset by itself – is refused with the page where it changes its password', async () => {
+  test('reset by itself: refused, names the page to change the password', async () => {
     const bob = await anAdmin()
     expect(await ask('reset', bob, await tokenFor(bob))).toMatchObject({
       status: 403,
@@ -94,7 +97,7 @@ describe('an accepted account', () => {
     })
   })
 
-  test('reset by a strictly higher role – is signed out at once and until the link is taken up; both are audited', async () => {
+  test('reset by a strictly higher role: signed out at once until the link is used; both steps are audited', async () => {
     const bob = await anAdmin()
     const { body: tokens } = await tokensOf(clientId, bob)
     const token = bearer(tokens['access_token'])
@@ -104,7 +107,7 @@ describe('an accepted account', () => {
     expect(await isLetIn(token)).toBe(false)
     expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(400)
     await expect(tokensOf(clientId, bob)).rejects.toThrow('forbidden')
-    // It was accepted once: it is not invited again, by anybody.
+    // It was accepted before, so it cannot be invited again.
     expect((await ask('invite', bob, malloryToken)).status).toBe(409)
     expect(await taken(reset.body.reset_url, 'correct horse again')).toBe(200)
     expect(await taken(reset.body.reset_url, 'another horse again')).toBe(404)
@@ -125,7 +128,7 @@ describe('an accepted account', () => {
     )
   })
 
-  test('with a new invitation written by an admin role past the code – is refused by the database', async () => {
+  test('invitation or confirmation written to the database by an equal role: refused', async () => {
     const bob = await anAdmin()
     const invite = `update tenon.accounts set invitation = decode(repeat('ab', 32), 'hex'), invited_until = now() + interval '1 d'
       where id = '${bob.id}'`
@@ -137,14 +140,14 @@ describe('an accepted account', () => {
         asSuperuser(`begin; ${settings(room.workspaceId)}; set local role tenon_admin; ${statement}; commit`),
       ).rejects.toThrow(/higher role/)
     expect(await isLetIn(await tokenFor(bob))).toBe(true)
-    // What a higher role writes ends the password, whatever the code thinks.
+    // A write by a higher role clears the password, independent of the product code.
     await asSuperuser(`begin; ${settings('')}; set local role tenon_admin; ${invite}; commit`)
     expect(await statusOf(bob)).toBe('reset')
   })
 })
 
-describe('an account that was never accepted', () => {
-  test('is invited again by a peer, and not reset', async () => {
+describe('account that was never accepted', () => {
+  test('invited again by a peer: accepted; reset: refused', async () => {
     const body = { role: 'workspace_admin', ...inRoom(room), email: `new-${Date.now()}@example.test` }
     const made = await ok(call('POST', '/v1/accounts', { as: malloryToken, body }))
     expect(await ask('reset', made, trentToken)).toMatchObject({
@@ -157,7 +160,7 @@ describe('an account that was never accepted', () => {
   })
 })
 
-describe('the account holder', () => {
+describe('account holder', () => {
   /** Changes the password on the page. @returns its status */
   async function change(person: Person, current: string, password: string): Promise<number> {
     const browser = new Browser('nowhere:')
@@ -166,7 +169,7 @@ describe('the account holder', () => {
     return (await browser.submit(page, { tenant, email, current, password, again: password })).status
   }
 
-  test('changes the password – with the present one alone, and other sessions end', async () => {
+  test('changes the password: needs the current one, other sessions end', async () => {
     const bob = await anAdmin()
     const token = await tokenFor(bob)
     expect(await change(bob, 'not the password', 'correct horse again')).toBe(401)
@@ -181,7 +184,7 @@ describe('the account holder', () => {
     )
   })
 
-  test('who guesses at the page – is held up like who guesses at the sign-in', async () => {
+  test('guesses the current password: throttled like sign-in', async () => {
     const bob = await anAdmin()
     const statuses = new Set<number>()
     for (let n = 0; n < 12; n++) statuses.add(await change(bob, `wrong ${n}`, 'correct horse again'))
@@ -189,23 +192,23 @@ describe('the account holder', () => {
   })
 })
 
-describe('an approval that was asked for before its approver was reset', () => {
+describe('approval requested before its approver was reset', () => {
   const asking = (...approvers: Person[]) =>
     runs.publish(
       `  - board: { approve: { approvers: [${approvers.map(({ id }) => id).join(', ')}] } }\n  - paid: { set: { paid: true } }`,
     )
 
-  /** Resets bob's account. @returns his next token */
+  /** Resets the account of bob and sets a new password. @returns the next token */
   async function reset(bob: Person, by: Caller): Promise<Caller> {
     const { reset_url } = await ok(ask('reset', bob, by))
     expect(await taken(reset_url, 'correct horse again')).toBe(200)
     return tokenFor({ ...bob, password: 'correct horse again' })
   }
 
-  test('is not decided by that account – until another admin than the starter confirms it', async () => {
+  test('decided by the reset account: refused until an admin other than the starter confirms the account', async () => {
     const bob = await anAdmin()
     const flow = await asking(bob)
-    // Trent may reset bob, and has started the run.
+    // Trent may reset bob, and started the execution.
     const id = await runs.start(flow, {}, trentToken)
     await runs.shown(id, 'waiting')
     expect((await ask('confirm', bob, room.operator)).status).toBe(409)
@@ -229,7 +232,7 @@ describe('an approval that was asked for before its approver was reset', () => {
     )
   })
 
-  test('is suspended again by the next reset; one that is asked for later is not', async () => {
+  test('reset again after confirmation: refused again; an approval requested later is accepted', async () => {
     const bob = await anAdmin()
     const flow = await asking(bob)
     await reset(bob, trentToken)
@@ -245,7 +248,7 @@ describe('an approval that was asked for before its approver was reset', () => {
     await runs.ended(before)
   })
 
-  test('by its other approvers is decided as before', async () => {
+  test('decided by another approver: accepted', async () => {
     const [bob, carol] = [await anAdmin(), await anAdmin()]
     const id = await runs.start(await asking(bob, carol), {}, malloryToken)
     await runs.shown(id, 'waiting')

@@ -1,4 +1,4 @@
-/** Anon keys: they ship in web pages, so they read and hear what their workspace opens to them, and nothing else. */
+/** Anon keys ship in web pages: they read and hear what their workspace opens to them, and nothing else. */
 
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
@@ -34,7 +34,7 @@ const declared = async (room: Room, collection: string, access: object) => {
   expect(status).toBe(201)
 }
 
-/** A refusal that says which setting refuses and how an admin changes it. */
+/** Expects a refusal that names the setting and how an admin changes it. */
 function expectClosed({ status, body }: Awaited<ReturnType<typeof call>>, setting: string, room: Room): void {
   expect([status, body.code], JSON.stringify(body)).toEqual([403, 'forbidden'])
   expect(body.detail).toContain(setting)
@@ -42,8 +42,8 @@ function expectClosed({ status, body }: Awaited<ReturnType<typeof call>>, settin
   expect(body.hint).toContain(room.workspaceId)
 }
 
-describe('settings', () => {
-  test('a new workspace – nothing is set – read, none, workspace', async () => {
+describe('anon settings', () => {
+  test('new workspace: collections read, objects none, events workspace', async () => {
     const room = await aRoom()
     const { body } = await call('GET', `/v1/services?workspace_id=${room.workspaceId}`, { as: room.operator })
     expect(body).toMatchObject({
@@ -52,7 +52,7 @@ describe('settings', () => {
     })
   })
 
-  test('one member is set – the others keep their values', async () => {
+  test('one member set: the others keep their values', async () => {
     const room = await aRoom()
     await configured(room, { anon: { events: 'none' } })
     await configured(room, { anon: { collections: 'none' } })
@@ -78,7 +78,7 @@ describe('settings', () => {
     { anon: { events: 'tenant' } },
     { anon: { documents: 'none' } },
     ...prefixes.map((prefix) => ({ objects: { public_read: [prefix] } })),
-  ])('%j – is refused and changes nothing', async (settings) => {
+  ])('invalid settings %j: refused, nothing changes', async (settings) => {
     const room = await aRoom()
     const { status, body } = await configuring(room, settings)
     expect([status, body.code], JSON.stringify(body)).toEqual([400, 'validation_failed'])
@@ -88,7 +88,7 @@ describe('settings', () => {
     expect(now).toMatchObject({ anon: { objects: 'none' }, objects: { public_read: [] } })
   })
 
-  test('keys – set no settings; an admin of another tenant does not either', async () => {
+  test('changed by keys or an admin of another tenant: refused', async () => {
     const [room, stranger] = await Promise.all([aRoom(), aRoom()])
     for (const as of [room.anon, room.service, stranger.service]) {
       const body = { workspace_id: room.workspaceId, anon: { objects: 'public' } }
@@ -103,8 +103,8 @@ describe('settings', () => {
   })
 })
 
-describe('events', () => {
-  test('a sibling workspace publishes – an anon key hears nothing of it, live or from the past', async () => {
+describe('anon key and events', () => {
+  test('sibling workspace publishes: not delivered, live or replayed', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     const live = await hear({}, `topic=orders.*&apikey=${room.anon['apikey']}`)
@@ -119,7 +119,7 @@ describe('events', () => {
     }
   })
 
-  test('events: none – every subscription of an anon key is refused, an open one ends; a service key stays', async () => {
+  test('events set to none: subscriptions refused, open streams end; service keys continue', async () => {
     const room = await aRoom()
     const [events, changes, service] = await Promise.all([
       hear(room.anon, 'topic=orders.*'),
@@ -142,7 +142,7 @@ describe('events', () => {
     expect((await subscribing(room.anon, 'orders.*')).status).toBe(200)
   })
 
-  test('collections: none – changes are not heard, by streams that are open neither, and not when it is open again', async () => {
+  test('collections set to none: changes not delivered, on open streams either, nor after reopening', async () => {
     const room = await aRoom()
     await declared(room, 'shown', { anon: { read: true } })
     const live = await hear(room.anon, 'topic=collections.*')
@@ -151,7 +151,7 @@ describe('events', () => {
     await create(room, 'todos', { n: 1 })
     await heardAtLeast(live, 1)
     await configured(room, { anon: { collections: 'none' } })
-    // An open stream asks once a second.
+    // An open stream checks once a second.
     await new Promise((done) => setTimeout(done, 1_500))
     await create(room, 'todos', { n: 2 })
     await create(room, 'shown', { n: 3 })
@@ -170,7 +170,7 @@ describe('events', () => {
   })
 })
 
-describe('collections', () => {
+describe('anon key and collections', () => {
   const READS = (name: string): [string, string, object?][] => [
     ['GET', at(name)],
     ['GET', `${at(name)}?count=exact`],
@@ -179,7 +179,7 @@ describe('collections', () => {
     ['GET', `/v1/collections/${name}/export`],
   ]
 
-  test('the list – an anon key is shown names only', async () => {
+  test('list: shows names only', async () => {
     const room = await aRoom()
     await create(room, 'loose')
     await declared(room, 'kept', {})
@@ -188,7 +188,7 @@ describe('collections', () => {
     expect(body.data).toEqual([{ name: 'kept' }, { name: 'loose' }])
   })
 
-  test('collections: none – what says nothing itself is closed to anon keys, what says so stays open', async () => {
+  test('collections set to none: undeclared and silent collections are closed, explicitly readable ones stay open', async () => {
     const room = await aRoom()
     await create(room, 'loose')
     await declared(room, 'silent', {})
@@ -213,7 +213,7 @@ describe('collections', () => {
     expect((await call('GET', at('loose'), { as: room.anon })).status).toBe(200)
   })
 
-  test('collections: none – the database itself shows an anon key nothing', async () => {
+  test('collections set to none: the database role sees no rows', async () => {
     const room = await aRoom()
     const ref = [room.tenantId, room.workspaceId]
     await create(room, 'loose')
@@ -229,7 +229,7 @@ describe('collections', () => {
     }
   })
 
-  test('collections: none – an anon key that may create is shown nothing but what it sent', async () => {
+  test('collections set to none, create allowed: shown only what it sent', async () => {
     const room = await aRoom()
     await configured(room, { anon: { collections: 'none' } })
     await declared(room, 'box', { anon: { create: true, update: true } })
@@ -241,7 +241,7 @@ describe('collections', () => {
     expect((await call('GET', path, { as: room.service })).body.n).toBe(1)
   })
 
-  test('another workspace of the tenant – its setting is its own', async () => {
+  test('other workspace of the tenant: has its own setting', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     for (const each of [room, sibling]) await create(each, 'loose')
@@ -252,7 +252,7 @@ describe('collections', () => {
   })
 })
 
-/** Sends the path as it is written: `fetch` would resolve its dots. */
+/** Sends the path unchanged; `fetch` would resolve its dots. */
 async function asWritten(path: string, headers: Caller): Promise<{ status: number; text: string }> {
   const { hostname, port } = new URL(inject('tenon').url)
   const asked = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
@@ -265,7 +265,7 @@ async function store(room: Room, path: string, body: string): Promise<void> {
   expect((await call('PUT', path, { as: room.service, headers, body })).status).toBe(201)
 }
 
-describe('objects', () => {
+describe('anon key and objects', () => {
   let room: Room
   let path: string
   const KEYS = ['public/a.txt', 'public/deep/b.txt', 'public-not/c.txt', 'private/d.txt', 'e.txt']
@@ -275,7 +275,7 @@ describe('objects', () => {
     for (const key of KEYS) await store(room, `${path}/${key}`, key)
   })
 
-  test('a new workspace – an anon key lists, gets and heads no object', async () => {
+  test('new workspace: no listing, no reads', async () => {
     for (const of of [path, `${path}?prefix=public/`, `${path}/public/a.txt`, `${path}/absent`])
       expectClosed(await call('GET', of, { as: room.anon }), 'anon.objects', room)
     expect((await call('HEAD', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
@@ -285,13 +285,13 @@ describe('objects', () => {
     expect(await masked('tenon_service', ref, find)).toHaveLength(1)
   })
 
-  test('prefixes without anon.objects: public – open nothing', async () => {
+  test('prefixes without anon.objects public: closed', async () => {
     await configured(room, { objects: { public_read: ['public/'] } })
     expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
     await configured(room, { objects: { public_read: [] } })
   })
 
-  test('an opened prefix – an anon key reads below it and nowhere else', async () => {
+  test('opened prefix: readable below it, nowhere else', async () => {
     await opened(room, 'public/')
     for (const key of ['public/a.txt', 'public/deep/b.txt']) {
       expect((await call('GET', `${path}/${key}`, { as: room.anon })).body).toBe(key)
@@ -317,7 +317,7 @@ describe('objects', () => {
     expect((await call('DELETE', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
   })
 
-  test('an opened prefix – no spelling of a key leads out of it', async () => {
+  test('opened prefix with any spelling of a key: no escape', async () => {
     await opened(room, 'public/')
     const spellings = [
       ...[
@@ -345,13 +345,13 @@ describe('objects', () => {
       const below = await call('GET', `${path}?prefix=${prefix}`, { as: room.anon })
       expect(below.body.data ?? [], prefix).toEqual([])
     }
-    // The cursor of a list of everything goes on within the prefix.
+    // The cursor of an unrestricted list stays within the prefix.
     const query = `?prefix=public/&page[after]=${all.body.page.next}`
     const next = await call('GET', `${path}${query}`, { as: room.anon })
     for (const { key } of next.body.data ?? []) expect(key).toMatch(/^public\//)
   })
 
-  test('a prefix that is closed again – is closed at once', async () => {
+  test('prefix closed again: closed at once', async () => {
     await opened(room, 'public/', 'private/')
     expect((await call('GET', `${path}/private/d.txt`, { as: room.anon })).status).toBe(200)
     await opened(room, 'public/')
@@ -360,7 +360,7 @@ describe('objects', () => {
     expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
   })
 
-  test('an opened prefix – opens nothing of the bucket of another workspace', async () => {
+  test("opened prefix and another workspace's bucket: denied", async () => {
     const other = await aStoringRoom()
     await opened(other, 'public/')
     const { status, body } = await call('GET', `${path}/public/a.txt`, { as: other.anon })
@@ -368,7 +368,7 @@ describe('objects', () => {
   })
 })
 
-test('another node – heeds the settings within 5 seconds, its open streams too', async () => {
+test('anon settings changed: another node applies them within 5 s, to open streams too', async () => {
   const room = await aStoringRoom()
   const path = `/v1/objects/${await bucketOf(room)}/public/a.txt`
   await store(room, path, 'a')

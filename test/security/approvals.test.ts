@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Attacks on approvals: a decision holds for what was shown, and for nothing that is put in its place later. */
+/** Attacks on approvals: a decision holds for what was shown, not for what replaces it later. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Runs, type Shown } from '../support/fixtures/executions.ts'
@@ -25,11 +25,11 @@ beforeAll(async () => {
 const paying = (payments: string, sum: string) =>
   `  - pay: { call: collection.create, with: { name: ${payments}, document: { entry: '\${ ${sum} | tostring }' } } }`
 
-/** Bob or another decides about a sum that is then paid. */
+/** A step in which an approver decides about a sum that is paid afterwards. */
 const board = (approvers = 'bob, mallory, carol', more = '') =>
   `  - board: { approve: { title: '\${ "Pay \\($workflow.input.sum)?" }', approvers: [${approvers}]${more} } }`
 
-/** Starts it as mallory, and has bob approve. @returns the execution, which has ended */
+/** Starts the flow as mallory, and has bob approve. @returns the execution, which has ended */
 async function approved(flow: string, input: object): Promise<string> {
   const id = await runs.start(flow, { input }, mallory)
   await runs.shown(id, 'waiting')
@@ -41,7 +41,7 @@ async function approved(flow: string, input: object): Promise<string> {
 
 const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
 
-/** Reruns it from `pay`, which has to ask again for `board`. @returns the new execution, which waits */
+/** Reruns from `pay`, which requires a new decision. @returns the new execution, which waits */
 async function asksAgain(
   id: string,
   body: object,
@@ -59,7 +59,7 @@ async function asksAgain(
 }
 
 describe('rerun of an approved execution', () => {
-  test('with another input – asks again, and pays only what was approved anew', async () => {
+  test('other input: requires a new decision, pays only what was approved', async () => {
     const payments = unique('c')
     const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
     const id = await approved(flow, { sum: 40 })
@@ -72,7 +72,7 @@ describe('rerun of an approved execution', () => {
     expect(steps.find(({ name }: { name: string }) => name === 'board')).toMatchObject({ reused: false })
   })
 
-  test('with another input that the title does not show – asks again', async () => {
+  test('other input not shown in the title: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
       `  - board: { approve: { title: 'Pay?', approvers: [bob] } }\n${paying(payments, '$workflow.input.sum')}`,
@@ -81,7 +81,7 @@ describe('rerun of an approved execution', () => {
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('by a newer version – asks again', async () => {
+  test('newer version: requires a new decision', async () => {
     const payments = unique('c')
     const tasks = `${board()}\n${paying(payments, '$workflow.input.sum')}`
     const flow = await runs.publish(tasks)
@@ -91,7 +91,7 @@ describe('rerun of an approved execution', () => {
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('by the person who decided – asks another one', async () => {
+  test('by the approver: requires a decision of another one', async () => {
     const payments = unique('c')
     const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
     const again = await asksAgain(await approved(flow, { sum: 40 }), {}, bob, /bob/)
@@ -100,7 +100,7 @@ describe('rerun of an approved execution', () => {
     await runs.shown(again.id, 'completed')
   })
 
-  test('unchanged, by the first starter or a third person – reuses the decision, and so does a rerun of the rerun', async () => {
+  test('unchanged, by another person: reuses the decision, also in a rerun of the rerun', async () => {
     const payments = unique('c')
     const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
     let id = await approved(flow, { sum: 40 })
@@ -115,7 +115,7 @@ describe('rerun of an approved execution', () => {
     await asksAgain(id, { input: { sum: 41 } }, mallory, /input/)
   })
 
-  test('whose context is another one when it comes to the step – asks again there', async () => {
+  test('context differs at the step: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
       `  - when: { set: { at: '\${ now }' }, export: { as: '\${ { at: .at } }' } }
@@ -128,8 +128,8 @@ describe('rerun of an approved execution', () => {
   })
 })
 
-describe('rerun of an execution whose approval stands in a flow that it ran', () => {
-  test('with another input – runs that flow again, also by way of an unchanged rerun', async () => {
+describe('rerun of an execution whose approval is in a subflow', () => {
+  test('other input: runs the subflow again, also after an unchanged rerun', async () => {
     const payments = unique('c')
     const child = await runs.publish(`  - ask: { approve: { approvers: [bob, carol] } }`)
     const flow = await runs.publish(
@@ -166,7 +166,7 @@ ${board(approvers, more)}
   - nap: { wait: PT1S }
 ${paying(payments, '$context.sum')}`
 
-  /** Approved by bob, and paused by mallory before it pays. */
+  /** An execution approved by bob, and paused by mallory before it pays. */
   async function paused(payments: string, approvers?: string): Promise<string> {
     const id = await runs.start(
       await runs.publish(CONTEXT(payments, approvers)),
@@ -184,7 +184,7 @@ ${paying(payments, '$context.sum')}`
     await new Promise((done) => setTimeout(done, 2_000))
   }
 
-  test('after an approval – asks for it again, and what follows waits', async () => {
+  test('after an approval: requires a new decision before it continues', async () => {
     const payments = unique('c')
     const id = await paused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(200)
@@ -199,7 +199,7 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual(['1000000'])
   })
 
-  test('by an approver – leaves the decision to another one, and a rejection ends the run', async () => {
+  test('by an approver: another one decides; rejection faults the execution', async () => {
     const payments = unique('c')
     const id = await paused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).status).toBe(200)
@@ -214,7 +214,7 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual([])
   })
 
-  test('by the only approver – is refused, and changes nothing', async () => {
+  test('by the only approver: refused, nothing changes', async () => {
     const payments = unique('c')
     const id = await paused(payments, 'bob')
     expect(await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).toMatchObject({
@@ -226,7 +226,7 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('that changes nothing – leaves the decision as it is', async () => {
+  test('without a change: keeps the decision', async () => {
     const payments = unique('c')
     const id = await paused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 40 } }, mallory)).status).toBe(200)
@@ -235,7 +235,7 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('while one of two has decided – both have to decide on what it is now', async () => {
+  test('with one of two decisions made: both must decide on the new data', async () => {
     const payments = unique('c')
     const flow = await runs.publish(CONTEXT(payments, 'bob, carol', ', quorum: 2'))
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
@@ -250,7 +250,7 @@ ${paying(payments, '$context.sum')}`
     await runs.shown(id, 'completed')
   })
 
-  test('of the input of a held step, or its output by hand – asks again', async () => {
+  test('patched input or skipped output of a held step: requires a new decision', async () => {
     for (const [command, body] of [
       ['patch-data', { input: { sum: 1_000_000 } }],
       ['skip-step', { output: { sum: 1_000_000 } }],
@@ -277,7 +277,7 @@ ${paying(payments, '.sum')}`,
   })
 })
 
-test('an approval that is held – cannot be skipped with a decision by hand', async () => {
+test('held approval skipped with a decision as output: refused', async () => {
   const flow = await runs.publish(
     '  - board: { approve: { approvers: [bob], deadline: PT1S } }\n  - after: { set: { x: 1 } }',
     { more: 'onFault: hold\n' },

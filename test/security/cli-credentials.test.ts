@@ -1,4 +1,4 @@
-/** Credentials of `.env.local` go to the TENON_URL of that file alone, and the CLI says which workspace and role it uses. */
+/** Credentials of `.env.local` go to the TENON_URL of that file only, and the CLI reports workspace and role. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { packedCommand } from '../../stack/project.mjs'
 import { aRoom, type Room } from '../support/fixtures/tenants.ts'
 
-/** Packed if it can be, which starts faster. */
+/** Uses the packed command if there is one, as it starts faster. */
 const mainOf = (verb = '') => {
   const packed = packedCommand(verb === 'demo' ? verb : 'token')
   return packed === undefined ? [resolve('src/cli/main.ts')] : [packed]
@@ -20,7 +20,7 @@ let room: Room
 let folder: string
 let other: Server
 let otherUrl: string
-/** Requests that reached the other server. */
+/** Requests received by the other server. */
 let heard: IncomingMessage[]
 
 beforeAll(async () => {
@@ -61,7 +61,7 @@ interface Ended {
   readonly stderr: string
 }
 
-/** Runs the CLI in a folder with this `.env.local`, and with nothing of Tenon's in its environment but `env`. */
+/** Runs the CLI in a folder with this `.env.local`; of Tenon's variables its environment has only `env`. */
 async function tenon(
   args: readonly string[],
   file: Record<string, string>,
@@ -80,7 +80,7 @@ async function tenon(
 
 const withoutUrl = ({ TENON_URL: _, ...rest }: Record<string, string>) => rest
 
-describe('TENON_URL in the environment differs from that of the file', () => {
+describe('TENON_URL in the environment differs from the file', () => {
   test.each([
     ['token', ['token'], 'TENON_CLIENT_ID'],
     ['flow list', ['flow', 'list'], 'TENON_WORKSPACE_ID'],
@@ -89,7 +89,7 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     ['event subscribe', ['event', 'subscribe', 'a'], 'TENON_SERVICE_KEY'],
     ['mcp token', ['mcp', 'token', 'x', '--workspace', 'ws_x'], 'TENON_CLIENT_ID'],
     ['demo', ['demo'], 'TENON_CLIENT_ID'],
-  ])('tenon %s – refuses in one line, and sends nothing', async (_, args, name) => {
+  ])('tenon %s: refuses in one line, sends nothing', async (_, args, name) => {
     const file = ofFile()
     const { code, stdout, stderr } = await tenon(args, file, { TENON_URL: otherUrl })
     expect([code, stdout]).toEqual([1, ''])
@@ -99,26 +99,26 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     expect(heard).toEqual([])
   })
 
-  test('a token of the file – refused as the rest', async () => {
+  test('TENON_TOKEN in the file: refused like the other credentials', async () => {
     const file = { ...ofFile(), TENON_TOKEN: 'abc' }
     const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
   })
 
-  test('a wrong secret – the reason of the issuer, and no token', async () => {
+  test("wrong secret: shows the issuer's reason, no token", async () => {
     const file = { ...ofFile(), TENON_CLIENT_SECRET: 'wrong' }
     const { code, stdout, stderr } = await tenon(['token'], file)
     expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
   })
 
-  test('quotes around a value of the file – no part of it', async () => {
+  test('quotes around a value of the file: not part of the value', async () => {
     const file = { ...ofFile(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
     const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(`TENON_TOKEN of .env.local is for ${inject('tenon').url} alone`)
     expect(await tenon(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
   })
 
-  test('half of the client in the environment – the secret of the file is not sent', async () => {
+  test("only the client id in the environment: the file's secret is not sent", async () => {
     const { code, stderr } = await tenon(['token'], ofFile(), {
       TENON_URL: otherUrl,
       TENON_CLIENT_ID: 'mine',
@@ -127,7 +127,7 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     expect(stderr).toMatch(/^TENON_CLIENT_SECRET of \.env\.local is for /)
   })
 
-  test('another port, another scheme, a host that begins alike – each is another platform', async () => {
+  test('other port, scheme or host with the same beginning: counts as another platform', async () => {
     const file = { ...ofFile(), TENON_URL: 'http://tenon.example:8787' }
     for (const TENON_URL of [
       'http://tenon.example:8788',
@@ -139,7 +139,7 @@ describe('TENON_URL in the environment differs from that of the file', () => {
       expect((await tenon(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is for')
   })
 
-  test('credentials of the environment – used there', async () => {
+  test('credentials in the environment: sent there', async () => {
     const env = { TENON_URL: otherUrl, TENON_CLIENT_ID: 'mine', TENON_CLIENT_SECRET: 'own' }
     const { code, stdout } = await tenon(['token', '--quiet'], ofFile(), env)
     expect([code, stdout]).toEqual([0, 'x\n'])
@@ -147,7 +147,7 @@ describe('TENON_URL in the environment differs from that of the file', () => {
   })
 })
 
-test('a file with credentials and no TENON_URL – they belong to no platform and are not sent', async () => {
+test('file with credentials but without TENON_URL: credentials are not sent', async () => {
   const { code, stderr } = await tenon(['token'], withoutUrl(ofFile()), { TENON_URL: otherUrl })
   expect([code, heard]).toEqual([1, []])
   expect(stderr).toBe(
@@ -155,7 +155,7 @@ test('a file with credentials and no TENON_URL – they belong to no platform an
   )
 })
 
-test('the platform of the file redirects to another server – no credential follows', async () => {
+test('platform of the file redirects to another server: no credential follows', async () => {
   const first = createServer((request, response) =>
     response.writeHead(307, { location: `${otherUrl}${request.url}` }).end(),
   )
@@ -170,9 +170,9 @@ test('the platform of the file redirects to another server – no credential fol
   }
 })
 
-describe('TENON_URL is that of the file, or the environment has none', () => {
+describe('TENON_URL is that of the file', () => {
   test.each(['nowhere', 'there as well'])(
-    'in the environment %s – a key of the file: one line on stderr, JSON alone on stdout',
+    'in the environment %s, key of the file: one line on stderr, JSON only on stdout',
     async (set) => {
       const file = ofFile()
       const url = file['TENON_URL'] ?? ''
@@ -188,7 +188,7 @@ describe('TENON_URL is that of the file, or the environment has none', () => {
     },
   )
 
-  test('an operator – the workspace of the verb, the role of the token', async () => {
+  test('operator: reports the workspace of the command and the role of the token', async () => {
     const file = ofFile()
     const { stderr } = await tenon(['flow', 'list'], file)
     expect(stderr).toBe(
@@ -198,12 +198,12 @@ describe('TENON_URL is that of the file, or the environment has none', () => {
     expect(named.stderr).toBe(stderr)
   })
 
-  test('credentials of the environment – no word of the file', async () => {
+  test('credentials of the environment: the file is not mentioned', async () => {
     const { stderr } = await tenon(['collection', 'list', 'todos'], {}, ofFile())
     expect(stderr).toBe(`tenon: workspace ${room.workspaceId}, role service, ${inject('tenon').url}\n`)
   })
 
-  test('tenon token – the token alone on stdout, the role on stderr', async () => {
+  test('tenon token: token only on stdout, role on stderr', async () => {
     const { stdout, stderr } = await tenon(['token'], ofFile())
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
     expect(stderr).toBe(`tenon: role operator, ${inject('tenon').url}, credentials of .env.local\n`)
@@ -213,7 +213,7 @@ describe('TENON_URL is that of the file, or the environment has none', () => {
     ['--quiet at the end', ['collection', 'list', 'todos', '--quiet'], {}],
     ['--quiet at the beginning', ['--quiet', 'collection', 'list', 'todos'], {}],
     ['TENON_QUIET', ['collection', 'list', 'todos'], { TENON_QUIET: '1' }],
-  ])('%s – nothing on stderr', async (_, args, env) => {
+  ])('%s: nothing on stderr', async (_, args, env) => {
     const { code, stderr } = await tenon(args, ofFile(), env)
     expect([code, stderr]).toEqual([0, ''])
   })

@@ -1,4 +1,4 @@
-/** Malformed payloads at the codec server: 400 with the place of the fault, never a 500. */
+/** Malformed payloads at the codec server: 400 with the location of the error, never 500. */
 
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
@@ -43,14 +43,14 @@ const MALFORMED: readonly (readonly [string, unknown, string])[] = [
 ]
 
 for (const route of ['decode', 'encode'] as const) {
-  test.each(MALFORMED)(`codec.${route} – %s – 400 that names the place`, async (_, payloads, place) => {
+  test.each(MALFORMED)(`codec.${route} with %s: 400 with its location`, async (_, payloads, place) => {
     const { status, body } = await post(route, payloads)
     expect([status, body.code]).toEqual([400, 'validation_failed'])
     expect(JSON.stringify(body)).toContain(JSON.stringify(place).slice(1, -1))
   })
 }
 
-test('codec.decode – payloads as other encoders of base64 write them – read all the same', async () => {
+test('codec.decode with other base64 spellings: decoded', async () => {
   const { metadata, data } = encoded
   const urlSafe = (text: string) => text.replaceAll('+', '-').replaceAll('/', '_')
   const bare = (text: string) => text.replace(/=+$/, '')
@@ -90,7 +90,7 @@ const payloadLike = fc.oneof(
 )
 
 test.each(['decode', 'encode'] as const)(
-  'codec.%s – 150 random bodies – 200 or 4xx, never 5xx',
+  'codec.%s with 150 random bodies: 200 or 4xx, never 5xx',
   async (route) => {
     await fc.assert(
       fc.asyncProperty(fc.array(payloadLike, { maxLength: 3 }), async (payloads) => {
@@ -102,7 +102,7 @@ test.each(['decode', 'encode'] as const)(
   },
 )
 
-test('codec.decode – a real payload with any of its parts changed – 200 or 400, never 5xx', async () => {
+test('codec.decode with a payload modified in any part: 200 or 400, never 5xx', async () => {
   const changes = fc.record(
     { metadata: fc.dictionary(names, anything), data: anything },
     { requiredKeys: [] },

@@ -1,4 +1,4 @@
-/** Finding 2: work that reaches a worker by way of Temporal, but was not made by the platform, does nothing. */
+/** Work that reaches a worker through Temporal but was not created by the platform has no effect (finding 2). */
 
 import { createServer } from 'node:http'
 import type { Payload } from '@temporalio/common'
@@ -34,7 +34,7 @@ const flowRun = () => ({
   ...{ ir: compiled(FLOW), input: {}, trigger: { kind: 'manual' } },
 })
 
-/** Payloads that look like the platform's, by what is wrong with them. */
+/** Forged payloads, with what is wrong with each. */
 async function forgeries(
   workflowId: string,
   purpose: string,
@@ -63,7 +63,7 @@ async function forgeries(
   ]
 }
 
-/** The codec server encodes for an admin: what it gives is readable in the UI, and no worker accepts it. */
+/** Encodes through the codec server: the result is readable in the UI, but no worker accepts it. */
 async function encodedByServer(value: unknown): Promise<Payload> {
   const body = {
     payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa(JSON.stringify(value)) }],
@@ -75,7 +75,7 @@ async function encodedByServer(value: unknown): Promise<Payload> {
   return { metadata: Object.fromEntries(entries), data: Buffer.from(data, 'base64') }
 }
 
-test('activity – arguments that the platform did not seal for it – fails on every queue without effect', async () => {
+test('activity with arguments not sealed for it: fails on every queue without effect', async () => {
   const workflowId = idIn(room)
   const about = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
   const activities = [
@@ -96,7 +96,7 @@ test('activity – arguments that the platform did not seal for it – fails on 
   expect(await notes()).toEqual([])
 })
 
-test('activity – sealed by the platform – does an operation of the catalogue and no other', async () => {
+test('activity sealed by the platform: runs operations of the catalogue only', async () => {
   const others = OPERATIONS.map(({ name }) => name).filter((name) => !Object.hasOwn(CATALOGUE, name))
   expect(others).toEqual(expect.arrayContaining(['tenant.create', 'api_key.create', 'flow_version.create']))
   const names = [...others, 'nothing', '', '__proto__', 'constructor', 'callFunction', '$subflow']
@@ -117,7 +117,7 @@ test('activity – sealed by the platform – does an operation of the catalogue
   expect(found.data).toMatchObject([{ written: true }])
 })
 
-test('start – input that the platform did not seal for it – fails before it asks for anything', async () => {
+test('workflow start with input not sealed for it: fails before any activity', async () => {
   const workflowId = () => idIn(room)
   const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
   const outcomes = await Promise.all(
@@ -133,7 +133,7 @@ test('start – input that the platform did not seal for it – fails before it 
   expect(await notes()).toEqual([])
 })
 
-test('start – forged, of each workflow type – fails before it asks for anything', async () => {
+test('forged start of each workflow type: fails before any activity', async () => {
   const target = { tenantId: room.tenantId, workspaceId: room.workspaceId }
   const input = {
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
@@ -154,13 +154,13 @@ test('start – forged, of each workflow type – fails before it asks for anyth
   expect((await call('GET', '/v1/me', { as: room.service })).status).toBe(200)
 })
 
-test('start – an id that names no tenant – fails, sealed or not', async () => {
+test('workflow id that names no tenant: fails', async () => {
   const workflowId = `mine:${v7()}`
   const forged = { workflowId, type: 'flowRun', queue: QUEUES.flows, input: [plain(flowRun())] }
   expect(await startForged(forged)).toEqual({ failed: UNAUTHENTICATED, activities: [] })
 })
 
-test('signal and update – forged, or copied from another run – change nothing; the honest ones do', async () => {
+test('signal or update forged or copied from another execution: refused; genuine ones work', async () => {
   const flow = await runs.publish(
     '  - heard: { listen: { to: { one: { with: { type: told } } } } }\n  - keep: { set: { got: "${ .[0] }" } }\n'.replaceAll(
       '"',
@@ -195,7 +195,7 @@ test('signal and update – forged, or copied from another run – change nothin
   await runs.send(other, 'cancel')
 })
 
-test('result of an activity – given by another than the worker – is not taken', async () => {
+test('activity result from elsewhere than the worker: not accepted', async () => {
   const port = inject('tenon').echoPorts[3]
   const held = createServer(() => {})
   await new Promise<void>((done) => held.listen(port, '127.0.0.1', done))
@@ -215,7 +215,7 @@ test('result of an activity – given by another than the worker – is not take
       await service.respondActivityTaskCompletedById({
         ...{ namespace: 'default', workflowId, activityId, result },
       })
-      // Nobody can tell the true result any more: the task of the run fails until somebody ends the run.
+      // The true result is lost; the workflow task fails until the workflow is terminated.
       await eventually(async () => {
         const { events } = await handle.fetchHistory()
         const failed = events?.flatMap((event) => event.workflowTaskFailedEventAttributes?.failure ?? [])

@@ -1,4 +1,4 @@
-/** What the issuer refuses before it is anybody's: slow bodies, hidden characters in names, scopes of other servers. */
+/** Early refusals of the issuer: slow bodies, invisible characters in names, scopes of other servers. */
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -21,7 +21,7 @@ interface Cut {
   readonly ms: number
 }
 
-/** Sends the text, then nothing. @returns what came back, and when the connection was ended */
+/** Sends the text, then nothing. @returns the response, and when the connection was closed */
 function sent(text: string): Promise<Cut> {
   const { hostname, port } = new URL(inject('tenon').url)
   const begun = performance.now()
@@ -41,14 +41,14 @@ const head = (path: string, type: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: 500\r\n\r\n`
 const FORM = 'application/x-www-form-urlencoded'
 
-describe('a request that does not end', () => {
+describe('slow request', () => {
   test.concurrent.each([
     ['/auth/token', FORM],
     ['/auth/revoke', FORM],
     ['/auth/invitation?token=x', FORM],
     ['/auth/register', 'application/json'],
   ])(
-    'at %s: its body has 10 s',
+    'body at %s: cut off after 10 s',
     async (path, type) => {
       const { text, ms } = await sent(`${head(path, type)}grant_type=client_`)
       expect(text).toMatch(/^HTTP\/1\.1 400 [\s\S]*body_incomplete/)
@@ -59,7 +59,7 @@ describe('a request that does not end', () => {
     60_000,
   )
 
-  test.concurrent('in its head has 15 s, and what passes until that is looked at', async () => {
+  test.concurrent('header: cut off after 15 s and the next check', async () => {
     const { ms } = await sent('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
     expect(ms).toBeLessThan(LIMITS.headersTimeoutMs + LIMITS.connectionsCheckMs + 4_000)
   }, 60_000)
@@ -68,11 +68,11 @@ describe('a request that does not end', () => {
 const HIDDEN = ['\u202e', '\u2066', '\u200b', '\u00ad', '\u3164', '\u{e0061}', '\u2028', '\u0085']
 
 describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
-  'U+%s in a name',
+  'name with U+%s',
   (_point, hidden) => {
     const name = `Ac${hidden}me`
 
-    test('of a client that registers itself: it is refused', async () => {
+    test('client that registers itself: refused', async () => {
       const reply = await call('POST', '/auth/register', {
         body: { redirect_uris: [REDIRECT], client_name: name },
       })
@@ -95,7 +95,7 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
       ['a workspace', () => ['/v1/workspaces', { tenant_id: room.tenantId, name, slug: unique('n') }]],
       ['an API key', () => ['/v1/api-keys', { workspace_id: room.workspaceId, kind: 'anon', name }]],
       ['an MCP server', () => [serversOf(room), { name, slug: unique('n') }]],
-    ] as const)('of %s: it is refused', async (_what, asked) => {
+    ] as const)('%s: refused', async (_what, asked) => {
       const [path, body] = asked() as [string, object]
       const reply = await call('POST', path, { as: room.operator, body })
       expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
@@ -103,7 +103,7 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
   },
 )
 
-test('names in any script, with combining marks and emoji, are taken', async () => {
+test('names in any script, with combining marks or emoji: accepted', async () => {
   for (const name of [
     'Zoë & Søn',
     'Ωmega 株式会社',
@@ -116,7 +116,7 @@ test('names in any script, with combining marks and emoji, are taken', async () 
     await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name } }))
 })
 
-describe('the client of an agent', () => {
+describe('client of an agent', () => {
   const make = (scopes: string[], base = hosted.base, as = room.operator) =>
     call('POST', `${base}/clients`, { as, body: { name: 'agent', scopes } })
 
@@ -124,7 +124,7 @@ describe('the client of an agent', () => {
     ['another MCP server', ['mcp:elsewhere:notes_get']],
     ['a tool that there is not', ['mcp:strict:notes_gte']],
     ['one good, one wrong', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
-  ])('with a scope of %s is refused, with those that there are', async (_what, scopes) => {
+  ])('scope of %s: refused with the available scopes', async (_what, scopes) => {
     const reply = await make(scopes)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.detail).toMatch(/is no scope of the server strict, which offers .*mcp:strict:notes_get/)
@@ -132,7 +132,7 @@ describe('the client of an agent', () => {
     expect(reply.body.detail).not.toContain(other.id)
   })
 
-  test('with scopes of its server is made; with any, before the server is published, it is not', async () => {
+  test('scopes of its server: accepted; any scope before publication: 409', async () => {
     expect((await make(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
     const draft = await aRoom()
     const body = { name: 'Draft', slug: 'draft' }

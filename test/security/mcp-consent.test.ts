@@ -1,4 +1,4 @@
-/** Tests that consent covers the tools that a person was shown, whatever is published under the same scope later. */
+/** Consent covers the tools that were shown, whatever is published under the same scope later. */
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -86,14 +86,14 @@ const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) 
   expect(challenge).toContain('resource_metadata="')
 }
 
-/** Calls the tool with a document that is not there: an answer of the tool itself, not of the scope check. */
+/** Calls the tool for a missing document: the tool answers, not the scope check. */
 const reached = async (as: Caller, hosted: Hosted, tool: string) => {
   const { status, body } = await callTool(hosted.path, as, tool, { id: 'x' })
   expect([status, body.result?.content[0].text]).toEqual([200, expect.stringContaining('not_found')])
 }
 
-describe('publishing', () => {
-  test('a deleting tool under a scope that only read – it needs approval and is not active', async () => {
+describe('publication of an MCP server', () => {
+  test('deleting tool under a scope that only read: needs approval, not active', async () => {
     const hosted = await aServer(room, 'moved', LIST)
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
     const made = await publish(hosted, WIDER)
@@ -120,7 +120,7 @@ describe('publishing', () => {
     ])
   })
 
-  test('a tool that does more than it did – it needs approval', async () => {
+  test('tool that does more than before: needs approval', async () => {
     const hosted = await aServer(room, 'stronger', LIST)
     const annotations = { readOnlyHint: false, destructiveHint: true }
     const stricter = { 'collections:notes:list': { enabled: true, annotations } }
@@ -135,13 +135,13 @@ describe('publishing', () => {
     expect((await publish(hosted, LIST)).state).toBe('active')
   })
 
-  test('another thing under the name of a tool – it needs approval', async () => {
+  test('other tool under the same name: needs approval', async () => {
     const hosted = await aServer(room, 'swapped', LIST)
     const swapped = { 'collections:notes:get': { enabled: true, name: 'notes_list' } }
     expect((await publish(hosted, swapped)).state).toBe('needs_approval')
   })
 
-  test('a scope that was away – it comes back with another tool – it needs approval', async () => {
+  test('scope that returns with another tool: needs approval', async () => {
     const GET = { 'collections:notes:get': { enabled: true } }
     const hosted = await aServer(room, 'returned', LIST)
     expect((await publish(hosted, GET)).state).toBe('active')
@@ -150,7 +150,7 @@ describe('publishing', () => {
     expect((await publish(hosted, { ...GET, ...LIST })).state).toBe('active')
   })
 
-  test('a new scope, a new name, another text, fewer tools – the version is active at once', async () => {
+  test('new scope, name or text, or fewer tools: active at once', async () => {
     const hosted = await aServer(room, 'harmless', LIST)
     for (const tools of [
       { ...LIST, 'collections:notes:delete': { enabled: true } },
@@ -164,8 +164,8 @@ describe('publishing', () => {
   })
 })
 
-describe('approving', () => {
-  test('by an admin of the workspace – the version is active and the audit log says who approved it', async () => {
+describe('approval of a version', () => {
+  test('by a workspace admin: active, logged with the approver', async () => {
     const hosted = await aServer(room, 'approved', LIST)
     await publish(hosted, WIDER)
     const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inRoom(room) })
@@ -182,7 +182,7 @@ describe('approving', () => {
     expect((await ok(activate(hosted, 2))).active).toBe(true)
   })
 
-  test('a version that needs none, was approved, or is not there – 409 and 404', async () => {
+  test('unneeded or repeated: 409; unknown version: 404', async () => {
     const hosted = await aServer(room, 'twice-approved', LIST)
     expect((await approve(hosted, 1)).body.code).toBe('state_conflict')
     await publish(hosted, WIDER)
@@ -191,7 +191,7 @@ describe('approving', () => {
     expect((await approve(hosted, 9)).status).toBe(404)
   })
 
-  test('a machine client – the approval is its consent – tokens from before do not reach the tool, new ones do', async () => {
+  test('machine client: earlier tokens do not reach the new tool, later ones do', async () => {
     const hosted = await aServer(room, 'machine', LIST)
     const scopes = [scopesOf(hosted, 'notes_list')]
     const made = await ok(
@@ -206,7 +206,7 @@ describe('approving', () => {
       expect(await named(token, hosted)).toEqual(['notes_list'])
       await refused(token, hosted, 'notes_delete', 'notes_list')
     }
-    // The scopes of the challenge, as a client of the SDK asks for them.
+    // The scopes of the challenge, as an SDK client requests them.
     for (const more of [{}, { resource: hosted.url, scope: `${scopes} ${scopes}@2` }]) {
       const { body } = await askToken(more, client)
       expect(body['scope']).toBe(scopes[0])
@@ -215,8 +215,8 @@ describe('approving', () => {
   })
 })
 
-describe('a consent', () => {
-  test('from before the scope was widened – tokens and refresh tokens of it do not reach the tool', async () => {
+describe('consent', () => {
+  test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
     const hosted = await aServer(room, 'bound', LIST)
     const before = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
     await publish(hosted, WIDER)
@@ -230,12 +230,12 @@ describe('a consent', () => {
     }
     const anew = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
     await reached(bearer(anew['access_token']), hosted, 'notes_delete')
-    // The new consent is not one for what was given before it.
+    // A new consent does not extend earlier tokens.
     const old = (await refresh(clientId, renewed['refresh_token'])).body
     await refused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
   })
 
-  test('in a live session – nothing widened: no page; widened: the page again, with the tool in words', async () => {
+  test('live session: no page if nothing widened; the page again, naming the tool, if it did', async () => {
     const hosted = await aServer(room, 'again', LIST)
     const browser = new Browser(WEB)
     const flow = () => authorization(webClient, { redirect_uri: WEB, ...asked(hosted, 'notes_list') })
@@ -260,7 +260,7 @@ describe('a consent', () => {
     expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
   })
 
-  test('a version is approved while the page is open – the consent is for what the page showed', async () => {
+  test('version approved while the page is open: consent covers what the page showed', async () => {
     const hosted = await aServer(room, 'meanwhile', LIST)
     await publish(hosted, WIDER)
     const browser = new Browser(REDIRECT)
@@ -276,7 +276,7 @@ describe('a consent', () => {
     await reached(bearer(body['access_token']), hosted, 'notes_delete')
   })
 
-  test('for a version with fewer tools – an older version is active again – its further tools are not reached', async () => {
+  test('given for fewer tools, older version reactivated: its other tools are not reached', async () => {
     const hosted = await aServer(room, 'back', {
       ...LIST,
       'collections:notes:get': { enabled: true, scope: 'notes_list' },
@@ -287,7 +287,7 @@ describe('a consent', () => {
     await refused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
   })
 
-  test('a client of the SDK meets the challenge – its person is asked anew – the call goes on', async () => {
+  test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
     const hosted = await aServer(room, 'client', LIST)
     const authProvider = new Agent(person)
     const finish = (transport: StreamableHTTPClientTransport) =>
@@ -320,7 +320,7 @@ describe('a consent', () => {
     await client.close()
   })
 
-  test('a token that names no version – 401', async () => {
+  test('token without a version: 401', async () => {
     const hosted = await aServer(room, 'unnamed', LIST)
     const claims = {
       sub: 'agent',
@@ -336,7 +336,7 @@ describe('a consent', () => {
   })
 })
 
-describe('the consent page', () => {
+describe('consent page', () => {
   const TITLE = '<img src=x onerror=alert(1)> & "List"'
 
   async function pageFor(hosted: Hosted, scope: string): Promise<string> {
@@ -344,7 +344,7 @@ describe('the consent page', () => {
     return (await login(browser, authorization(clientId, { resource: hosted.url, scope }))).html
   }
 
-  test('tools of three kinds – each has its title and what it does, escaped', async () => {
+  test('tools of three effects: each with escaped title and effect', async () => {
     const hosted = await aServer(room, 'words', {
       'collections:notes:list': { enabled: true, title: TITLE, scope: 'notes' },
       'collections:notes:create': { enabled: true, scope: 'notes' },
@@ -359,12 +359,12 @@ describe('the consent page', () => {
     expect(text).toMatch(/Create a document in notes.{1,5}adds data/)
     expect(text).toMatch(/List&quot;.{1,5}reads data/)
     expect(text).toContain('Server words')
-    // The strongest first; what is not asked for is not shown.
+    // Strongest effect first; tools not requested are not shown.
     expect(text.indexOf('Delete a document')).toBeLessThan(text.indexOf('Create a document'))
     expect(text).not.toContain('Read a document')
   })
 
-  test('a scope that the server does not offer – it is not shown', async () => {
+  test('scope that the server does not offer: not shown', async () => {
     const hosted = await aServer(room, 'unknown', LIST)
     const html = await pageFor(hosted, `${scopesOf(hosted, 'notes_list')} mcp:unknown:trust_me please`)
     expect(html).toContain('List the documents of notes')
