@@ -9,7 +9,7 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { type Entry, recorded } from '../support/clients/audit.ts'
 import { aStoringRoom, type Caller, call } from '../support/fixtures/tenants.ts'
 import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
-import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
 let own: CountedNode
@@ -19,7 +19,7 @@ let world: World
 beforeAll(async () => {
   own = await countedNode()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  world = await furnish(await aStoringRoom())
+  world = await createSweepResources(await aStoringRoom())
   // A refusal by quota would only be counted.
   const { workspaceId: workspace_id, operator: as } = world.room
   const body = { workspace_id, limits: { mcp_servers: 10 } }
@@ -101,12 +101,12 @@ test('every changing operation: one audit entry with its status', async () => {
 })
 
 test.each([
-  ['no credential', 'nobody', 401, () => ({})],
-  ['one of the wrong domain', 'wrong', 403, undefined],
+  ['no credential', 'anonymous', 401, () => ({})],
+  ['credential of the wrong domain', 'wrong', 403, undefined],
 ] as const)(
   '%s: every operation leaves one audit entry of its refusal',
   async (_what, kind, status, caller) => {
-    const swept = OPERATIONS.filter(({ domain }) => kind === 'nobody' || domain !== 'any')
+    const swept = OPERATIONS.filter(({ domain }) => kind === 'anonymous' || domain !== 'any')
     for (const operation of swept) {
       const wrong = operation.domain === 'data_access' ? world.room.operator : world.room.service
       expect(await send(operation, caller?.() ?? wrong, kind), operation.name).toBe(status)

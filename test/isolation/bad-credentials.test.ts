@@ -43,7 +43,7 @@ const ask = (headers: RawHeaders, path: string = DOCUMENTS, method = 'GET') =>
   sendRaw(`${url}${path}`, headers, method)
 
 /** How many requests `work` causes at PostgreSQL, Valkey and the object store. */
-async function costOf(work: () => Promise<unknown>) {
+async function countStoreRequests(work: () => Promise<unknown>) {
   // Writes background counters now, so that they cause no round trip for a while.
   await node.platform.meters.flush()
   const before = { ...node.seen }
@@ -66,11 +66,11 @@ function expectProblem({ status, headers, body }: RawReply, code: string): void 
 async function expectRefused(headers: RawHeaders, code: string, cost = NOTHING): Promise<void> {
   for (const [method, path] of ROUTES) {
     let answer: RawReply | undefined
-    const spent = await costOf(async () => {
+    const storeRequests = await countStoreRequests(async () => {
       answer = await ask(headers, path, method)
     })
     if (answer !== undefined) expectProblem(answer, code)
-    expect([method, path, spent]).toEqual([method, path, cost])
+    expect([method, path, storeRequests]).toEqual([method, path, cost])
   }
 }
 
@@ -82,7 +82,7 @@ const bearer = (head: object, payload: object, sign: (input: string) => string):
 }
 
 const now = () => Math.floor(Date.now() / 1_000)
-const whole = () => {
+const validClaims = () => {
   const { url: issuer } = inject('tenon')
   return { ...claims(), sub: 'eve', iss: `${issuer}/auth`, aud: `${issuer}/v1`, iat: now(), exp: now() + 600 }
 }
@@ -91,7 +91,7 @@ describe('access token', () => {
   test('alg none in any spelling: token_invalid', async () => {
     for (const alg of ['none', 'None', 'NONE', 'nOnE', ''])
       await expectRefused(
-        bearer({ alg, typ: 'at+jwt' }, whole(), () => ''),
+        bearer({ alg, typ: 'at+jwt' }, validClaims(), () => ''),
         'token_invalid',
       )
   })
@@ -108,7 +108,7 @@ describe('access token', () => {
     ]
     for (const form of forms) {
       const head = { alg: 'HS256', typ: 'at+jwt', kid: jwk.kid }
-      const signed = bearer(head, whole(), (input) =>
+      const signed = bearer(head, validClaims(), (input) =>
         createHmac('sha256', form).update(input).digest('base64url'),
       )
       await expectRefused(signed, 'token_invalid')
@@ -118,7 +118,7 @@ describe('access token', () => {
   test('signature cut, changed or taken from other claims: token_invalid', async () => {
     const text = (await tokenOf(claims()))['authorization'] ?? ''
     const [head, , signature = ''] = text.split('.')
-    const more = Buffer.from(JSON.stringify({ ...whole(), roles: ['operator'] })).toString('base64url')
+    const more = Buffer.from(JSON.stringify({ ...validClaims(), roles: ['operator'] })).toString('base64url')
     const flipped = `${signature.slice(0, 10)}${signature[10] === 'A' ? 'B' : 'A'}${signature.slice(11)}`
     for (const authorization of [
       `${head}.${more}.${signature}`,
@@ -138,7 +138,7 @@ describe('access token', () => {
     const flood = Array.from({ length: 50 }, async () =>
       ask(await tokenOf(claims(), { jwk: { ...jwk, kid: randomBytes(8).toString('hex') } })),
     )
-    expect(await costOf(() => Promise.all(flood))).toEqual(NOTHING)
+    expect(await countStoreRequests(() => Promise.all(flood))).toEqual(NOTHING)
   })
 
   test('wrong audience, issuer or type: token_invalid', async () => {
@@ -183,7 +183,7 @@ describe('access token', () => {
       await expectRefused(await tokenOf(claims({ workspace_id })), 'token_invalid')
     // Of valid form: one query finds out whether it exists.
     const missing = await tokenOf(claims({ tenant_id: other.tenantId }))
-    expect(await costOf(() => ask(missing))).toEqual({ ...NOTHING, trips: 1 })
+    expect(await countStoreRequests(() => ask(missing))).toEqual({ ...NOTHING, trips: 1 })
     await expectRefused(missing, 'token_invalid')
   })
 })
@@ -267,10 +267,10 @@ describe('API key', () => {
       ['GET', `${events}apikey=${anon.slice(0, -1)}`, 'api_key_invalid'],
       ['POST', `/v1/mcp/platform/mcp?apikey=${anon}`, 'service_key_in_query'],
     ] as const
-    const spent = await costOf(async () => {
+    const storeRequests = await countStoreRequests(async () => {
       for (const [method, path, code] of wrong) expectProblem(await ask({}, path, method), code)
     })
-    expect(spent).toEqual(NOTHING)
+    expect(storeRequests).toEqual(NOTHING)
   })
 })
 
@@ -312,21 +312,23 @@ describe('gateway identity headers without the secret', () => {
 })
 
 test('100 KB of headers: 431 with a problem, no store is reached', async () => {
-  const spent = await costOf(async () => {
+  const storeRequests = await countStoreRequests(async () => {
     const reply = await ask({ ...room.service, 'x-big': 'a'.repeat(100_000) })
     expect([reply.status, reply.body.code]).toEqual([431, 'headers_too_large'])
     expect(reply.headers['content-type']).toContain('application/problem+json')
   })
-  expect(spent).toEqual(NOTHING)
+  expect(storeRequests).toEqual(NOTHING)
 })
 
 test('counters of store requests: they count accepted requests', async () => {
-  const { trips } = await costOf(() => ask(room.service))
+  const { trips } = await countStoreRequests(() => ask(room.service))
   expect(trips).toBeGreaterThan(0)
   const body = { topic: 'x', data: 1 }
   const publish = { method: 'POST', url: '/v1/events/publish', headers: room.service, payload: body } as const
-  const spent = await costOf(async () => expect((await node.app.inject(publish)).statusCode).toBe(202))
-  expect(spent.streams).toBe(1)
+  const storeRequests = await countStoreRequests(async () =>
+    expect((await node.app.inject(publish)).statusCode).toBe(202),
+  )
+  expect(storeRequests.streams).toBe(1)
 })
 
 test('log at its finest level: contains no credential', async () => {

@@ -29,7 +29,7 @@ test('other tenant or sibling workspace subscribes: receives none of these chang
   await change(room, [{ collection: 'todos', document: { n: 1 } }])
   const own = await hear(room.service, 'topic=collections.*', PAST)
   const [first] = await heardAtLeast(own, 1)
-  const asked = [
+  const topics = [
     'collections.*',
     'collections.todos.*',
     'collections.todos.created',
@@ -38,7 +38,7 @@ test('other tenant or sibling workspace subscribes: receives none of these chang
   const others = await Promise.all(
     [stranger, sibling].flatMap(({ service, anon }) =>
       [service, anon].flatMap((as) =>
-        asked.flatMap((topic) =>
+        topics.flatMap((topic) =>
           [PAST, { 'last-event-id': first?.id ?? '' }, {}].map((headers) =>
             hear(as, `topic=${topic}`, headers),
           ),
@@ -144,8 +144,8 @@ test('relay role: reads the outbox only; key roles: insert their own rows, read 
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const id = await declare(room, 'secrets', false)
   await call('POST', '/v1/collections/c/documents', { as: room.service, body: { n: 1 } })
-  const as = async (mask: string, text: string) => {
-    const client = await transaction(room, mask)
+  const as = async (role: string, text: string) => {
+    const client = await transaction(room, role)
     try {
       return (await client.query(text)).rows
     } finally {
@@ -162,9 +162,9 @@ test('relay role: reads the outbox only; key roles: insert their own rows, read 
     insert into tenon.outbox (collection, verb, document_id, version${columns})
     values ('secrets', 'created', gen_random_uuid(), 1${values})`
   await expect(as('tenon_relay', insert('', ''))).rejects.toThrow(/permission denied/)
-  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator'])
+  for (const role of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator'])
     for (const text of ['select from tenon.outbox', 'delete from tenon.outbox'])
-      await expect(as(mask, text)).rejects.toThrow(/permission denied/)
+      await expect(as(role, text)).rejects.toThrow(/permission denied/)
   for (const [column, value] of [
     ['tenant_id', stranger.tenantId],
     ['workspace_id', stranger.workspaceId],

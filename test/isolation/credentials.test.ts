@@ -39,7 +39,7 @@ beforeAll(async () => {
   }
   server = await aServer(ours, 'table')
   const foreign = await aServer(theirs, 'table')
-  for (const room of [ours, theirs]) await furnish(room, room === ours ? 'ours' : 'theirs')
+  for (const room of [ours, theirs]) await createMarks(room, room === ours ? 'ours' : 'theirs')
   tokens = {
     api: {
       ours: await adminOf(ours),
@@ -50,26 +50,28 @@ beforeAll(async () => {
       ),
     },
     mcp: {
-      ours: bare(await tokenFor(server, scopesOf(server, 'notes_list'))),
-      theirs: bare(await tokenFor(foreign, scopesOf(foreign, 'notes_list'))),
+      ours: tokenText(await tokenFor(server, scopesOf(server, 'notes_list'))),
+      theirs: tokenText(await tokenFor(foreign, scopesOf(foreign, 'notes_list'))),
       nobody: 'garbage',
     },
   }
 })
 afterAll(() => agent.destroy())
 
-const bare = (as: Caller) => (as['authorization'] ?? '').slice('Bearer '.length)
+const tokenText = (as: Caller) => (as['authorization'] ?? '').slice('Bearer '.length)
 
 async function adminOf({ tenantId: tenant_id, workspaceId: workspace_id }: Room, jwk?: object) {
   const claims = { roles: ['tenant_admin', 'service'], tenant_id, workspace_id }
-  return bare(await tokenOf(claims, jwk && { jwk }))
+  return tokenText(await tokenOf(claims, jwk && { jwk }))
 }
 
 /** Creates a document and events that show the owner in responses. */
-async function furnish({ service: as }: Room, whose: string): Promise<void> {
-  expect((await call('POST', '/v1/collections/marks/documents', { as, body: { whose } })).status).toBe(201)
+async function createMarks({ service: as }: Room, ownerIn: string): Promise<void> {
+  expect(
+    (await call('POST', '/v1/collections/marks/documents', { as, body: { whose: ownerIn } })).status,
+  ).toBe(201)
   for (let n = 0; n < 2; n++)
-    await call('POST', '/v1/events/publish', { as, body: { topic: 'mark', data: { whose, n } } })
+    await call('POST', '/v1/events/publish', { as, body: { topic: 'mark', data: { whose: ownerIn, n } } })
 }
 
 const AUTHORIZATION: Partial<Record<Place, string>> = {
@@ -129,19 +131,19 @@ function ask(route: Route, { headers, query }: Presented): Promise<string> {
         text += chunk
         // A stream does not end: its first replayed event identifies the owner.
         if (route === 'events' && response.statusCode === 200 && text.includes('"whose"')) {
-          done(whose(text))
+          done(ownerIn(text))
           asked.destroy()
         }
       })
       response.once('error', () => {})
-      response.once('end', () => done(response.statusCode === 200 ? whose(text) : JSON.parse(text).code))
+      response.once('end', () => done(response.statusCode === 200 ? ownerIn(text) : JSON.parse(text).code))
     })
     asked.end(mcp ? body : undefined)
   })
 }
 
 /** The owner that shows in a response, or both. */
-function whose(text: string): string {
+function ownerIn(text: string): string {
   const signs = {
     ours: ['"whose":"ours"', ours.tenantId, 'hello'],
     theirs: ['"whose":"theirs"', theirs.tenantId],

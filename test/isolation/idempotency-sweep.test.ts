@@ -5,12 +5,12 @@ import { takesKey } from '../../src/api/idempotency.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { cutOff, post, replayed } from '../support/clients/idempotency.ts'
 import { aStoringRoom as aRoom, unique } from '../support/fixtures/tenants.ts'
-import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await furnish(await aRoom())
+  world = await createSweepResources(await aRoom())
 })
 
 /** Operations without a predetermined id; they run twice if the process dies between effect and reply (decision 13). */
@@ -39,7 +39,7 @@ const made = (body: Record<string, unknown> | string) =>
   typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'])
 
 describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, operation] as const))(
-  '%s',
+  '%s with an idempotency key',
   (name, operation) => {
     test('repeated after a lost reply: created once or reported as made; later repeats return the stored reply', async () => {
       const { room } = world

@@ -10,13 +10,13 @@ import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixt
 test('database roles: create tables only through a declaration of their own tenant', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const own = [a.tenantId, a.workspaceId]
-  for (const mask of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
+  for (const role of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
     for (const schema of ['tenon', 'tenon_data', 'public'])
-      await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
+      await expect(masked(role, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
         /permission denied/,
       )
     for (const inner of ["enter_workspace('a', 'b')", 'make_table(null)', 'alter_table(null, null)'])
-      await expect(masked(mask, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
   }
   const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
   const insert = (of: Room, columns: string, schemaId = id) =>
@@ -81,9 +81,9 @@ test('table functions called for another tenant or workspace: refused', async ()
       await expect(masked('tenon_admin', own, text)).rejects.toThrow(/returned no rows/)
     expect(await masked('tenon_admin', own, drop)).toEqual([{ drop_collection_table: false }])
   }
-  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+  for (const role of ['tenon_service', 'tenon_anon', 'none'])
     for (const text of calls(a))
-      await expect(masked(mask, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
   expect(await asSuperuser(`select c1 from tenon_data."${id}"`)).toEqual([{ c1: '1' }])
 })
 
@@ -107,9 +107,9 @@ test('declaration whose table is missing: shows no earlier documents, accepts no
       expect(reply.status).toBeGreaterThanOrEqual(400)
       expect(JSON.stringify(reply.body)).not.toContain('kept')
     }
-  for (const mask of ['tenon_admin', 'tenon_operator'])
+  for (const role of ['tenon_admin', 'tenon_operator'])
     for (const change of ["update tenon.schemas set access = '{}'", 'delete from tenon.schemas'])
-      await expect(masked(mask, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
 })
 
 test('anon role in the database: may do what `access` allows, nothing else', async () => {
@@ -182,8 +182,8 @@ test('declaration changed with hostile columns, indexes or by another tenant: re
       /permission denied|only be updated to DEFAULT/,
     )
   expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`indexes = '[]'`))).toEqual([])
-  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
-    await expect(masked(mask, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
+  for (const role of ['tenon_service', 'tenon_anon', 'none'])
+    await expect(masked(role, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
   // Verifies that a valid change works, so the refusals above are meaningful.
   const good = change(
     `'[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]'`,

@@ -55,8 +55,8 @@ test('table of another workspace: no role reads, writes or drops it', async () =
   const table = `tenon_data."${id}"`
   for (const of of [b, sibling]) {
     const ref = [of.tenantId, of.workspaceId]
-    for (const mask of ['tenon_service', 'tenon_anon'])
-      expect(await masked(mask, ref, `select id from ${table}`)).toEqual([])
+    for (const databaseRole of ['tenon_service', 'tenon_anon'])
+      expect(await masked(databaseRole, ref, `select id from ${table}`)).toEqual([])
     expect(await masked('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
     expect(await masked('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
     await expect(
@@ -69,26 +69,26 @@ test('table of another workspace: no role reads, writes or drops it', async () =
         `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
       ),
     ).rejects.toThrow(/row-level security/)
-    for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
-      await expect(masked(mask, ref, `drop table ${table}`)).rejects.toThrow(
+    for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+      await expect(masked(databaseRole, ref, `drop table ${table}`)).rejects.toThrow(
         /permission denied|must be owner/,
       )
   }
-  for (const mask of ['tenon_admin', 'tenon_operator'])
-    await expect(masked(mask, [a.tenantId, a.workspaceId], `select id from ${table}`)).rejects.toThrow(
-      /permission denied/,
-    )
+  for (const databaseRole of ['tenon_admin', 'tenon_operator'])
+    await expect(
+      masked(databaseRole, [a.tenantId, a.workspaceId], `select id from ${table}`),
+    ).rejects.toThrow(/permission denied/)
 })
 
 test('collection declared and written undeclared at the same time: one waits, then fails with its code', async () => {
   const { tenantId, workspaceId } = await aRoom()
-  const open = async (mask: string) => {
+  const open = async (databaseRole: string) => {
     const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
     await client.connect()
     await client.query('begin')
     await client.query(
       "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-      [mask, tenantId, workspaceId],
+      [databaseRole, tenantId, workspaceId],
     )
     return client
   }
@@ -139,8 +139,8 @@ test("index builder role: powerless until it sets the owner role, which the API'
   await builder.connect()
   try {
     await expect(builder.query('select from tenon.documents')).rejects.toThrow(/permission denied/)
-    for (const mask of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
-      await expect(builder.query(`set role ${mask}`)).rejects.toThrow(/permission denied/)
+    for (const databaseRole of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
+      await expect(builder.query(`set role ${databaseRole}`)).rejects.toThrow(/permission denied/)
     await builder.query('set role tenon_owner')
     // The owner is subject to row-level security too, and this session has no tenant.
     expect((await builder.query('select from tenon.schemas')).rows).toEqual([])
@@ -181,11 +181,11 @@ test('login role: sees nothing by itself; each role sees its own tenant only', a
   await client.connect()
   try {
     await expect(client.query('select count(*) from tenon.documents')).rejects.toThrow(/permission denied/)
-    const count = async (mask: string, tenant: string, workspace: string) => {
+    const count = async (databaseRole: string, tenant: string, workspace: string) => {
       await client.query('begin')
       await client.query(
         "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-        [mask, tenant, workspace],
+        [databaseRole, tenant, workspace],
       )
       const { rows } = await client.query(
         "select count(*)::int as n from tenon.documents where collection = 'c'",
@@ -218,7 +218,8 @@ test('stored idempotent reply: visible to its own role, tenant and workspace onl
     ['', ''],
   ]
   for (const ref of others) expect(await masked('tenon_service', ref, all)).toEqual([])
-  for (const mask of ['tenon_anon', 'tenon_admin']) expect(await masked(mask, own, all)).toEqual([])
+  for (const databaseRole of ['tenon_anon', 'tenon_admin'])
+    expect(await masked(databaseRole, own, all)).toEqual([])
   expect(await masked('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
   const insert = (role: string) => `insert into tenon.idempotency (role, id, request, seed, expires_at)
     values ('${role}', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now()) returning role`
@@ -247,8 +248,8 @@ test('issuer secrets: hidden from other roles; accounts and clients: visible to 
     const all = `select id from tenon.${table} where tenant_id = '${a.tenantId}'`
     for (const ref of [own, [a.tenantId, '']]) expect(await masked('tenon_admin', ref, all)).toHaveLength(1)
     for (const ref of others) expect(await masked('tenon_admin', ref, all)).toEqual([])
-    for (const mask of ['tenon_anon', 'tenon_service', 'tenon_relay'])
-      await expect(masked(mask, own, all)).rejects.toThrow(/permission denied/)
+    for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_relay'])
+      await expect(masked(databaseRole, own, all)).rejects.toThrow(/permission denied/)
   }
   const hidden = ['password from tenon.accounts', 'invitation from tenon.accounts']
   hidden.push(
@@ -256,9 +257,9 @@ test('issuer secrets: hidden from other roles; accounts and clients: visible to 
     'id from tenon.issuer_state',
     'id from tenon.signing_keys',
   )
-  for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+  for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
     for (const what of hidden)
-      await expect(masked(mask, own, `select ${what}`)).rejects.toThrow(/permission denied/)
+      await expect(masked(databaseRole, own, `select ${what}`)).rejects.toThrow(/permission denied/)
   const promote = "update tenon.accounts set role = 'tenant_admin', workspace_id = null"
   const setPassword = "update tenon.accounts set password = 'x'"
   for (const text of [promote, setPassword])
@@ -318,11 +319,11 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
   }
   await expect(as("update tenon.event_watches set gathered = '[]' where false")).resolves.toEqual([])
   await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
-  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
+  for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
     for (const name of ['webhook_secrets', 'webhook_deliveries', 'event_watches'])
-      await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
-        /permission denied/,
-      )
+      await expect(
+        masked(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
+      ).rejects.toThrow(/permission denied/)
 })
 
 test('reconciler role: sees open executions, nothing of their content', async () => {

@@ -3,13 +3,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 
-async function filesThat(say: RegExp): Promise<string[]> {
+async function filesThat(pattern: RegExp): Promise<string[]> {
   const entries = await readdir('src', { recursive: true })
   const files = entries.filter((name) => name.endsWith('.ts'))
   const texts = await Promise.all(
     files.map(async (name) => [name, await readFile(`src/${name}`, 'utf8')] as const),
   )
-  return texts.flatMap(([name, text]) => (say.test(text) ? [name] : [])).sort()
+  return texts.flatMap(([name, text]) => (pattern.test(text) ? [name] : [])).sort()
 }
 
 test('scopes: opened in one file', async () => {

@@ -46,7 +46,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
 test('login role: may set nine roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
-  const masks = [
+  const databaseRoles = [
     'tenon_admin',
     'tenon_anon',
     'tenon_issuer',
@@ -57,7 +57,7 @@ test('login role: may set nine roles and no other', async () => {
     'tenon_service',
     'tenon_triggers',
   ]
-  expect(roles).toEqual(masks.map((rolname) => ({ rolname })))
+  expect(roles).toEqual(databaseRoles.map((rolname) => ({ rolname })))
 })
 
 async function withOneDocument(room: Room): Promise<void> {
@@ -72,7 +72,7 @@ test('quota_count: counts for admins of that tenant or workspace only, keeps the
   const [own, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(own)
   await Promise.all([own, stranger, sibling].map(withOneDocument))
-  const counted = async (by: Room, of: Room) => {
+  const countAs = async (by: Room, of: Room) => {
     const client = await transaction(by, 'tenon_admin')
     const text = `select tenon.quota_count($1, $2, 'documents')::int as n,
       current_setting('tenon.tenant') = $3 and current_setting('tenon.workspace') = $4 as same`
@@ -90,12 +90,12 @@ test('quota_count: counts for admins of that tenant or workspace only, keeps the
     [ofTenant, own],
     [ofTenant, sibling],
   ] as const)
-    expect(await counted(by, of)).toEqual([{ n: 1, same: true }])
+    expect(await countAs(by, of)).toEqual([{ n: 1, same: true }])
   for (const [by, of] of [
     [own, sibling],
     [own, stranger],
     [ofTenant, stranger],
     [nobody, own],
   ] as const)
-    expect(await counted(by, of)).toEqual([{ n: 0, same: true }])
+    expect(await countAs(by, of)).toEqual([{ n: 0, same: true }])
 })

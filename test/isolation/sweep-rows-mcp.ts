@@ -6,7 +6,7 @@ import type { Room } from '../support/fixtures/tenants.ts'
 const SLUG = 'sweep'
 
 /** Publishes an MCP server in the workspace of the sweep. */
-export const furnishMcp = (room: Room) => aServer(room, SLUG)
+export const publishSweepServer = (room: Room) => aServer(room, SLUG)
 
 const row = (tail: string, body?: () => unknown) => ({
   path: ({ room }: { room: Room }) => `/v1/mcp/workspaces/${room.workspaceId}/servers${tail}`,

@@ -2,7 +2,7 @@
 
 import { call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
-import { furnishMcp, MCP_ROWS } from './sweep-rows-mcp.ts'
+import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 
 /** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
 type Foreign =
@@ -289,7 +289,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
 }
 
 /** Creates one resource of each kind in a workspace. */
-export async function furnish(room: Room): Promise<World> {
+export async function createSweepResources(room: Room): Promise<World> {
   const as = room.operator
   const key = await call('POST', '/v1/api-keys', {
     as,
@@ -321,7 +321,7 @@ export async function furnish(room: Room): Promise<World> {
   const schedules = await call('GET', `${room.flows}/schedules`, { as })
   await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
   const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
-  await furnishMcp(room)
+  await publishSweepServer(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
     as: room.service,

@@ -13,7 +13,7 @@ import {
   tokenOf,
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
-import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
 let ours: World
 let callers: {
@@ -33,7 +33,7 @@ let callers: {
 beforeAll(async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
-  ours = await furnish(room)
+  ours = await createSweepResources(room)
   const admin = (role: string, { tenantId, workspaceId }: Room) =>
     tokenOf({ roles: [role], tenant_id: tenantId, workspace_id: workspaceId })
   callers = {

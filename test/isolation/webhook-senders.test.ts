@@ -26,7 +26,7 @@ interface Hook {
   readonly secret: string
 }
 
-async function aHook(): Promise<Hook> {
+async function createWebhook(): Promise<Hook> {
   const name = unique('hook')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { webhook: {} }\ndo: [{ a: { set: {} } }]`
   await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
@@ -56,7 +56,7 @@ async function send({ path, secret }: Hook, address: string): Promise<string | n
 }
 
 test('unknown webhooks: few round trips, then rate limited; a known sender from the same address continues', async () => {
-  const [known, late] = [await aHook(), await aHook()]
+  const [known, late] = [await createWebhook(), await createWebhook()]
   expect(await send(known, '203.0.113.60')).toBe(202)
   const before = node.seen.trips
   const codes = new Set<string | number>()
@@ -73,7 +73,7 @@ test('unknown webhooks: few round trips, then rate limited; a known sender from 
 })
 
 test('webhook flooded from one address: limited for that webhook and address only', async () => {
-  const [flooded, other] = [await aHook(), await aHook()]
+  const [flooded, other] = [await createWebhook(), await createWebhook()]
   // If Valkey is slow, the node counts locally and up to twice the burst passes.
   const all = Array.from({ length: 2 * BURST + 30 }, () => send(flooded, '203.0.113.70'))
   const codes = await Promise.all(all)

@@ -32,7 +32,7 @@ beforeEach(() => started.stack.supervisor.restart('worker'))
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })
 
-const noting = (what: string, name: string) =>
+const createTask = (what: string, name: string) =>
   `  - ${what}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${what} } } }\n`
 /** Executions keep or yield their slot while they wait. */
 const sourceOf = (
@@ -41,17 +41,17 @@ const sourceOf = (
 ) => `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }
 concurrency: { limit: ${LIMIT}, holdWhileWaiting: ${keeps} }
 do:
-${noting('begun', name)}
+${createTask('begun', name)}
   - rest: { wait: { milliseconds: ${keeps ? 100 : 600} }, output: { as: '\${ $workflow.input }' } }
-${noting('rested', name)}`
+${createTask('rested', name)}`
 
-interface Now {
+interface Counts {
   readonly ended: number
   readonly admitted: number
 }
 
-async function now(flow: string): Promise<Now> {
-  const [row] = await asSuperuser<Now>(
+async function readCounts(flow: string): Promise<Counts> {
+  const [row] = await asSuperuser<Counts>(
     `select (select count(*)::int from tenon.executions where flow_id = $1 and ended_at is not null) as ended,
       (select count(*)::int from tenon.admissions where flow_id = $1 and state = 'admitted') as admitted`,
     [flow],
@@ -82,16 +82,16 @@ test.each([
       Array.from({ length: RUNS }, (_, n) => call('POST', path, { as, body: { input: { n } } })),
     )
     expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: RUNS }, () => 201))
-    let most = 0
+    let maxAdmitted = 0
     for (const strike of [...STRIKES, RUNS]) {
       await eventually(async () => {
-        const { ended, admitted } = await now(flow.id)
-        most = Math.max(most, admitted)
+        const { ended, admitted } = await readCounts(flow.id)
+        maxAdmitted = Math.max(maxAdmitted, admitted)
         return ended >= strike ? true : undefined
       }, 120_000)
       if (strike < RUNS) killWorker()
     }
-    expect(most).toBeLessThanOrEqual(LIMIT)
+    expect(maxAdmitted).toBeLessThanOrEqual(LIMIT)
     const listed = `${room.flows}/executions?flow=${name}&status=completed&page[size]=200`
     expect((await call('GET', listed, { as })).body.data).toHaveLength(RUNS)
     const made = await call('GET', `/v1/collections/${name}/documents?page[size]=200`, { as: room.service })

@@ -30,7 +30,7 @@ afterEach(stopHearing)
 afterAll(() => own?.end())
 
 /** Expects every step and every event once, in order. */
-async function expectWhole(id: string): Promise<void> {
+async function expectComplete(id: string): Promise<void> {
   const run = await eventually(async () => {
     const shown = await runs.read(id)
     return shown.ended_at === null ? undefined : shown
@@ -39,11 +39,11 @@ async function expectWhole(id: string): Promise<void> {
   const steps = run.steps.map(({ name, status }: { name: string; status: string }) => `${name} ${status}`)
   expect(steps).toEqual(['breath completed', 'first completed', 'second completed'])
   const { room, started } = own
-  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
-  await eventually(async () => heard.find(({ event }) => event === 'end'))
-  const told = messages(heard).map(({ id: seq }) => Number(seq))
-  expect(told).toEqual(told.map((_, n) => n + 1))
-  expect(told.length).toBeGreaterThan(6)
+  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => frames.find(({ event }) => event === 'end'))
+  const seqs = messages(frames).map(({ id: seq }) => Number(seq))
+  expect(seqs).toEqual(seqs.map((_, n) => n + 1))
+  expect(seqs.length).toBeGreaterThan(6)
 }
 
 test('writes blocked for longer than a workflow task, many executions: all end with complete records', async () => {
@@ -55,7 +55,7 @@ test('writes blocked for longer than a workflow task, many executions: all end w
   } finally {
     await gate.open()
   }
-  for (const id of ids) await expectWhole(id)
+  for (const id of ids) await expectComplete(id)
   expect(await runs.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
 }, 180_000)
 
@@ -73,5 +73,5 @@ test('worker killed while writes are blocked: the record is complete', async () 
   } finally {
     await gate.open()
   }
-  await expectWhole(id)
+  await expectComplete(id)
 }, 120_000)

@@ -28,12 +28,12 @@ const CASES = [
   { fairness: false, calls: 1_000, servers: { TEMPORAL_DYNAMIC_CONFIG: 'matching.enableFairness=false' } },
 ].slice(0, repeated(1, 2))
 
-describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers }) => {
+describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, servers }) => {
   let own: OwnPlatform
   let temporal: Client
   let slow: Server
   /** Unanswered calls while others are queued, as completed calls would cause work. */
-  let held: ServerResponse[] | undefined
+  let pendingResponses: ServerResponse[] | undefined
   let loud: Room
   let quiet: Room
   beforeAll(async () => {
@@ -59,14 +59,14 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
   const later = (response: ServerResponse, ms: number) => setTimeout(() => response.end('"done"'), ms)
 
   function answer(response: ServerResponse): void {
-    if (held === undefined) later(response, CALL_MS)
-    else held.push(response)
+    if (pendingResponses === undefined) later(response, CALL_MS)
+    else pendingResponses.push(response)
   }
 
   /** From now on calls take their normal time; held ones end one after the other. */
-  function letGo(): void {
-    const first = held ?? []
-    held = undefined
+  function releaseResponses(): void {
+    const first = pendingResponses ?? []
+    pendingResponses = undefined
     for (const [index, response] of first.entries()) later(response, (index * CALL_MS) / first.length)
   }
 
@@ -78,7 +78,7 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 
-  async function begin(room: Room, calls: number) {
+  async function startFlow(room: Room, calls: number) {
     const path = `${room.flows}/definitions/many/executions`
     const body = { input: { calls } }
     const run = await call('POST', path, { at: at(), as: room.operator, body })
@@ -88,11 +88,11 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
 
   /** How long ten concurrent calls of the quiet tenant take in milliseconds, at most `ms`. */
   async function tenCalls(ms: number): Promise<number> {
-    const begun = performance.now()
-    const { id } = await begin(quiet, 10)
+    const startedMs = performance.now()
+    const { id } = await startFlow(quiet, 10)
     const end = eventually(async () => {
       const { body } = await call('GET', `${quiet.flows}/executions/${id}`, { at: at(), as: quiet.operator })
-      return body.status === 'completed' ? performance.now() - begun : undefined
+      return body.status === 'completed' ? performance.now() - startedMs : undefined
     }, ms)
     return end.catch(() => ms)
   }
@@ -104,7 +104,7 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
   async function queueAll(): Promise<void> {
     const lane = async () => {
       for (let run = 0; run < queued / CALLS_PER_RUN / 2; run++) {
-        const { workflow_id } = await begin(loud, CALLS_PER_RUN)
+        const { workflow_id } = await startFlow(loud, CALLS_PER_RUN)
         const handle = temporal.workflow.getHandle(workflow_id)
         await eventually(async () => {
           const { historyLength } = await handle.describe()
@@ -128,9 +128,9 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
 
   test(`ten calls behind ${queued} queued calls: take ${fairness ? 'less' : 'more'} than twice their time alone`, async () => {
     const alone = await tenCalls(30_000)
-    held = []
+    pendingResponses = []
     await queueAll()
-    letGo()
+    releaseResponses()
     const behind = await tenCalls(2 * alone + 500)
     // Temporal reports the backlog some seconds late.
     await eventually(async () => ((await waiting()) > queued / 2 ? true : undefined))

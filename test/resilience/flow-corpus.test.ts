@@ -21,14 +21,14 @@ const STICKY = 2
 
 describe.each([
   // A worker without a cache runs one task after the other; with many executions some would time out.
-  { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_CACHED_RUNS: '0' } },
+  { how: 'worker without a cache', atOnce: 1, servers: {}, env: { TENON_CACHED_RUNS: '0' } },
   {
-    how: 'a new history after each step',
+    how: 'continue-as-new after each step',
     atOnce: 5,
     servers: { TEMPORAL_DYNAMIC_CONFIG: 'limit.historyCount.suggestContinueAsNew=1' },
     env: {},
   },
-])('$how', ({ atOnce, servers, env }) => {
+])('flow corpus, $how', ({ atOnce, servers, env }) => {
   let own: OwnPlatform
   let kinds: Kinds
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe.each([
 
   testExamples(() => kinds.place)
 
-  test.each(KINDS)('$name', async (kind) => {
+  test.each(KINDS)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
   })
 

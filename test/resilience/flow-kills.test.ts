@@ -24,17 +24,17 @@ const ANSWER_MS = 100
 let own: OwnPlatform
 let started: Started
 let room: Room
-let outside: Server
+let fakeServer: Server
 /** How often the server was called by each execution. */
-const told = new Map<number, number>()
+const requestCounts = new Map<number, number>()
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   room = own.room
   const [port = 0] = started.running.echoPorts
-  outside = createServer(({ url = '' }, response) => {
+  fakeServer = createServer(({ url = '' }, response) => {
     const n = Number(url.slice(1))
-    told.set(n, (told.get(n) ?? 0) + 1)
+    requestCounts.set(n, (requestCounts.get(n) ?? 0) + 1)
     setTimeout(() => response.end(), ANSWER_MS)
   }).listen(port, '127.0.0.1')
   await call('POST', `${room.flows}/definitions`, { source: sourceAt(port) })
@@ -42,7 +42,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   await own?.end()
-  outside?.close()
+  fakeServer?.close()
 })
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
@@ -183,8 +183,8 @@ async function expectOnce(runs: readonly number[]): Promise<void> {
     const made = entries.get(n) ?? []
     expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(wanted)
     const isKnown = made.find(({ at }) => at === 'third')?.told
-    expect(told.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
-    if (isKnown) expect(told.get(n), `run ${n}`).toBe(1)
+    expect(requestCounts.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
+    if (isKnown) expect(requestCounts.get(n), `run ${n}`).toBe(1)
     if (isKnown) known += 1
   }
   expect(known).toBeGreaterThan(runs.length / 2)

@@ -22,7 +22,7 @@ const call = (method: string, path: string, options: Parameters<typeof callAt>[2
   callAt(method, path, { ...options, at: started.running })
 
 /** Function processes whose parent is the worker. */
-async function functionsOf(worker: number): Promise<string[]> {
+async function functionProcessesOf(worker: number): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
   return stdout.split('\n').flatMap((line) => {
     const [, pid = '', ppid, args = ''] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []
@@ -51,7 +51,7 @@ test('worker killed during a function: 502 run_cut_off, its processes end, later
   await new Promise((done) => setTimeout(done, 1_500))
   const pid = started.stack.supervisor.pid('worker')
   if (pid === undefined) throw new Error('the worker does not run')
-  const before = await functionsOf(pid)
+  const before = await functionProcessesOf(pid)
   expect(before.length).toBeGreaterThan(0)
   const startedMs = performance.now()
   process.kill(pid, 'SIGKILL')

@@ -29,7 +29,7 @@ let started: Started
 let room: Room
 let runs: Runs
 let server: Server
-let asked = 0
+let requestCount = 0
 let echo: string
 beforeAll(async () => {
   own = await ownPlatform({
@@ -39,7 +39,7 @@ beforeAll(async () => {
   room = own.room
   runs = new Runs(room, started.running)
   server = createServer((_request, response) => {
-    asked += 1
+    requestCount += 1
     response.setHeader('content-type', 'application/json').end('{"heard":true}')
   })
   const port = started.running.echoPorts[0] ?? 0
@@ -53,7 +53,7 @@ afterAll(async () => {
 
 const call = (method: string, path: string, body?: object, as: Caller = room.operator) =>
   callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
-const go = { event: { type: 'go', data: 1 } }
+const goSignal = { event: { type: 'go', data: 1 } }
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
 /** Kills by the pid that the supervisor reports: only what this test started. */
@@ -78,14 +78,14 @@ test('paused execution whose worker is killed: stays paused, continues with all 
   const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
-  await runs.send(id, 'signal', go)
+  await runs.send(id, 'signal', goSignal)
   killWorker()
   // Only the new worker can accept the patch; it has replayed the whole history by then.
   const patched = await runs.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
   expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })
-  const mended = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
-  let status = await mended()
-  for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await mended()
+  const patchData = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
+  let status = await patchData()
+  for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await patchData()
   expect(status).toBe(200)
   expect(await runs.ledger(ledger)).toEqual([])
   await runs.send(id, 'resume')
@@ -99,7 +99,7 @@ test('execution that received the maximum number of signals: further ones get 40
   const noise = { event: { type: 'noise' } }
   for (let sent = 0; sent < SIGNALS_MAX; sent++)
     expect((await runs.send(id, 'signal', noise)).status).toBe(202)
-  expect(await runs.send(id, 'signal', go)).toMatchObject({
+  expect(await runs.send(id, 'signal', goSignal)).toMatchObject({
     status: 409,
     body: { code: 'state_conflict', detail: expect.stringContaining('as many events') },
   })
@@ -123,7 +123,7 @@ test('new version published: running and queued executions keep theirs, new ones
   expect((await runs.read(queued)).status).toBe('pending')
   for (const id of [before, queued, after]) {
     await runs.shown(id, 'waiting')
-    expect((await runs.send(id, 'signal', go)).status).toBe(202)
+    expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
   }
   const ends = await Promise.all([before, queued, after].map((id) => runs.ended(id)))
   const first = ['completed', 1, { said: 'first' }, ['heard', 'said']]
@@ -140,7 +140,7 @@ const keysOf = (workflowId: string) =>
   }, started.running)
 
 /** Creates a machine client of this workspace that may start executions. */
-async function machine(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
+async function createMachineClient(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
   const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inRoom(room) }
   const { client_id: id } = await ok(call('POST', '/v1/oauth-clients', body))
   const token = (seconds: number) => {
@@ -152,7 +152,7 @@ async function machine(): Promise<{ id: string; token: (seconds: number) => Prom
 }
 
 /** Waits until requests of the caller are refused with `code`. */
-const becomes = (as: Caller, code: string, path: string) =>
+const untilRefusedWith = (as: Caller, code: string, path: string) =>
   eventually(async () => ((await call('GET', path, undefined, as)).body.code === code ? true : undefined))
 
 test('starting credential deleted and payload key rotated: waiting executions hear, call, write and complete', async () => {
@@ -166,7 +166,7 @@ test('starting credential deleted and payload key rotated: waiting executions he
   const triggered = await runs.publish(rest, {
     more: `schedule: { on: { one: { with: { type: ${topic} } } } }\n`,
   })
-  const client = await machine()
+  const client = await createMachineClient()
   const [brief, lasting] = await Promise.all([client.token(6), client.token(3_600)])
   const ids = [
     await runs.start(flow, { input: { x: 1 } }, brief),
@@ -185,9 +185,9 @@ test('starting credential deleted and payload key rotated: waiting executions he
   await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))
   const { data } = await ok(call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`))
   for (const { id, kind } of data) if (kind === 'service') await ok(call('DELETE', `/v1/api-keys/${id}`))
-  await becomes(brief, 'token_expired', `${room.flows}/executions`)
-  await becomes(lasting, 'token_invalid', `${room.flows}/executions`)
-  await becomes(room.service, 'api_key_revoked', '/v1/collections/x/documents')
+  await untilRefusedWith(brief, 'token_expired', `${room.flows}/executions`)
+  await untilRefusedWith(lasting, 'token_invalid', `${room.flows}/executions`)
+  await untilRefusedWith(room.service, 'api_key_revoked', '/v1/collections/x/documents')
   await asSuperuser(
     "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
     [room.tenantId],
@@ -195,14 +195,14 @@ test('starting credential deleted and payload key rotated: waiting executions he
   )
   await replaceWorker()
 
-  for (const id of all) expect((await runs.send(id, 'signal', go)).status).toBe(202)
+  for (const id of all) expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
   const done = await Promise.all(all.map((id) => runs.ended(id)))
   expect(done.map(({ status, error, output }) => [status, error, output])).toEqual(
     waiting.map(({ input }) => ['completed', null, { had: input }]),
   )
   // The record keeps the original starter.
   expect(done.map(({ started_by }) => started_by)).toEqual(waiting.map(({ started_by }) => started_by))
-  expect(asked).toBe(3)
+  expect(requestCount).toBe(3)
   const [kept] = await asSuperuser<{ n: number }>(
     'select count(*)::int as n from tenon.documents where workspace_id = $1 and collection = $2',
     [room.workspaceId, ledger],

@@ -12,13 +12,13 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 let server: Server
-let asked: ServerResponse[] = []
+let pendingResponses: ServerResponse[] = []
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   room = own.room
-  server = createServer((_request, response) => asked.push(response))
+  server = createServer((_request, response) => pendingResponses.push(response))
   const port = started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
   const tasks = `  - got: { call: http, with: { method: post, endpoint: 'http://127.0.0.1:${port}/' } }
@@ -54,12 +54,15 @@ function killStore(): void {
 test('object store down when a call returns a large result: the execution continues afterwards, the call is made once', async () => {
   const x = textOf(300_000)
   const { body: run } = await start(x)
-  const [response] = await eventually(async () => (asked.length > 0 ? asked : undefined), 60_000)
+  const [response] = await eventually(
+    async () => (pendingResponses.length > 0 ? pendingResponses : undefined),
+    60_000,
+  )
   killStore()
   response?.setHeader('content-type', 'application/json').end(JSON.stringify(textOf(300_000)))
   const waiting = await until(run.id, ['waiting', 'faulted'])
   expect([waiting.status, waiting.error]).toEqual(['waiting', null])
-  expect(asked).toHaveLength(1)
+  expect(pendingResponses).toHaveLength(1)
   killStore()
   const event = { type: 'told', data: { x: textOf(300_000) } }
   const statuses = new Set<number>()
@@ -78,7 +81,7 @@ test('object store down when a call returns a large result: the execution contin
 }, 240_000)
 
 test('object store down at a start: 503, a repeated start runs once it is back', async () => {
-  asked = []
+  pendingResponses = []
   killStore()
   const statuses: number[] = []
   const run = await eventually(async () => {
@@ -88,6 +91,6 @@ test('object store down at a start: 503, a repeated start runs once it is back',
   }, 60_000)
   expect(statuses.filter((status) => status !== 201 && status !== 503)).toEqual([])
   expect(statuses).toContain(503)
-  await eventually(async () => (asked.length > 0 ? true : undefined), 60_000)
+  await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
   expect((await call('GET', `${room.flows}/executions/${run.id}`)).body.status).toBe('running')
 }, 150_000)

@@ -62,7 +62,7 @@ test('Temporal hangs: schedule changes get 503 and change nothing, flows without
 }, 120_000)
 
 /** The counters of the only schedule of a flow. */
-async function standing(flow: string) {
+async function scheduleCounters(flow: string) {
   const [{ id }] = (await call('GET', `${room.flows}/schedules?flow=${flow}`)).body.data
   const { status, body } = await call('GET', `${room.flows}/schedules/${id}`)
   return status === 200 ? { id, taken: body.taken, missed: body.missed } : undefined
@@ -76,7 +76,7 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
   ] as const)
     expect((await publish(name, `{ ${each}, catchUp: ${catchUp} }`)).status).toBe(201)
   const begun = await eventually(async () => {
-    const now = await standing('near')
+    const now = await scheduleCounters('near')
     return now !== undefined && now.taken > 0 ? now : undefined
   })
   const pid = pidOfTemporal()
@@ -89,12 +89,12 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
   }
   // Temporal may need time to recover.
   const near = await eventually(async () => {
-    const now = await standing('near')
+    const now = await scheduleCounters('near')
     return now !== undefined && now.missed > 0 ? now : undefined
   }, 60_000)
   const seconds = (Date.now() - stoppedMs) / 1_000
   const far = await eventually(async () => {
-    const now = await standing('far')
+    const now = await scheduleCounters('far')
     return now !== undefined && now.taken > STANDSTILL_MS / 1_000 ? now : undefined
   }, 60_000)
   expect(far.missed).toBe(0)

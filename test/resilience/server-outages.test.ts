@@ -92,7 +92,7 @@ test('worker killed repeatedly during twenty executions: twenty documents, no mo
 }, 150_000)
 
 /** Stops a server without closing its port, which is harder to detect than a crash. */
-async function whileFrozen(name: string, work: () => Promise<void>): Promise<void> {
+async function whileStopped(name: string, work: () => Promise<void>): Promise<void> {
   const pid = started.stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
   process.kill(pid, 'SIGSTOP')
@@ -108,7 +108,7 @@ const makeTenant = (headers: Record<string, string> = {}) =>
 
 test('Temporal hangs: 503 with Retry-After, data routes work, foreign ids get 404 without asking it', async () => {
   const path = (flow: string) => `${room.flows}/definitions/${flow}/executions`
-  await whileFrozen('temporal', async () => {
+  await whileStopped('temporal', async () => {
     const [tenant, foreign, mine, read] = await Promise.all([
       makeTenant(),
       call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: room.operator, body: {} }),
@@ -122,7 +122,7 @@ test('Temporal hangs: 503 with Retry-After, data routes work, foreign ids get 40
 }, 60_000)
 
 /** How long a request waits for Temporal. */
-const PATIENCE_MS = 5_000
+const TEMPORAL_TIMEOUT_MS = 5_000
 
 /** The commands of executions, as the sweep of test/isolation sends them. */
 const COMMANDS = OPERATIONS.filter(
@@ -130,7 +130,7 @@ const COMMANDS = OPERATIONS.filter(
 ).map(({ name }) => FLOW_ROWS[name as 'execution.cancel'])
 
 /** Starts an execution that waits. */
-async function waiting(of: Room) {
+async function startWaiting(of: Room) {
   const runs = new Runs(of, started.running)
   const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
   const id = await runs.start(flow)
@@ -141,15 +141,15 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
   expect(COMMANDS).toHaveLength(9)
   const { running: at } = started
   const others = [await aWorkspace(room, at), await aRoom(at)]
-  const [mine, ...theirs] = [await waiting(room), ...(await Promise.all(others.map(waiting)))]
+  const [mine, ...theirs] = [await startWaiting(room), ...(await Promise.all(others.map(startWaiting)))]
   const send = (row: (typeof COMMANDS)[number], executionId: string) =>
     call('POST', row.path({ room, executionId } as Parameters<typeof row.path>[0]), {
       as: room.operator,
       body: row.body?.(),
     })
   const get = (path: string) => call('GET', `${room.flows}${path}`, { as: room.operator })
-  await whileFrozen('temporal', async () => {
-    const given = send(FLOW_ROWS['execution.cancel'], mine.id)
+  await whileStopped('temporal', async () => {
+    const cancelled = send(FLOW_ROWS['execution.cancel'], mine.id)
     const since = Date.now()
     const refused = await Promise.all(
       theirs.flatMap(({ id, flow_id }) => [
@@ -167,8 +167,8 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
     expect(read?.body).toMatchObject({ id: mine.id, status: 'waiting' })
     expect([watched?.status, watched?.body]).toEqual([200, expect.stringContaining('event: ready')])
     // A request to Temporal would not have been answered yet.
-    expect(Date.now() - since).toBeLessThan(PATIENCE_MS)
-    expect(await given).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
+    expect(Date.now() - since).toBeLessThan(TEMPORAL_TIMEOUT_MS)
+    expect(await cancelled).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
   })
   // The executions exist: each accepts signals in its own workspace.
   for (const [nth, { id }] of theirs.entries()) {

@@ -33,7 +33,7 @@ function killWorker(): void {
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
 }
 
-const set = (verb: 'suspend' | 'resume') =>
+const sendTenantCommand = (verb: 'suspend' | 'resume') =>
   call('POST', `/v1/tenants/${room.tenantId}/${verb}`, { as: room.operator })
 
 test('worker killed during suspend and during resume: each of ten executions has each effect once', async () => {
@@ -51,17 +51,17 @@ test('worker killed during suspend and during resume: each of ten executions has
     Promise.all(
       runs.map(async (id) => (await call('GET', `${room.flows}/executions/${id}`, { as })).body.status),
     )
-  const become = (status: string, ms: number) =>
+  const untilAllAre = (status: string, ms: number) =>
     eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)
-  await become('waiting', 30_000)
-  const suspending = set('suspend')
+  await untilAllAre('waiting', 30_000)
+  const suspending = sendTenantCommand('suspend')
   killWorker()
   expect((await suspending).status).toBe(200)
-  await become('suspended', 60_000)
-  const resuming = set('resume')
+  await untilAllAre('suspended', 60_000)
+  const resuming = sendTenantCommand('resume')
   killWorker()
   expect((await resuming).status).toBe(200)
-  await become('completed', 120_000)
+  await untilAllAre('completed', 120_000)
   for (const n of all.slice(0, 10)) {
     const path = `/v1/collections/kept-run${n}/documents?page[size]=200`
     const { body } = await call('GET', path, { as: room.service })

@@ -27,7 +27,7 @@ const create = (room: Room, collection: string, body: object = { n: 1 }) =>
 const publish = (room: Room, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
 const subscribing = (as: Caller, topic: string) => call('GET', `/v1/events/subscribe?topic=${topic}`, { as })
-const datas = (heard: Parameters<typeof messages>[0]) => messages(heard).map(({ data }) => data.data)
+const dataOf = (heard: Parameters<typeof messages>[0]) => messages(heard).map(({ data }) => data.data)
 const declared = async (room: Room, collection: string, access: object) => {
   const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
   const { status } = await call('POST', '/v1/schemas', { as: room.operator, body })
@@ -115,7 +115,7 @@ describe('anon key and events', () => {
     const past = await hear(room.anon, 'topic=orders.*', PAST)
     for (const heard of [live, past]) {
       await heardAtLeast(heard, 1)
-      expect(datas(heard)).toEqual([{ card: 'own' }])
+      expect(dataOf(heard)).toEqual([{ card: 'own' }])
     }
   })
 
@@ -156,7 +156,7 @@ describe('anon key and events', () => {
     await create(room, 'todos', { n: 2 })
     await create(room, 'shown', { n: 3 })
     await heardAtLeast(service, 3)
-    const documents = (heard: Parameters<typeof messages>[0]) => datas(heard).map(({ document }) => document)
+    const documents = (heard: Parameters<typeof messages>[0]) => dataOf(heard).map(({ document }) => document)
     await heardAtLeast(live, 2)
     expect(documents(live)).toEqual([{ n: 1 }, { n: 3 }])
     const end = await eventually(async () => narrow.find(({ event }) => event === 'end'), 5_000)
@@ -253,14 +253,14 @@ describe('anon key and collections', () => {
 })
 
 /** Sends the path unchanged; `fetch` would resolve its dots. */
-async function asWritten(path: string, headers: Caller): Promise<{ status: number; text: string }> {
+async function sendUnnormalised(path: string, headers: Caller): Promise<{ status: number; text: string }> {
   const { hostname, port } = new URL(inject('tenon').url)
   const asked = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
   const [response] = (await once(asked, 'response')) as [IncomingMessage]
   return { status: response.statusCode ?? 0, text: await text(response) }
 }
 
-async function store(room: Room, path: string, body: string): Promise<void> {
+async function storeObject(room: Room, path: string, body: string): Promise<void> {
   const headers = { 'content-type': 'text/plain' }
   expect((await call('PUT', path, { as: room.service, headers, body })).status).toBe(201)
 }
@@ -272,7 +272,7 @@ describe('anon key and objects', () => {
   beforeAll(async () => {
     room = await aStoringRoom()
     path = `/v1/objects/${await bucketOf(room)}`
-    for (const key of KEYS) await store(room, `${path}/${key}`, key)
+    for (const key of KEYS) await storeObject(room, `${path}/${key}`, key)
   })
 
   test('new workspace: no listing, no reads', async () => {
@@ -334,7 +334,7 @@ describe('anon key and objects', () => {
       ],
     ]
     for (const key of spellings) {
-      const { status, text } = await asWritten(`${path}/${key}`, room.anon)
+      const { status, text } = await sendUnnormalised(`${path}/${key}`, room.anon)
       expect([400, 403, 404], `${key}: ${text}`).toContain(status)
       expect(text).not.toBe('private/d.txt')
     }
@@ -371,7 +371,7 @@ describe('anon key and objects', () => {
 test('anon settings changed: another node applies them within 5 s, to open streams too', async () => {
   const room = await aStoringRoom()
   const path = `/v1/objects/${await bucketOf(room)}/public/a.txt`
-  await store(room, path, 'a')
+  await storeObject(room, path, 'a')
   await create(room, 'loose')
   await opened(room, 'public/')
   const { at: node, close } = await aSecondNode()

@@ -22,15 +22,15 @@ beforeAll(async () => {
   carol = await asSubject('carol')
 })
 
-const paying = (payments: string, sum: string) =>
+const paymentTask = (payments: string, sum: string) =>
   `  - pay: { call: collection.create, with: { name: ${payments}, document: { entry: '\${ ${sum} | tostring }' } } }`
 
 /** A step in which an approver decides about a sum that is paid afterwards. */
-const board = (approvers = 'bob, mallory, carol', more = '') =>
+const approvalTask = (approvers = 'bob, mallory, carol', more = '') =>
   `  - board: { approve: { title: '\${ "Pay \\($workflow.input.sum)?" }', approvers: [${approvers}]${more} } }`
 
 /** Starts the flow as mallory, and has bob approve. @returns the execution, which has ended */
-async function approved(flow: string, input: object): Promise<string> {
+async function startApproved(flow: string, input: object): Promise<string> {
   const id = await runs.start(flow, { input }, mallory)
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
@@ -42,7 +42,7 @@ async function approved(flow: string, input: object): Promise<string> {
 const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
 
 /** Reruns from `pay`, which requires a new decision. @returns the new execution, which waits */
-async function asksAgain(
+async function expectAskedAgain(
   id: string,
   body: object,
   as: Caller,
@@ -61,9 +61,9 @@ async function asksAgain(
 describe('rerun of an approved execution', () => {
   test('other input: requires a new decision, pays only what was approved', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    const id = await approved(flow, { sum: 40 })
-    const again = await asksAgain(id, { input: { sum: 1_000_000 } }, mallory, /input/)
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    const id = await startApproved(flow, { sum: 40 })
+    const again = await expectAskedAgain(id, { input: { sum: 1_000_000 } }, mallory, /input/)
     expect(await runs.ledger(payments)).toEqual(['40'])
     expect((await runs.send(again.id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await runs.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
@@ -75,26 +75,26 @@ describe('rerun of an approved execution', () => {
   test('other input not shown in the title: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
-      `  - board: { approve: { title: 'Pay?', approvers: [bob] } }\n${paying(payments, '$workflow.input.sum')}`,
+      `  - board: { approve: { title: 'Pay?', approvers: [bob] } }\n${paymentTask(payments, '$workflow.input.sum')}`,
     )
-    await asksAgain(await approved(flow, { sum: 40 }), { input: { sum: 41 } }, mallory, /input/)
+    await expectAskedAgain(await startApproved(flow, { sum: 40 }), { input: { sum: 41 } }, mallory, /input/)
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
   test('newer version: requires a new decision', async () => {
     const payments = unique('c')
-    const tasks = `${board()}\n${paying(payments, '$workflow.input.sum')}`
+    const tasks = `${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`
     const flow = await runs.publish(tasks)
-    const id = await approved(flow, { sum: 40 })
+    const id = await startApproved(flow, { sum: 40 })
     await runs.publish(tasks.replace('| tostring', '* 1000 | tostring'), { name: flow })
-    await asksAgain(id, { version: 2 }, mallory, /version/)
+    await expectAskedAgain(id, { version: 2 }, mallory, /version/)
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
   test('by the approver: requires a decision of another one', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    const again = await asksAgain(await approved(flow, { sum: 40 }), {}, bob, /bob/)
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    const again = await expectAskedAgain(await startApproved(flow, { sum: 40 }), {}, bob, /bob/)
     expect((await runs.send(again.id, 'approve', { approved: true }, bob)).status).toBe(409)
     expect((await runs.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
     await runs.shown(again.id, 'completed')
@@ -102,8 +102,8 @@ describe('rerun of an approved execution', () => {
 
   test('unchanged, by another person: reuses the decision, also in a rerun of the rerun', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    let id = await approved(flow, { sum: 40 })
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    let id = await startApproved(flow, { sum: 40 })
     for (const as of [mallory, carol]) {
       const made = await runs.send(id, 'rerun', { from: 'pay', input: { sum: 40 } }, as)
       expect([names(made.body.plan.reused), made.body.plan.asked_again]).toEqual([['board'], []])
@@ -112,16 +112,16 @@ describe('rerun of an approved execution', () => {
       id = run.id
     }
     expect(await runs.ledger(payments)).toEqual(['40', '40', '40'])
-    await asksAgain(id, { input: { sum: 41 } }, mallory, /input/)
+    await expectAskedAgain(id, { input: { sum: 41 } }, mallory, /input/)
   })
 
   test('context differs at the step: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
       `  - when: { set: { at: '\${ now }' }, export: { as: '\${ { at: .at } }' } }
-  - board: { input: { from: '\${ {} }' }, approve: { approvers: [bob] } }\n${paying(payments, '$context.at')}`,
+  - board: { input: { from: '\${ {} }' }, approve: { approvers: [bob] } }\n${paymentTask(payments, '$context.at')}`,
     )
-    const id = await approved(flow, {})
+    const id = await startApproved(flow, {})
     const made = await runs.send(id, 'rerun', { from: 'pay' }, mallory)
     expect((await runs.shown(made.body.id, 'waiting')).ended_at).toBeNull()
     expect(await runs.ledger(payments)).toHaveLength(1)
@@ -133,7 +133,7 @@ describe('rerun of an execution whose approval is in a subflow', () => {
     const payments = unique('c')
     const child = await runs.publish(`  - ask: { approve: { approvers: [bob, carol] } }`)
     const flow = await runs.publish(
-      `  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n${paying(payments, '$workflow.input.sum')}`,
+      `  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n${paymentTask(payments, '$workflow.input.sum')}`,
     )
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
     const path = `${room.flows}/definitions/${child}/executions`
@@ -153,8 +153,8 @@ describe('rerun of an execution whose approval is in a subflow', () => {
     expect(names(unchanged.body.plan.reused)).toEqual(['sub'])
     await runs.shown(unchanged.body.id, 'completed')
     for (const from of [id, unchanged.body.id])
-      await asksAgain(from, { input: { sum: 1_000_000 } }, mallory, /input/, 'sub')
-    await asksAgain(unchanged.body.id, {}, bob, /bob/, 'sub')
+      await expectAskedAgain(from, { input: { sum: 1_000_000 } }, mallory, /input/, 'sub')
+    await expectAskedAgain(unchanged.body.id, {}, bob, /bob/, 'sub')
     expect(await runs.ledger(payments)).toEqual(['40', '40'])
   })
 })
@@ -162,12 +162,12 @@ describe('rerun of an execution whose approval is in a subflow', () => {
 describe('patch-data', () => {
   const CONTEXT = (payments: string, approvers = 'bob, mallory, carol', more = '') =>
     `  - sum: { set: { sum: 40 }, export: { as: '\${ . }' } }
-${board(approvers, more)}
+${approvalTask(approvers, more)}
   - nap: { wait: PT1S }
-${paying(payments, '$context.sum')}`
+${paymentTask(payments, '$context.sum')}`
 
   /** An execution approved by bob, and paused by mallory before it pays. */
-  async function paused(payments: string, approvers?: string): Promise<string> {
+  async function startPaused(payments: string, approvers?: string): Promise<string> {
     const id = await runs.start(
       await runs.publish(CONTEXT(payments, approvers)),
       { input: { sum: 40 } },
@@ -179,16 +179,16 @@ ${paying(payments, '$context.sum')}`
     return id
   }
 
-  const resumed = async (id: string) => {
+  const resume = async (id: string) => {
     expect((await runs.send(id, 'resume', {}, mallory)).status).toBe(200)
     await new Promise((done) => setTimeout(done, 2_000))
   }
 
   test('after an approval: requires a new decision before it continues', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect(await runs.ledger(payments)).toEqual([])
     expect((await runs.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await runs.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
@@ -201,9 +201,9 @@ ${paying(payments, '$context.sum')}`
 
   test('by an approver: another one decides; rejection faults the execution', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect((await runs.send(id, 'approve', { approved: true }, bob)).status).toBe(409)
     for (const as of [carol])
       expect((await runs.send(id, 'approve', { approved: false }, as)).status).toBe(200)
@@ -216,21 +216,21 @@ ${paying(payments, '$context.sum')}`
 
   test('by the only approver: refused, nothing changes', async () => {
     const payments = unique('c')
-    const id = await paused(payments, 'bob')
+    const id = await startPaused(payments, 'bob')
     expect(await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).toMatchObject({
       status: 409,
       body: { detail: expect.stringContaining('board') },
     })
-    await resumed(id)
+    await resume(id)
     await runs.shown(id, 'completed')
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
   test('without a change: keeps the decision', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 40 } }, mallory)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     await runs.shown(id, 'completed')
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
@@ -244,7 +244,7 @@ ${paying(payments, '$context.sum')}`
     await runs.send(id, 'pause', {}, mallory)
     expect((await runs.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(200)
     expect((await runs.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect((await runs.read(id)).status).toBe('waiting')
     expect((await runs.send(id, 'approve', { approved: true }, bob)).status).toBe(200)
     await runs.shown(id, 'completed')
@@ -257,9 +257,9 @@ ${paying(payments, '$context.sum')}`
     ] as const) {
       const payments = unique('c')
       const flow = await runs.publish(
-        `${board()}
+        `${approvalTask()}
   - quote: { set: { sum: '\${ if .sum then .sum else error("no sum") end }' } }
-${paying(payments, '.sum')}`,
+${paymentTask(payments, '.sum')}`,
         { more: 'onFault: hold\n' },
       )
       const id = await runs.start(flow, { input: { sum: 40 } }, mallory)

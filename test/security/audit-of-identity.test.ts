@@ -46,7 +46,7 @@ const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
   eventually(async () => (await entriesOf(room.operator, `&operation=${operation}`)).find(matches), 5_000)
 
 const detailOf = (entry: Entry | undefined) => entry?.['detail'] as Record<string, string> | undefined
-const wanted = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
+const requestedAccess = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
 
 describe('account', () => {
   test('invitation accepted or password reset: logged in its tenant', async () => {
@@ -72,7 +72,7 @@ describe('account', () => {
 
 describe('sign-in', () => {
   test('succeeds: sign-in, consent and tokens are logged in the tenant', async () => {
-    const { body } = await tokensOf(clientId, person, wanted())
+    const { body } = await tokensOf(clientId, person, requestedAccess())
     const actor = { kind: 'person', subject: person.id, role: 'service' }
     const [signedIn] = await recorded('person.sign_in')
     expect(signedIn).toMatchObject({ actor, outcome: 'done', detail: { client_id: clientId } })
@@ -82,7 +82,7 @@ describe('sign-in', () => {
       actor,
       outcome: 'done',
       workspace_id: room.workspaceId,
-      detail: { client_id: clientId, ...wanted() },
+      detail: { client_id: clientId, ...requestedAccess() },
     })
     const [issued] = await recorded('token.issue')
     expect(issued).toMatchObject({
@@ -96,7 +96,7 @@ describe('sign-in', () => {
 
   test('consent denied: logged', async () => {
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(clientId, wanted()).url)
+    const login = await browser.open(authorization(clientId, requestedAccess()).url)
     const { email, password } = person
     const consent = await browser.submit(login, { action: 'login', email, password })
     await browser.submit(consent, { action: 'deny' })
@@ -111,9 +111,9 @@ describe('sign-in', () => {
     const target = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(clientId).url)
-    const typed = { email: unique('typed'), password: unique('guessed') }
+    const wrongCredentials = { email: unique('typed'), password: unique('guessed') }
     const login = (fields: object) =>
-      browser.submit(page, { action: 'login', tenant: target.tenant, ...typed, ...fields })
+      browser.submit(page, { action: 'login', tenant: target.tenant, ...wrongCredentials, ...fields })
     expect((await login({})).status).toBe(401)
     expect((await login({ email: target.email })).status).toBe(401)
     const [known, unknown] = await recorded('person.sign_in', 2, own)
@@ -129,7 +129,9 @@ describe('sign-in', () => {
     const all = await recorded('person.sign_in', LIMITS.attemptsMax.accountFromAddress, own)
     // Further attempts are part of a summary.
     expect(all.filter((entry) => entry['status'] === 429)).toEqual([])
-    expect(JSON.stringify(all)).not.toMatch(new RegExp(`${typed.email}|${typed.password}`))
+    expect(JSON.stringify(all)).not.toMatch(
+      new RegExp(`${wrongCredentials.email}|${wrongCredentials.password}`),
+    )
   }, 60_000)
 
   test('fails for an unknown tenant: logged for the platform', async () => {
@@ -202,7 +204,7 @@ describe('token', () => {
   })
 
   test('revoked: logged in its tenant', async () => {
-    const { body } = await tokensOf(clientId, person, wanted())
+    const { body } = await tokensOf(clientId, person, requestedAccess())
     for (const token of [body['access_token'] ?? '', body['refresh_token'] ?? '']) {
       const parameters = new URLSearchParams({ client_id: clientId, token })
       await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body: parameters })

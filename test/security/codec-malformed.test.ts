@@ -18,13 +18,13 @@ async function post(route: 'decode' | 'encode', payloads: unknown): Promise<Repl
 }
 
 const MALFORMED: readonly (readonly [string, unknown, string])[] = [
-  ['no list', {}, '/payloads'],
+  ['an object instead of a list', {}, '/payloads'],
   ['null for a payload', [null], '/payloads/0'],
-  ['a text for a payload', ['x'], '/payloads/0'],
+  ['text for a payload', ['x'], '/payloads/0'],
   ['a number for data', [{ data: 5 }], '/payloads/0/data'],
   ['null for data', [{ data: null }], '/payloads/0/data'],
   ['bytes as a list', [{ data: [1, 2] }], '/payloads/0/data'],
-  ['data that is no base64', [{ data: 'é' }], '/payloads/0/data'],
+  ['data that is not base64', [{ data: 'é' }], '/payloads/0/data'],
   ['one character of base64', [{ data: 'a' }], '/payloads/0/data'],
   ['base64 with a character too many', [{ data: 'YWJjZ' }], '/payloads/0/data'],
   ['base64 with too much padding', [{ data: 'YWJj==' }], '/payloads/0/data'],

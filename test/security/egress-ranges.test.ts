@@ -67,8 +67,8 @@ describe('address as the host of a URL', () => {
     ['unique local and site-local', ['[fc00::1]', '[fd12:3456::1]', '[fec0::1]']],
     ['discard (RFC 6666)', ['[100::1]']],
     ['segment routing (RFC 9602)', ['[5f00::1]', '[5f00:ffff::1]']],
-    ['outside of 2000::/3, which is all that was ever given out', ['[4000::1]', '[1fff::1]', '[8000::1]']],
-    ['the host’s own', ['22.0.0.9', '[::ffff:22.0.0.9]', '[3000::9]', '[3000:0:0:0:0:0:0:0009]']],
+    ['outside of 2000::/3, the only assigned range', ['[4000::1]', '[1fff::1]', '[8000::1]']],
+    ['the host’s own address', ['22.0.0.9', '[::ffff:22.0.0.9]', '[3000::9]', '[3000:0:0:0:0:0:0:0009]']],
   ])('%s: blocked', async (_, hosts) => {
     for (const host of hosts)
       expect([host, await codeOf(`http://${host}:9/`)]).toEqual([host, 'egress_refused'])

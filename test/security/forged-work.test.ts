@@ -22,12 +22,12 @@ beforeAll(async () => {
   runs = new Runs(room)
 })
 
-const idIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
+const workflowIdIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
   `${tenantId}:${workspaceId}:${subject}:${v7()}`
 const notes = async (of: Room = room) =>
   (await call('GET', '/v1/collections/notes/documents', { as: of.service })).body.data ?? []
 
-const writing = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
+const forgedCall = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
 const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${noting('forged', 'notes')} }\n`
 const flowRun = () => ({
   ...{ execution_id: 'run_x', flow: { id: 'flow_x', name: 'x', version: 1 }, protocol: 4 },
@@ -44,17 +44,17 @@ async function forgeries(
   const own = await sealed(workflowId, purpose, value)
   const changed = Buffer.from(own.data ?? [])
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
-  const bound = await sealed(idIn(room), purpose, value)
+  const bound = await sealed(workflowIdIn(room), purpose, value)
   return [
-    ['none', []],
+    ['no payload', []],
     ['not sealed', [plain(value)]],
     ['not sealed, with a purpose', [plain(value, { 'tenon-purpose': purpose })]],
     ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'inside' })]],
-    ['marked as a line for operators', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
+    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
     ['marked as a failure', [plain(value, { 'tenon-purpose': purpose, tenon: 'failure' })]],
     ['sealed for another workflow', [bound]],
     ['sealed for another workflow, relabelled', [{ ...own, data: bound.data ?? null }]],
-    ['sealed for another tenant', [await sealed(idIn(other), purpose, value)]],
+    ['sealed for another tenant', [await sealed(workflowIdIn(other), purpose, value)]],
     ['sealed for another purpose', [await sealed(workflowId, 'signal:event', value)]],
     ['sealed without a purpose', [await sealed(workflowId, '', value)]],
     ['changed', [{ ...own, data: changed }]],
@@ -76,12 +76,12 @@ async function encodedByServer(value: unknown): Promise<Payload> {
 }
 
 test('activity with arguments not sealed for it: fails on every queue without effect', async () => {
-  const workflowId = idIn(room)
-  const about = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
+  const workflowId = workflowIdIn(room)
+  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
   const activities = [
-    ['callFunction', QUEUES.flows, writing],
-    ['callFunction', QUEUES.calls, writing],
-    ['provisionStep', QUEUES.provisioning, about],
+    ['callFunction', QUEUES.flows, forgedCall],
+    ['callFunction', QUEUES.calls, forgedCall],
+    ['provisionStep', QUEUES.provisioning, forgedJob],
     ['runFunction', QUEUES.functions, {}],
     ['buildIndex', QUEUES.indexes, {}],
   ] as const
@@ -101,7 +101,7 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
   expect(others).toEqual(expect.arrayContaining(['tenant.create', 'api_key.create', 'flow_version.create']))
   const names = [...others, 'nothing', '', '__proto__', 'constructor', 'callFunction', '$subflow']
   const body = { workspace_id: room.workspaceId, tenant_id: room.tenantId, name: 'made', slug: 'made' }
-  const workflowId = idIn(room)
+  const workflowId = workflowIdIn(room)
   const calling = async (name: string, given: object) => ({
     ...{ activity: 'callFunction', queue: QUEUES.calls },
     input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: given })],
@@ -118,7 +118,7 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
 })
 
 test('workflow start with input not sealed for it: fails before any activity', async () => {
-  const workflowId = () => idIn(room)
+  const workflowId = () => workflowIdIn(room)
   const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
   const outcomes = await Promise.all(
     kinds.map(async (kind) => {
@@ -145,7 +145,7 @@ test('forged start of each workflow type: fails before any activity', async () =
   const outcomes = await Promise.all(
     types.map((type) =>
       startForged({
-        ...{ type, workflowId: idIn(room, type), input: [plain(input)] },
+        ...{ type, workflowId: workflowIdIn(room, type), input: [plain(input)] },
         queue: provisioned.includes(type) ? QUEUES.provisioning : QUEUES.flows,
       }),
     ),

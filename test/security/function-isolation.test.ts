@@ -19,7 +19,7 @@ const isRoot = process.getuid?.() === 0
 let folder: string
 let server: Server
 let deno: string
-let found: Isolation
+let isolation: Isolation
 
 beforeAll(async () => {
   deno = inject('tenon').env['TENON_DENO_BIN'] ?? ''
@@ -30,7 +30,7 @@ beforeAll(async () => {
     await writeFile(join(folder, name), 'secret', { mode: 0o600 })
   server = createServer((socket) => socket.end('inside'))
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  found = await findIsolation(deno)
+  isolation = await findIsolation(deno)
 })
 afterAll(async () => {
   server?.close()
@@ -38,7 +38,7 @@ afterAll(async () => {
 })
 
 /** What the program managed to do. */
-interface Tried {
+interface Capabilities {
   readonly key: boolean
   readonly env: boolean
   readonly environ: boolean
@@ -47,7 +47,7 @@ interface Tried {
   readonly write: boolean
 }
 
-const TRY = `
+const PROGRAM = `
 const { folder, pid, port } = JSON.parse(Deno.args[0] ?? '{}')
 const can = async (work) => { try { await work(); return true } catch { return false } }
 console.log(JSON.stringify({
@@ -61,8 +61,8 @@ console.log(JSON.stringify({
 `
 
 /** Runs Deno with all permissions (`-A`) in layers, as if a function had escaped its permissions. */
-async function broken(layers: Layers): Promise<Tried> {
-  const module = `data:text/javascript;base64,${Buffer.from(TRY).toString('base64')}`
+async function runUnrestricted(layers: Layers): Promise<Capabilities> {
+  const module = `data:text/javascript;base64,${Buffer.from(PROGRAM).toString('base64')}`
   const { port } = server.address() as { port: number }
   const told = JSON.stringify({ folder, pid: process.pid, port })
   const { command, args, user } = new Isolation(layers).start(deno, [
@@ -81,7 +81,7 @@ async function broken(layers: Layers): Promise<Tried> {
   const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
   // A layer that cannot set a limit reports it on stderr.
   if (out === '' || err !== '') throw new Error(`It did not run: ${err}`)
-  return JSON.parse(out) as Tried
+  return JSON.parse(out) as Capabilities
 }
 
 const SECRETS = { key: false, env: false, environ: false, kill: false }
@@ -98,33 +98,37 @@ async function sandboxOf(name: 'bwrap' | 'unshare'): Promise<Layers['sandbox']> 
 describe('program with all Deno permissions', () => {
   test('no layer: reaches all that the worker reaches', async () => {
     const all = { key: true, env: true, environ: true, kill: true, network: true, write: true }
-    expect(await broken({ ownUser: false, sandbox: undefined })).toEqual(all)
+    expect(await runUnrestricted({ ownUser: false, sandbox: undefined })).toEqual(all)
   })
 
   test('layers found on this machine: reads no secret of the platform', async ({ skip }) => {
-    const { ownUser, sandbox } = found.layers
+    const { ownUser, sandbox } = isolation.layers
     if (!ownUser && sandbox?.name !== 'bwrap') return skip('This machine has no layer that keeps files.')
-    expect(await broken(found.layers)).toMatchObject(SECRETS)
+    expect(await runUnrestricted(isolation.layers)).toMatchObject(SECRETS)
   })
 
   test.runIf(isRoot)('own user only: no file, environment or process of the worker', async () => {
-    expect(await broken({ ownUser: true, sandbox: undefined })).toMatchObject({ ...SECRETS, network: true })
+    expect(await runUnrestricted({ ownUser: true, sandbox: undefined })).toMatchObject({
+      ...SECRETS,
+      network: true,
+    })
   })
 
   test('unshare: no network, environment or signals', async ({ skip }) => {
     const sandbox = await sandboxOf('unshare')
     if (sandbox === undefined) return skip('unshare does not work here.')
-    const tried = await broken({ ownUser: false, sandbox })
+    const tried = await runUnrestricted({ ownUser: false, sandbox })
     expect(tried).toMatchObject({ environ: false, kill: false, network: false })
-    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toMatchObject({ ...SECRETS, network: false })
+    if (isRoot)
+      expect(await runUnrestricted({ ownUser: true, sandbox })).toMatchObject({ ...SECRETS, network: false })
   })
 
   test('bwrap: nothing at all, for any user of the worker', async ({ skip }) => {
     const sandbox = await sandboxOf('bwrap')
     if (sandbox === undefined) return skip('There is no bwrap here, or it does not work.')
     const nothing = { ...SECRETS, network: false, write: false }
-    expect(await broken({ ownUser: false, sandbox })).toEqual(nothing)
-    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toEqual(nothing)
+    expect(await runUnrestricted({ ownUser: false, sandbox })).toEqual(nothing)
+    if (isRoot) expect(await runUnrestricted({ ownUser: true, sandbox })).toEqual(nothing)
   })
 })
 
@@ -135,11 +139,11 @@ describe('functions in the layers found', () => {
   }
 
   test.runIf(isRoot)('each process: own user, no groups of root', async () => {
-    const users = [1, 2, 3].map(() => found.start('/bin/true', []).user)
+    const users = [1, 2, 3].map(() => isolation.start('/bin/true', []).user)
     expect(new Set(users.map(({ uid }) => uid)).size).toBe(3)
     for (const { uid, gid } of users)
       expect([uid === gid, Number(uid) >= 61_184, Number(uid) < 65_520]).toEqual([true, true, true])
-    const { command, args, user } = found.start('/bin/sh', ['-c', 'id -G; ulimit -c'])
+    const { command, args, user } = isolation.start('/bin/sh', ['-c', 'id -G; ulimit -c'])
     const child = spawn(command, args, { ...user, cwd: '/', env: {}, stdio: ['ignore', 'pipe', 'inherit'] })
     expect(await text(child.stdout)).toMatch(/^\d{5}\n0\n$/)
   })

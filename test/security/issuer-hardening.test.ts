@@ -16,15 +16,15 @@ beforeAll(async () => {
   other = await aServer(await aRoom(), 'elsewhere')
 }, 60_000)
 
-interface Cut {
+interface ClosedConnection {
   readonly text: string
   readonly ms: number
 }
 
 /** Sends the text, then nothing. @returns the response, and when the connection was closed */
-function sent(text: string): Promise<Cut> {
+function sendRaw(text: string): Promise<ClosedConnection> {
   const { hostname, port } = new URL(inject('tenon').url)
-  const begun = performance.now()
+  const startedMs = performance.now()
   return new Promise((resolve, reject) => {
     let got = ''
     const socket = connect(Number(port), hostname, () => socket.write(text))
@@ -33,7 +33,7 @@ function sent(text: string): Promise<Cut> {
       got += chunk
     })
     socket.on('error', (error) => (got === '' ? reject(error) : undefined))
-    socket.on('close', () => resolve({ text: got, ms: performance.now() - begun }))
+    socket.on('close', () => resolve({ text: got, ms: performance.now() - startedMs }))
   })
 }
 
@@ -50,7 +50,7 @@ describe('slow request', () => {
   ])(
     'body at %s: cut off after 10 s',
     async (path, type) => {
-      const { text, ms } = await sent(`${head(path, type)}grant_type=client_`)
+      const { text, ms } = await sendRaw(`${head(path, type)}grant_type=client_`)
       expect(text).toMatch(/^HTTP\/1\.1 400 [\s\S]*body_incomplete/)
       expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1)
       expect(ms).toBeGreaterThan(LIMITS.issuerBodyMs - 500)
@@ -60,7 +60,7 @@ describe('slow request', () => {
   )
 
   test.concurrent('header: cut off after 15 s and the next check', async () => {
-    const { ms } = await sent('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
+    const { ms } = await sendRaw('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
     expect(ms).toBeLessThan(LIMITS.headersTimeoutMs + LIMITS.connectionsCheckMs + 4_000)
   }, 60_000)
 })
@@ -87,7 +87,7 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
       ],
       ['an account', () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: 'a@x.test', name }]],
       [
-        'an address',
+        'an email address',
         () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: `a${hidden}@x.test` }],
       ],
       ['an agent’s client', () => [`${hosted.base}/clients`, { name }]],
@@ -117,15 +117,15 @@ test('names in any script, with combining marks or emoji: accepted', async () =>
 })
 
 describe('client of an agent', () => {
-  const make = (scopes: string[], base = hosted.base, as = room.operator) =>
+  const createAgentClient = (scopes: string[], base = hosted.base, as = room.operator) =>
     call('POST', `${base}/clients`, { as, body: { name: 'agent', scopes } })
 
   test.each([
     ['another MCP server', ['mcp:elsewhere:notes_get']],
-    ['a tool that there is not', ['mcp:strict:notes_gte']],
-    ['one good, one wrong', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
+    ['an unknown tool', ['mcp:strict:notes_gte']],
+    ['a valid and an invalid one', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
   ])('scope of %s: refused with the available scopes', async (_what, scopes) => {
-    const reply = await make(scopes)
+    const reply = await createAgentClient(scopes)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.detail).toMatch(/is no scope of the server strict, which offers .*mcp:strict:notes_get/)
     expect(reply.body.errors[0].pointer).toBe(`/scopes/${scopes.length - 1}`)
@@ -133,11 +133,15 @@ describe('client of an agent', () => {
   })
 
   test('scopes of its server: accepted; any scope before publication: 409', async () => {
-    expect((await make(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
+    expect((await createAgentClient(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
     const draft = await aRoom()
     const body = { name: 'Draft', slug: 'draft' }
     await ok(call('POST', serversOf(draft), { as: draft.operator, body }))
-    const early = await make(['mcp:draft:notes_get'], `${serversOf(draft)}/draft`, draft.operator)
+    const early = await createAgentClient(
+      ['mcp:draft:notes_get'],
+      `${serversOf(draft)}/draft`,
+      draft.operator,
+    )
     expect([early.status, early.body.code]).toEqual([409, 'state_conflict'])
     const all = await call('POST', `${serversOf(draft)}/draft/clients`, {
       as: draft.operator,

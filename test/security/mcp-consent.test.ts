@@ -60,7 +60,7 @@ const approve = (hosted: Hosted, version: number, as: Caller = room.operator) =>
 const activate = (hosted: Hosted, version: number) =>
   call('POST', `${hosted.base}/versions/${version}/activate`, { as: room.operator, body: {} })
 
-const asked = (hosted: Hosted, ...tools: string[]) => ({
+const accessTo = (hosted: Hosted, ...tools: string[]) => ({
   resource: hosted.url,
   scope: scopesOf(hosted, ...tools),
 })
@@ -71,12 +71,12 @@ async function login(browser: Browser, flow: Flow): Promise<Seen> {
   return browser.submit(page, { action: 'login', tenant, email, password })
 }
 
-async function named(as: Caller, hosted: Hosted): Promise<string[]> {
+async function toolNames(as: Caller, hosted: Hosted): Promise<string[]> {
   const { body } = await rpc(hosted.path, as, 'tools/list')
   return body.result.tools.map(({ name }: { name: string }) => name)
 }
 
-const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
+const expectRefused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
   const { status, body, headers } = await callTool(hosted.path, as, tool, { id: 'x' })
   expect([status, body.code]).toEqual([403, 'insufficient_scope'])
   const challenge = headers.get('www-authenticate')
@@ -87,7 +87,7 @@ const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) 
 }
 
 /** Calls the tool for a missing document: the tool answers, not the scope check. */
-const reached = async (as: Caller, hosted: Hosted, tool: string) => {
+const expectReached = async (as: Caller, hosted: Hosted, tool: string) => {
   const { status, body } = await callTool(hosted.path, as, tool, { id: 'x' })
   expect([status, body.result?.content[0].text]).toEqual([200, expect.stringContaining('not_found')])
 }
@@ -109,7 +109,7 @@ describe('publication of an MCP server', () => {
     ])
     const server = await ok(call('GET', hosted.base, { as: room.operator }))
     expect([server.active_version, server.latest_version]).toEqual([1, 2])
-    expect(await named(token, hosted)).toEqual(['notes_list'])
+    expect(await toolNames(token, hosted)).toEqual(['notes_list'])
     expect((await callTool(hosted.path, token, 'notes_delete', { id: 'x' })).body.error.code).toBe(-32_602)
     const refusal = await activate(hosted, 2)
     expect([refusal.status, refusal.body.code]).toEqual([409, 'state_conflict'])
@@ -203,14 +203,14 @@ describe('approval of a version', () => {
     const between = bearer((await askToken({}, client)).body['access_token'])
     await ok(approve(hosted, 2))
     for (const token of [before, between]) {
-      expect(await named(token, hosted)).toEqual(['notes_list'])
-      await refused(token, hosted, 'notes_delete', 'notes_list')
+      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
+      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
     }
     // The scopes of the challenge, as an SDK client requests them.
     for (const more of [{}, { resource: hosted.url, scope: `${scopes} ${scopes}@2` }]) {
       const { body } = await askToken(more, client)
       expect(body['scope']).toBe(scopes[0])
-      await reached(bearer(body['access_token']), hosted, 'notes_delete')
+      await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
     }
   })
 })
@@ -218,27 +218,27 @@ describe('approval of a version', () => {
 describe('consent', () => {
   test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
     const hosted = await aServer(room, 'bound', LIST)
-    const before = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
+    const before = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
     await publish(hosted, WIDER)
     await ok(approve(hosted, 2))
     const renewed = (await refresh(clientId, before['refresh_token'])).body
     for (const { access_token } of [before, renewed]) {
       const token = bearer(access_token)
-      expect(await named(token, hosted)).toEqual(['notes_list'])
+      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
       expect((await callTool(hosted.path, token, 'notes_list')).body.result.isError).toBe(false)
-      await refused(token, hosted, 'notes_delete', 'notes_list')
+      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
     }
-    const anew = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
-    await reached(bearer(anew['access_token']), hosted, 'notes_delete')
+    const anew = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
+    await expectReached(bearer(anew['access_token']), hosted, 'notes_delete')
     // A new consent does not extend earlier tokens.
     const old = (await refresh(clientId, renewed['refresh_token'])).body
-    await refused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
+    await expectRefused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
   })
 
   test('live session: no page if nothing widened; the page again, naming the tool, if it did', async () => {
     const hosted = await aServer(room, 'again', LIST)
     const browser = new Browser(WEB)
-    const flow = () => authorization(webClient, { redirect_uri: WEB, ...asked(hosted, 'notes_list') })
+    const flow = () => authorization(webClient, { redirect_uri: WEB, ...accessTo(hosted, 'notes_list') })
     const first = await browser.submit(await login(browser, flow()), { action: 'allow' })
     expect(first.url).toContain(`${WEB}?code=`)
     await publish(hosted, { ...LIST, 'collections:notes:get': { enabled: true } })
@@ -252,7 +252,7 @@ describe('consent', () => {
     const silent = authorization(webClient, {
       redirect_uri: WEB,
       prompt: 'none',
-      ...asked(hosted, 'notes_list'),
+      ...accessTo(hosted, 'notes_list'),
     })
     expect((await browser.open(silent.url)).url).toContain('error=consent_required')
     const again = await browser.open(flow().url)
@@ -264,7 +264,7 @@ describe('consent', () => {
     const hosted = await aServer(room, 'meanwhile', LIST)
     await publish(hosted, WIDER)
     const browser = new Browser(REDIRECT)
-    const flow = authorization(clientId, asked(hosted, 'notes_list'))
+    const flow = authorization(clientId, accessTo(hosted, 'notes_list'))
     const page = await login(browser, flow)
     expect(page.html).not.toContain('Delete a document')
     await ok(approve(hosted, 2))
@@ -273,7 +273,7 @@ describe('consent', () => {
     expect(next.html).toContain('Delete a document of notes')
     const end = await browser.submit(next, { action: 'allow' })
     const { body } = await exchange(clientId, flow, new URL(end.url))
-    await reached(bearer(body['access_token']), hosted, 'notes_delete')
+    await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
   })
 
   test('given for fewer tools, older version reactivated: its other tools are not reached', async () => {
@@ -282,9 +282,9 @@ describe('consent', () => {
       'collections:notes:get': { enabled: true, scope: 'notes_list' },
     })
     await publish(hosted, LIST)
-    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
     await ok(activate(hosted, 1))
-    await refused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
+    await expectRefused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
   })
 
   test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
@@ -331,7 +331,7 @@ describe('consent', () => {
     }
     const bare = await tokenOf(claims, { audience: hosted.url })
     expect((await rpc(hosted.path, bare, 'tools/list')).status).toBe(401)
-    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
     expect(claimsOf(body['access_token'])).toMatchObject({ mcp_version: 1 })
   })
 })

@@ -21,7 +21,7 @@ beforeAll(async () => {
 const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
 
 /** Sends `tools/list` under another host name; fetch sets `Host` itself. */
-function listAs(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
+function listUnderHost(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
   const { hostname, port } = new URL(base)
   const headers = { ...RPC, ...as, 'content-type': 'application/json', ...(host !== undefined && { host }) }
   return new Promise<{ status: number; code: string | undefined }>((resolve, reject) => {
@@ -41,7 +41,7 @@ test('MCP endpoint under its public or a loopback name with its port: answers', 
   const { port, host } = new URL(inject('tenon').url)
   for (const [what, path, as] of endpoints) {
     for (const name of [host, host.toUpperCase(), `127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`])
-      expect([what, name, (await listAs(path, as, name)).status]).toEqual([what, name, 200])
+      expect([what, name, (await listUnderHost(path, as, name)).status]).toEqual([what, name, 200])
   }
 })
 
@@ -62,7 +62,7 @@ test('MCP endpoint under any other Host: 403, with and without a token', async (
   for (const [what, path, as] of endpoints) {
     for (const name of names) {
       for (const caller of [as, {}]) {
-        const { status, code } = await listAs(path, caller, name)
+        const { status, code } = await listUnderHost(path, caller, name)
         expect([what, name, status, code]).toEqual([what, name, 403, 'host_not_allowed'])
       }
     }
@@ -75,7 +75,7 @@ describe('TENON_MCP_HOSTS', () => {
     try {
       const base = await node.app.listen({ port: 0, host: '127.0.0.1' })
       const [, path, as] = endpoints[1] ?? ['', '', {}]
-      const status = async (name: string) => (await listAs(path, as, name, base)).status
+      const status = async (name: string) => (await listUnderHost(path, as, name, base)).status
       expect(await Promise.all(['tenon.internal', 'api:8787'].map(status))).toEqual([200, 200])
       expect(await Promise.all(['tenon.internal:1', 'api', 'api:8788'].map(status))).toEqual([403, 403, 403])
     } finally {

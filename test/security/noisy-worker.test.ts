@@ -40,16 +40,16 @@ const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[v
 
 /** Milliseconds from the start request of the quiet tenant to the output. */
 async function latencies(flow: string, rounds = ROUNDS): Promise<number[]> {
-  const took: number[] = []
+  const durations: number[] = []
   for (let round = 0; round < rounds; round++) {
     const since = performance.now()
     const path = `${quiet.flows}/definitions/${flow}/executions`
     const how = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
     const { body } = await call('POST', path, how)
     expect(body.status, JSON.stringify(body)).toBe('completed')
-    took.push(performance.now() - since)
+    durations.push(performance.now() - since)
   }
-  return took
+  return durations
 }
 
 test("six loops of costly expressions: another tenant's execution takes less than five times as long as alone", async (context) => {

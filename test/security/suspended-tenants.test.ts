@@ -18,7 +18,7 @@ interface Machine {
   readonly secret: string
 }
 
-async function aMachine(
+async function createMachine(
   room: Room,
   body: object = { role: 'workspace_admin', ...inRoom(room) },
 ): Promise<Machine> {
@@ -27,19 +27,19 @@ async function aMachine(
   return { id: made.client_id, secret: made.client_secret }
 }
 
-const tokenAt = ({ id, secret }: Machine, at = inject('tenon')) =>
+const requestToken = ({ id, secret }: Machine, at = inject('tenon')) =>
   askTokens({ grant_type: 'client_credentials', client_id: id, client_secret: secret }, at)
 
 describe('token of a suspended tenant', () => {
   test('machine client: refused at once, on this node and another', async () => {
     const room = await aRoom()
-    const machine = await aMachine(room)
+    const machine = await createMachine(room)
     // Both nodes cache the client.
-    const before = [await tokenAt(machine), await tokenAt(machine, node.at)]
+    const before = [await requestToken(machine), await requestToken(machine, node.at)]
     expect(before.map(({ status }) => status)).toEqual([200, 200])
     expect((await suspend(room)).status).toBe(200)
     for (const at of [inject('tenon'), node.at]) {
-      const { status, body } = await tokenAt(machine, at)
+      const { status, body } = await requestToken(machine, at)
       expect([status, body['error'], body['access_token']]).toEqual([
         expect.toSatisfy((code: number) => code === 400 || code === 401),
         expect.stringMatching(/^invalid_(target|client)$/),
@@ -47,15 +47,15 @@ describe('token of a suspended tenant', () => {
       ])
     }
     expect((await resume(room)).status).toBe(200)
-    await eventually(async () => ((await tokenAt(machine)).status === 200 ? true : undefined), 5_000)
+    await eventually(async () => ((await requestToken(machine)).status === 200 ? true : undefined), 5_000)
   }, 20_000)
 
   test('machine client of a suspended workspace: refused', async () => {
     const room = await aRoom()
-    const machine = await aMachine(room)
-    expect((await tokenAt(machine)).status).toBe(200)
+    const machine = await createMachine(room)
+    expect((await requestToken(machine)).status).toBe(200)
     expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
-    expect((await tokenAt(machine)).body['access_token']).toBeUndefined()
+    expect((await requestToken(machine)).body['access_token']).toBeUndefined()
   })
 
   test('agent client and refresh token of an account: refused', async () => {
@@ -75,8 +75,8 @@ describe('token of a suspended tenant', () => {
 
 describe('client or account in a suspended tenant', () => {
   test.each([
-    ['a machine', '/v1/oauth-clients', () => ({ kind: 'machine', name: 'm' })],
-    ['an account', '/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
+    ['machine client', '/v1/oauth-clients', () => ({ kind: 'machine', name: 'm' })],
+    ['account', '/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
   ])('%s created by an operator, for tenant or workspace: refused', async (_what, path, more) => {
     const room = await aRoom()
     const as = room.operator

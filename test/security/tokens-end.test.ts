@@ -49,17 +49,17 @@ const read = (token: string | undefined, at = inject('tenon')) =>
   call('GET', '/v1/workspaces', { as: bearer(token), at })
 
 /** Presents the token to both nodes, so that both cache it. */
-async function bothServe(token: string | undefined): Promise<void> {
+async function expectAccepted(token: string | undefined): Promise<void> {
   expect([(await read(token)).status, (await read(token, node.at)).status]).toEqual([200, 200])
 }
 
-async function bothRefuse(token: string | undefined): Promise<void> {
+async function expectRefused(token: string | undefined): Promise<void> {
   const here = await read(token)
   expect([here.status, here.body.code]).toEqual([401, 'token_invalid'])
   await eventually(async () => ((await read(token, node.at)).status === 401 ? true : undefined), WITHIN_MS)
 }
 
-async function anAgent(): Promise<{ id: string; secret: string }> {
+async function createAgentClient(): Promise<{ id: string; secret: string }> {
   const body = { name: 'agent' }
   const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body }))
   return { id: made.client_id, secret: made.client_secret }
@@ -76,34 +76,34 @@ describe('access token of an account', () => {
   test('code presented again: ends', async () => {
     const { flow, end } = await codeOf()
     const { body } = await exchange(clientId, flow, end)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     expect((await exchange(clientId, flow, end)).body['error']).toBe('invalid_grant')
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
   }, 20_000)
 
   test('refresh token of its family presented again: ends', async () => {
     const { body: first } = await tokensOf(clientId, person)
     const { body: second } = await refresh(clientId, first['refresh_token'])
-    await bothServe(second['access_token'])
+    await expectAccepted(second['access_token'])
     expect((await refresh(clientId, first['refresh_token'])).body['error']).toBe('invalid_grant')
-    await bothRefuse(first['access_token'])
-    await bothRefuse(second['access_token'])
+    await expectRefused(first['access_token'])
+    await expectRefused(second['access_token'])
   }, 20_000)
 
   test('refresh token revoked: ends', async () => {
     const { body } = await tokensOf(clientId, person)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     const { status } = await revoke(body['refresh_token'] ?? '', { client_id: clientId })
     expect(status).toBe(200)
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
   }, 20_000)
 
   test('revoked itself: ends; the refresh token still works', async () => {
     const { body } = await tokensOf(clientId, person)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     const revoked = await revoke(body['access_token'] ?? '', { client_id: clientId })
     expect(revoked).toEqual({ status: 200, text: '' })
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
     const next = await refresh(clientId, body['refresh_token'])
     expect((await read(next.body['access_token'])).status).toBe(200)
   }, 20_000)
@@ -133,11 +133,11 @@ describe('access token of a client', () => {
   test('of the operator, revoked: ends; other tokens of the client stay', async () => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     const [{ body: one }, { body: two }] = await Promise.all([askToken({}), askToken({})])
-    await bothServe(one['access_token'])
+    await expectAccepted(one['access_token'])
     expect((await revoke(one['access_token'] ?? '', {}, basic(id, 'wrong'))).status).toBe(401)
     expect((await read(one['access_token'])).status).toBe(200)
     expect((await revoke(one['access_token'] ?? '', {}, basic(id, secret))).status).toBe(200)
-    await bothRefuse(one['access_token'])
+    await expectRefused(one['access_token'])
     expect((await read(two['access_token'])).status).toBe(200)
   }, 20_000)
 
@@ -151,7 +151,7 @@ describe('access token of a client', () => {
   })
 
   test('of an agent: lives 600 s, ends when revoked', async () => {
-    const agent = await anAgent()
+    const agent = await createAgentClient()
     const { body } = await askToken({}, agent)
     const { iat, exp } = claimsOf(body['access_token'])
     expect([body['expires_in'], exp - iat]).toEqual([600, 600])
@@ -161,7 +161,7 @@ describe('access token of a client', () => {
   })
 
   test('of an agent whose client is deleted: ends within 5 s', async () => {
-    const agent = await anAgent()
+    const agent = await createAgentClient()
     const { body } = await askToken({}, agent)
     expect((await list(body['access_token'])).status).toBe(200)
     await ok(call('DELETE', `${hosted.base}/clients/${agent.id}`, { as: room.operator }))
@@ -172,8 +172,8 @@ describe('access token of a client', () => {
   }, 10_000)
 
   test.each([
-    ['no token at all', 'eyJhbGciOiJFUzI1NiJ9.e30.AAAA'],
-    ['an opaque text', 'nothing'],
+    ['text like a token', 'eyJhbGciOiJFUzI1NiJ9.e30.AAAA'],
+    ['opaque text', 'nothing'],
   ])('%s revoked: same response as for a token (RFC 7009 §2.2)', async (_what, token) => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     expect((await revoke(token, {}, basic(id, secret))).status).toBe(200)

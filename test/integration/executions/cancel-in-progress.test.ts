@@ -26,7 +26,7 @@ const statusOf = ({ steps }: Shown, name: string) =>
  * Starts a flow of a task that can be compensated, the task `it` that is in progress at the cancel, and one that must
  * not run.
  */
-async function begun(it: string, ledger: string): Promise<string> {
+async function startFlow(it: string, ledger: string): Promise<string> {
   const flow =
     await runs.publish(`  - did: { ${noting('did', ledger)}, compensate: [{ undo: { ${noting('undid', ledger)} } }] }
   - it: { ${it}, compensate: [{ never: { ${noting('never', ledger)} } }] }
@@ -35,7 +35,7 @@ async function begun(it: string, ledger: string): Promise<string> {
 }
 
 /** Cancels an execution and waits until it ends; nothing else ends it. */
-async function cancelled(id: string): Promise<Shown> {
+async function cancelAndWait(id: string): Promise<Shown> {
   expect((await runs.send(id, 'cancel')).status).toBe(202)
   return runs.ended(id)
 }
@@ -44,9 +44,9 @@ describe('cancel during a call', () => {
   test('HTTP request that runs as an activity: ends cancelled without waiting for the response, which has no effect', async () => {
     const ledger = unique('c')
     server.hold('slow')
-    const id = await begun(server.asking('slow', { method: 'get' }), ledger)
+    const id = await startFlow(server.asking('slow', { method: 'get' }), ledger)
     await server.reached('slow')
-    const run = await cancelled(id)
+    const run = await cancelAndWait(id)
     expect(server.waitingFor('slow')).toBe(1)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
     expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
@@ -60,7 +60,7 @@ describe('cancel during a call', () => {
     const source = 'export default () => new Promise(() => {})'
     const body = { workspace_id: room.workspaceId, name: 'endless', source }
     expect((await call('POST', '/v1/functions', { as: room.operator, body })).status).toBe(201)
-    const id = await begun('call: function.invoke, with: { id: endless, input: {} }', ledger)
+    const id = await startFlow('call: function.invoke, with: { id: endless, input: {} }', ledger)
     await withRawClient(async ({ workflow }) => {
       await eventually(async () => {
         const query = "WorkflowType = 'functionRun' and ExecutionStatus = 'Running'"
@@ -73,7 +73,7 @@ describe('cancel during a call', () => {
         return undefined
       })
     })
-    const run = await cancelled(id)
+    const run = await cancelAndWait(id)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
     expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
@@ -87,9 +87,9 @@ describe('cancel during a call', () => {
 test('cancel during an inline request: ends cancelled without waiting for the response, runs no later task', async () => {
   const ledger = unique('c')
   server.hold('brief')
-  const id = await begun(server.asking('brief', { method: 'get', local: true }), ledger)
+  const id = await startFlow(server.asking('brief', { method: 'get', local: true }), ledger)
   await server.reached('brief')
-  const run = await cancelled(id)
+  const run = await cancelAndWait(id)
   expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
   expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
   expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
@@ -103,7 +103,7 @@ const saga = (of: string, count: number) =>
     return `  - do${n}: { ${server.asking(`${of}/do${n}`)}, compensate: [{ ${undo} }] }`
   }).join('\n')
 
-const told = (of: string) =>
+const requestsOf = (of: string) =>
   server.asked.filter((path) => path.startsWith(`${of}/`)).map((path) => path.slice(of.length + 1))
 
 test('cancel between two calls: compensates completed tasks in reverse order, then makes no further call', async () => {
@@ -117,18 +117,18 @@ test('cancel between two calls: compensates completed tasks in reverse order, th
     const answered = new Promise<void>((done) => cancels.set(`${of}/${last}`, done))
     const id = await runs.start(await runs.publish(`${saga(of, CALLS)}\n  - nap: { wait: P1D }`))
     await answered
-    const run = await cancelled(id)
+    const run = await cancelAndWait(id)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
     const completed = run.steps
       .filter(({ name, status }: Shown) => name.startsWith('do') && status === 'completed')
       .map(({ name }: Shown) => name)
-    const made = told(of).filter((path) => path.startsWith('do'))
+    const called = requestsOf(of).filter((path) => path.startsWith('do'))
     const undone = completed.map((name: string) => name.replace('do', 'undo')).toReversed()
-    expect(told(of)).toEqual([...made, ...undone])
-    expect(made).toContain(last)
+    expect(requestsOf(of)).toEqual([...called, ...undone])
+    expect(called).toContain(last)
     // At most one call was in progress; it does not count as completed.
-    expect(made.slice(0, completed.length)).toEqual(completed)
-    expect(made.length - completed.length).toBeLessThanOrEqual(1)
+    expect(called.slice(0, completed.length)).toEqual(completed)
+    expect(called.length - completed.length).toBeLessThanOrEqual(1)
   })
   await Promise.all(ends)
 })
@@ -143,7 +143,7 @@ describe('cancel during compensation', () => {
     for (const _ of [1, 2]) expect((await runs.send(id, 'cancel')).status).toBe(202)
     server.letGo('a/undo1')
     expect(await runs.ended(id)).toMatchObject({ status: 'cancelled', output: null, error: null })
-    expect(told('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
+    expect(requestsOf('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
     expect(await runs.send(id, 'cancel')).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
   })
 
@@ -155,6 +155,6 @@ describe('cancel during compensation', () => {
     expect((await runs.send(id, 'cancel')).status).toBe(202)
     server.letGo('a/undo1')
     expect(await runs.ended(id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
-    expect(told('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
+    expect(requestsOf('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
   })
 })

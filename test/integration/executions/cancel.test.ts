@@ -61,7 +61,7 @@ const WAITING: Readonly<Record<string, string>> = {
   fork: 'fork: { branches: [{ a: { wait: P1D } }, { b: { approve: { approvers: [somebody] } } }] }',
   race: 'fork: { compete: true, branches: [{ a: { wait: P1D } }, { b: { wait: P1D } }] }',
   for: "for: { in: '${ [1, 2, 3] }', concurrency: 2 }, do: [{ a: { wait: P1D } }]",
-  'a retry': `try: [{ find: { call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 } } }],
+  'retry delay': `try: [{ find: { call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 } } }],
       catch: { retry: { delay: P1D, limit: { attempt: { count: 3 } } } }`,
 }
 

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 
 /** Publishes a flow and starts it. @returns the execution's id */
-async function started(tasks: string, more = ''): Promise<string> {
+async function startFlow(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
   const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
@@ -43,7 +43,7 @@ describe('signal', () => {
   const LISTEN = '  - heard: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } } }'
 
   test('listen for all of two events, one sent twice: completes when both types arrived, counts the duplicate once', async () => {
-    const id = await started(LISTEN)
+    const id = await startFlow(LISTEN)
     await until(id, 'waiting')
     const a = { type: 'a', source: '/s', id: '1', data: { n: 1 } }
     expect((await send(id, 'signal', { event: a })).status).toBe(202)
@@ -54,7 +54,7 @@ describe('signal', () => {
   })
 
   test('events before the execution listens: kept until it listens', async () => {
-    const id = await started(`  - rest: { wait: PT1S }\n${LISTEN}`)
+    const id = await startFlow(`  - rest: { wait: PT1S }\n${LISTEN}`)
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     await send(id, 'signal', { event: { type: 'a', data: 'later' } })
     expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
@@ -65,7 +65,7 @@ describe('signal', () => {
     const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
     await call('POST', '/v1/services/configure', { as: room.operator, body })
     server.hold('slow')
-    const id = await started(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
+    const id = await startFlow(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
     await server.reached('slow')
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     expect((await send(id, 'signal', { event: { type: 'a', data: 'later' } })).status).toBe(202)
@@ -76,15 +76,16 @@ describe('signal', () => {
   })
 
   test('events after a listen step completed: leave its result unchanged, kept for the next listen step', async () => {
-    const told = (id: string, n: number) => send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
-    const hear = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
-    const id = await started(`  - first: { ${hear('a')}, export: { as: '\${ . }' } }
-  - gate: { ${hear('gate')} }
-  - second: { ${hear('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
+    const sendEvent = (id: string, n: number) =>
+      send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
+    const listenTask = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
+    const id = await startFlow(`  - first: { ${listenTask('a')}, export: { as: '\${ . }' } }
+  - gate: { ${listenTask('gate')} }
+  - second: { ${listenTask('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
     await until(id, 'waiting')
-    await told(id, 1)
+    await sendEvent(id, 1)
     await eventually(async () => ((await read(id)).steps.length === 2 ? true : undefined))
-    for (const n of [2, 3]) expect((await told(id, n)).status).toBe(202)
+    for (const n of [2, 3]) expect((await sendEvent(id, n)).status).toBe(202)
     expect((await read(id)).steps).toHaveLength(2)
     await send(id, 'signal', { event: { type: 'gate' } })
     // The second step receives the next event in order; the third event is left over.
@@ -92,7 +93,7 @@ describe('signal', () => {
   })
 
   test('execution ended: every command is refused with 409', async () => {
-    const id = await started('  - a: { set: { x: 1 } }')
+    const id = await startFlow('  - a: { set: { x: 1 } }')
     await until(id, 'completed')
     for (const [command, body] of [
       ['signal', { event: { type: 'a' } }],
@@ -110,7 +111,7 @@ describe('approve', () => {
   const ask = (more: string) => `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
 
   test('by an approver: completes with the decision and its comment', async () => {
-    const id = await started(ask('fourEyes: false'))
+    const id = await startFlow(ask('fourEyes: false'))
     await until(id, 'waiting')
     const approved = await send(id, 'approve', { approved: true, comment: 'Fine.' })
     expect(approved.status).toBe(200)
@@ -122,7 +123,7 @@ describe('approve', () => {
   })
 
   test('by the subject that started the execution, four eyes required: refused with 409, execution keeps waiting', async () => {
-    const id = await started(ask('quorum: 1'))
+    const id = await startFlow(ask('quorum: 1'))
     await until(id, 'waiting')
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
       status: 409,
@@ -135,7 +136,9 @@ describe('approve', () => {
 
   test('several steps wait: refused without a step name, accepted with a name or path', async () => {
     const approve = `approve: { approvers: [${subject}], fourEyes: false }`
-    const id = await started(`  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`)
+    const id = await startFlow(
+      `  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`,
+    )
     await until(id, 'waiting')
     await eventually(async () => ((await read(id)).steps.length >= 3 ? true : undefined))
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
@@ -149,10 +152,11 @@ describe('approve', () => {
     expect(output.map(({ approved }: { approved: boolean }) => approved)).toEqual([true, false])
   })
 
-  const alone = (more = '') => `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
+  const approvalTask = (more = '') =>
+    `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
 
   test('rejected, onReject is fault: execution faults, runs no later task', async () => {
-    const id = await started(`${alone(', onReject: fault')}\n  - after: { set: { went: on } }`)
+    const id = await startFlow(`${approvalTask(', onReject: fault')}\n  - after: { set: { went: on } }`)
     await until(id, 'waiting')
     expect((await send(id, 'approve', { approved: false })).status).toBe(200)
     const { error, steps } = await until(id, 'faulted')
@@ -165,7 +169,7 @@ describe('approve', () => {
   })
 
   test.each([true, false])('decision approved %s: the flow branches by it', async (approved) => {
-    const id = await started(`${alone()}
+    const id = await startFlow(`${approvalTask()}
   - which: { switch: [{ yes: { when: .approved, then: pay } }, { no: { then: refuse } }] }
   - pay: { set: { paid: true }, then: end }
   - refuse: { set: { refused: true } }`)
@@ -176,7 +180,7 @@ describe('approve', () => {
   })
 
   test('body without a boolean `approved`: refused with 400, execution keeps waiting', async () => {
-    const id = await started(ask('fourEyes: false'))
+    const id = await startFlow(ask('fourEyes: false'))
     await until(id, 'waiting')
     for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
       expect([body, await send(id, 'approve', body)]).toMatchObject([
@@ -194,7 +198,7 @@ describe('held step', () => {
     "  - find: { call: collection.get, with: { name: nothing, id: 0198c0de-0000-7000-8000-000000000000 } }\n  - after: { set: { got: '${ . }' } }"
 
   test('skipped with an output: the flow continues with that output', async () => {
-    const id = await started(LOST, 'onFault: hold\n')
+    const id = await startFlow(LOST, 'onFault: hold\n')
     expect(await until(id, 'suspended')).toMatchObject({
       steps: [expect.objectContaining({ name: 'find', error: expect.objectContaining({ status: 404 }) })],
     })
@@ -203,7 +207,7 @@ describe('held step', () => {
   })
 
   test('retried and faulting again: held again; cancel ends the execution', async () => {
-    const id = await started(LOST, 'onFault: hold\n')
+    const id = await startFlow(LOST, 'onFault: hold\n')
     await until(id, 'suspended')
     expect(await send(id, 'retry-step', { step: 'find' })).toMatchObject({ status: 200 })
     await until(id, 'suspended')
@@ -214,7 +218,7 @@ describe('held step', () => {
 })
 
 test('cancel: compensates completed tasks, ends cancelled', async () => {
-  const id = await started(`  - book:
+  const id = await startFlow(`  - book:
       call: collection.create
       with: { name: bookings, document: { room: 7 } }
       compensate:

@@ -56,7 +56,7 @@ const list = (query: string, path = 'executions', of = room) =>
   call('GET', `${of.flows}/${path}${query}`, { as: of.operator })
 
 /** The numbers of the executions found, in the order of the response. */
-async function found(query: string, path = 'executions'): Promise<number[]> {
+async function findNumbers(query: string, path = 'executions'): Promise<number[]> {
   const { status, body } = await list(query, path)
   expect(status, JSON.stringify(body)).toBe(200)
   return body.data.map(({ id }: { id: string }) => RUNS.findIndex((run) => run.id === id) + 1)
@@ -86,11 +86,11 @@ describe('execution list: filter', () => {
     ['?started_before=2026-01-01T13:03:00%2B01:00&order=asc', [1, 2]],
     ['?started_after=2026-01-01T12:02:00Z&started_before=2026-01-01T12:05:00Z&flow=b', [4, 3]],
   ])('%s: finds the matching executions in order', async (query, expected) => {
-    expect(await found(query)).toEqual(expected)
+    expect(await findNumbers(query)).toEqual(expected)
   })
 
   test("list under one flow by its name: finds that flow's executions, 404 for an unknown flow", async () => {
-    expect(await found('?status=waiting', 'definitions/b/executions')).toEqual([5])
+    expect(await findNumbers('?status=waiting', 'definitions/b/executions')).toEqual([5])
     expect((await list('', 'definitions/nothing/executions')).status).toBe(404)
   })
 
@@ -115,7 +115,7 @@ describe('execution list: pages', () => {
       for (let page = 0; after !== null && page < 10; page++) {
         const cursor: string = after === '' ? '' : `&page[after]=${after}`
         const query = `?page[size]=2&order=${order}${cursor}`
-        seen.push(...(await found(query)))
+        seen.push(...(await findNumbers(query)))
         after = (await list(query)).body.page.next
         // The row behind the cursor may change before the next page.
         await asSuperuser('update tenon.executions set correlation_key = $2 where id = $1', [
@@ -168,8 +168,8 @@ describe('execution list: bad input', () => {
         `x" OR WorkspaceId = "y`,
         `x'; drop table tenon.flows; --`,
       ])
-        expect(await found(`?${name}=${encodeURIComponent(value)}`)).toEqual([])
-      expect(await found('?flow=b&order=asc')).toEqual([3, 4, 5])
+        expect(await findNumbers(`?${name}=${encodeURIComponent(value)}`)).toEqual([])
+      expect(await findNumbers('?flow=b&order=asc')).toEqual([3, 4, 5])
     },
   )
 })

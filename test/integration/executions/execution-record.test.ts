@@ -15,11 +15,11 @@ const MARKER = 25
 test('many concurrent branches: their steps are written in batches', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
-  const outside = await Outside.open({ '/': () => ({ json: {} }) })
+  const fakeServer = await Outside.open({ '/': () => ({ json: {} }) })
   try {
-    await reachable(room, outside)
+    await reachable(room, fakeServer)
     const name = await runs.publish(
-      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${outside.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
+      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
     )
     const run = await runs.ended(await runs.start(name))
     expect(run.error).toBeNull()
@@ -35,7 +35,7 @@ test('many concurrent branches: their steps are written in batches', async () =>
     // machine is.
     expect(writes).toBeLessThan(calls.length / 2)
   } finally {
-    await outside.close()
+    await fakeServer.close()
   }
 })
 

@@ -77,10 +77,10 @@ describe('start of an execution', () => {
     const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     const key = { 'idempotency-key': unique('k') }
     for (const _time of [1, 2]) expect((await start(flow, { input: BAD }, key)).status).toBe(422)
-    const again = { 'idempotency-key': unique('k') }
+    const sameKey = { 'idempotency-key': unique('k') }
     const [first, second] = [
-      await start(flow, { input: GOOD }, again),
-      await start(flow, { input: GOOD }, again),
+      await start(flow, { input: GOOD }, sameKey),
+      await start(flow, { input: GOOD }, sameKey),
     ]
     expect(second.body.id).toBe(first.body.id)
     expect(await executionsOf(flow)).toHaveLength(1)

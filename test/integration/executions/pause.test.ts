@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
-const go = { event: { type: 'go', data: 1 } }
+const goSignal = { event: { type: 'go', data: 1 } }
 
 describe('paused execution', () => {
   test('event arrives: starts no further task, shows the reason; resume continues where it stopped', async () => {
@@ -30,7 +30,7 @@ describe('paused execution', () => {
         ended_at: null,
       },
     })
-    expect((await runs.send(id, 'signal', go)).status).toBe(202)
+    expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
     // The step that received the event completes; the next step is entered but calls nothing.
     await runs.until(id, ({ steps }) => steps.some((step: { status: string }) => step.status === 'completed'))
     expect(await runs.read(id)).toMatchObject({ status: 'suspended', suspended_because: 'paused' })
@@ -52,7 +52,7 @@ describe('paused execution', () => {
     })
     await runs.send(id, 'resume')
     expect(await runs.read(id)).toMatchObject({ status: 'waiting', suspended_because: null })
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     await runs.shown(id, 'completed')
     for (const command of ['pause', 'resume', 'patch-data'])
       expect(await runs.send(id, command, command === 'patch-data' ? { context: {} } : {})).toMatchObject({
@@ -67,7 +67,7 @@ describe('paused execution', () => {
     const commands = Array.from({ length: 10 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
     await Promise.all(commands.map((command) => runs.send(id, command)))
     const { suspended_because } = await runs.read(id)
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     // A paused execution that has only computing left still completes: computing starts nothing outside.
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     expect([null, 'paused']).toContain(suspended_because)
@@ -81,7 +81,7 @@ describe('paused execution', () => {
     const at = Date.now()
     await runs.until(id, () => Date.now() > at + 2_500)
     await runs.send(id, 'resume')
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
@@ -119,14 +119,14 @@ ${LISTEN}
       body: { suspended_because: 'paused' },
     })
     await runs.send(id, 'resume')
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     expect(await runs.ended(id)).toMatchObject({ output: { seen: { price: 90 } } })
   })
 
   test('input of a held step: replaced, and the retried step completes with it', async () => {
     const find = "find: { call: collection.get, with: { name: '${ .in }', id: '${ .id }' } }"
     const flow = await runs.publish(`  - ${find}`, { more: 'onFault: hold\n' })
-    const made = await call('POST', '/v1/collections/things/documents', {
+    const document = await call('POST', '/v1/collections/things/documents', {
       as: room.service,
       body: { name: 'lamp' },
     })
@@ -136,7 +136,7 @@ ${LISTEN}
     expect(await runs.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({ status: 409 })
     const big = { step: 'find', input: 'x'.repeat(4_300_000) }
     expect(await runs.send(id, 'patch-data', big)).toMatchObject({ status: 413 })
-    const input = { in: 'things', id: made.body.id }
+    const input = { in: 'things', id: document.body.id }
     expect(await runs.send(id, 'patch-data', { step: 'find', input })).toMatchObject({ status: 200 })
     expect((await runs.send(id, 'retry-step')).status).toBe(200)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { name: 'lamp' } })

@@ -15,7 +15,7 @@ import type { Running } from '../../support/stack/start.ts'
 
 const FEW = 10
 const MANY = 6_100
-const LOOKS = 3
+const POLLS = 3
 
 let node: CountedNode
 let at: Running
@@ -26,12 +26,12 @@ let flow: string
 let short: string
 let long: string
 beforeAll(async () => {
-  await openWires()
+  await openCountedNode()
   room = await aRoom()
   runs = new Runs(room)
   const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
-  const heard = 'listen: { to: { one: { with: { type: go } } } }'
-  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${heard} }`)
+  const frames = 'listen: { to: { one: { with: { type: go } } } }'
+  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)
   short = await runs.start(flow, { input: { n: FEW } })
   long = await runs.start(flow, { input: { n: MANY } })
   const waits = async () => ((await runs.read(long)).status === 'waiting' ? true : undefined)
@@ -44,7 +44,7 @@ afterAll(async () => {
 })
 
 /** Starts an API node whose connections to PostgreSQL and Temporal are counted. */
-async function openWires(): Promise<void> {
+async function openCountedNode(): Promise<void> {
   const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
   toTemporal = await passingTo(temporal)
   const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
@@ -54,7 +54,7 @@ async function openWires(): Promise<void> {
 
 const watch = (id: string, after: number) =>
   listen(room.operator, `${room.flows}/executions/${id}/events`, { 'last-event-id': String(after) }, at)
-const isOver = (heard: readonly Heard[]) => heard.find(({ event }) => event === 'end')
+const findEnd = (frames: readonly Heard[]) => frames.find(({ event }) => event === 'end')
 
 /** The number of the execution's newest event. */
 async function newest(id: string): Promise<number> {
@@ -86,12 +86,12 @@ test('watch resumed at the newest event of a waiting execution: one query, then 
     const after = await newest(id)
     const before = node.seen.trips
     const startedMs = performance.now()
-    const heard = await watch(id, after)
-    await eventually(async () => (node.seen.trips > before + LOOKS ? true : undefined))
-    const looks = (performance.now() - startedMs) / LIMITS.lookoutPollMs.min
-    expect(heard.map(({ event }) => event)).toEqual(['ready'])
+    const frames = await watch(id, after)
+    await eventually(async () => (node.seen.trips > before + POLLS ? true : undefined))
+    const polls = (performance.now() - startedMs) / LIMITS.lookoutPollMs.min
+    expect(frames.map(({ event }) => event)).toEqual(['ready'])
     // One query to begin with, one that was due anyway, and perhaps one for a cache that expired.
-    expect(node.seen.trips - before).toBeLessThanOrEqual(looks + 3)
+    expect(node.seen.trips - before).toBeLessThanOrEqual(polls + 3)
     stopHearing()
   }
   expect(toTemporal.connections).toBe(0)
@@ -104,9 +104,9 @@ test('watch resumed at the newest event of an ended execution: one query', async
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     const after = await newest(id)
     const toEnd = async () => {
-      const heard = await watch(id, after)
-      await eventually(async () => isOver(heard))
-      expect(messages(heard)).toEqual([])
+      const frames = await watch(id, after)
+      await eventually(async () => findEnd(frames))
+      expect(messages(frames)).toEqual([])
     }
     costs.push(await tripsOf(toEnd))
   }
@@ -123,8 +123,8 @@ test('execution with more events than the limit: keeps the newest, reports a gap
     [long],
   )
   expect(kept?.n).toBe(LIMITS.executionEventsMax)
-  const heard = await watch(long, 0)
-  await eventually(async () => isOver(heard))
-  expect(heard[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
-  expect(messages(heard).at(-1)?.data.data.status).toBe('completed')
+  const frames = await watch(long, 0)
+  await eventually(async () => findEnd(frames))
+  expect(frames[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
+  expect(messages(frames).at(-1)?.data.data.status).toBe('completed')
 })

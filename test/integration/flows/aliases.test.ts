@@ -9,11 +9,11 @@ let room: Room
 let flow: string
 beforeAll(async () => {
   room = await aRoom()
-  flow = await published(3)
+  flow = await publishFlow(3)
 })
 
 /** Publishes a flow with that many versions. @returns its id */
-async function published(versions: number, of = room): Promise<string> {
+async function publishFlow(versions: number, of = room): Promise<string> {
   const body = { source: SOURCE(unique('f')) }
   const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body })
   for (let n = 0; n < versions; n++)
@@ -21,32 +21,32 @@ async function published(versions: number, of = room): Promise<string> {
   return made.body.id
 }
 
-const ask = (method: string, name: string, body?: unknown, id = flow, of = room) =>
+const sendAlias = (method: string, name: string, body?: unknown, id = flow, of = room) =>
   call(method, `${of.flows}/definitions/${id}/aliases${name}`, { as: of.operator, body })
 const start = (body: object, headers = {}) =>
   call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
 
 describe('flow alias', () => {
   test('set, read, listed, moved, deleted: executions keep the version chosen at their start', async () => {
-    const set = await ask('PUT', '/live', { version: 2 })
+    const set = await sendAlias('PUT', '/live', { version: 2 })
     expect([set.status, set.body]).toMatchObject([
       200,
       { flow_id: flow, name: 'live', versions: [{ version: 2, weight: 1 }] },
     ])
-    expect((await ask('GET', '/live')).body).toEqual(set.body)
+    expect((await sendAlias('GET', '/live')).body).toEqual(set.body)
     const first = await start({ alias: 'live' }, { prefer: 'wait=20' })
     expect(first.body).toMatchObject({ status: 'completed', version: 2 })
-    await ask('PUT', '/live', { version: 1 })
+    await sendAlias('PUT', '/live', { version: 1 })
     expect((await start({ alias: 'live' })).body.version).toBe(1)
     expect((await start({})).body.version).toBe(3)
     const read = await call('GET', `${room.flows}/executions/${first.body.id}`, { as: room.operator })
     expect(read.body.version).toBe(2)
-    await ask('PUT', '/canary', { version: 3 })
-    const page = (await ask('GET', '?page[size]=1')).body
+    await sendAlias('PUT', '/canary', { version: 3 })
+    const page = (await sendAlias('GET', '?page[size]=1')).body
     expect(page.data.map(({ name }: { name: string }) => name)).toEqual(['canary'])
-    const rest = (await ask('GET', `?page[after]=${page.page.next}`)).body
+    const rest = (await sendAlias('GET', `?page[after]=${page.page.next}`)).body
     expect(rest.data.map(({ name }: { name: string }) => name)).toEqual(['live'])
-    expect((await ask('DELETE', '/live')).body).toEqual({ name: 'live', deleted: true })
+    expect((await sendAlias('DELETE', '/live')).body).toEqual({ name: 'live', deleted: true })
     expect((await start({ alias: 'live' })).body.detail).toContain('alias')
   })
 
@@ -55,7 +55,7 @@ describe('flow alias', () => {
       { version: 1, weight: 9 },
       { version: 3, weight: 1 },
     ]
-    await ask('PUT', '/shared', { versions })
+    await sendAlias('PUT', '/shared', { versions })
     const share = async (n: number) =>
       asSuperuser<{ version: number; n: number }>(
         `select tenon.alias_version($1, share) as version, count(*)::int as n
@@ -63,9 +63,9 @@ describe('flow alias', () => {
             from generate_series(1, $2::int) i) s group by 1 order by 1`,
         [JSON.stringify(versions), n],
       )
-    const [often, seldom] = await share(10_000)
-    expect([often?.version, seldom?.version]).toEqual([1, 3])
-    expect(Math.abs((seldom?.n ?? 0) - 1_000)).toBeLessThan(150)
+    const [frequent, rare] = await share(10_000)
+    expect([frequent?.version, rare?.version]).toEqual([1, 3])
+    expect(Math.abs((rare?.n ?? 0) - 1_000)).toBeLessThan(150)
     const chosen = await Promise.all(Array.from({ length: 60 }, () => start({ alias: 'shared' })))
     const counts = chosen.map(({ body }) => body.version)
     expect(new Set([...counts, 1, 3])).toEqual(new Set([1, 3]))
@@ -92,20 +92,20 @@ describe('flow alias', () => {
     [{ versions: [{ version: 1, weight: 1, note: 'x' }] }],
     [{ version: 0 }],
   ])('body %j: refused with validation_failed', async (body) => {
-    const reply = await ask('PUT', '/bad', body)
+    const reply = await sendAlias('PUT', '/bad', body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
   })
 
   test('unknown version, other flow or other workspace: not found', async () => {
-    expect((await ask('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
+    expect((await sendAlias('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
     const sibling = await aWorkspace(room)
-    const theirs = await published(1, sibling)
-    expect((await ask('PUT', '/x', { version: 1 }, flow, sibling)).status).toBe(404)
-    await ask('PUT', '/theirs', { version: 1 }, theirs, sibling)
-    expect((await ask('GET', '/theirs')).status).toBe(404)
+    const theirs = await publishFlow(1, sibling)
+    expect((await sendAlias('PUT', '/x', { version: 1 }, flow, sibling)).status).toBe(404)
+    await sendAlias('PUT', '/theirs', { version: 1 }, theirs, sibling)
+    expect((await sendAlias('GET', '/theirs')).status).toBe(404)
     expect((await start({ alias: 'theirs' })).status).toBe(404)
     expect((await start({ alias: 'shared', version: 1 })).body.code).toBe('validation_failed')
-    expect((await ask('PUT', '/Bad_Name', { version: 1 })).body.code).toBe('validation_failed')
+    expect((await sendAlias('PUT', '/Bad_Name', { version: 1 })).body.code).toBe('validation_failed')
   })
 })
 
@@ -125,8 +125,8 @@ describe('flow version', () => {
   })
 
   test('flow deleted: its versions and aliases are deleted with it, and only then', async () => {
-    const id = await published(2)
-    await ask('PUT', '/live', { version: 1 }, id)
+    const id = await publishFlow(2)
+    await sendAlias('PUT', '/live', { version: 1 }, id)
     const ref = [room.tenantId, room.workspaceId]
     const left = `delete from tenon.flow_triggers where flow_id = '${id}';
       delete from tenon.flows where id = '${id}';

@@ -12,14 +12,14 @@ import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 let room: Room
 let echo: Server
 let base: string
-const asked: (string | undefined)[] = []
+const requestedUrls: (string | undefined)[] = []
 
 beforeAll(async () => {
   room = await aRoom()
   const port = inject('tenon').echoPorts[1] ?? 0
   base = `http://127.0.0.1:${port}`
   echo = createServer((request, response) => {
-    asked.push(request.url)
+    requestedUrls.push(request.url)
     response.writeHead(200, { 'content-type': 'application/json' })
     if (request.url === '/deep') return response.end(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
     return response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
@@ -34,7 +34,7 @@ const flow = (name: string, ...lines: readonly string[]) =>
 const post = (path: string, body: unknown, headers = {}) =>
   call('POST', `${room.flows}/${path}`, { as: room.operator, body, headers })
 
-async function ran(source: string, input: unknown = {}) {
+async function runFlow(source: string, input: unknown = {}) {
   const { body } = await post('definitions', { source })
   const { status } = await post(`definitions/${body.id}/versions`, {})
   expect(status).toBe(201)
@@ -75,7 +75,7 @@ test('estimated history events: close to the history of an actual execution', as
   ]
   const source = flow('estimated', ...lines)
   const { facts } = (await post('validate', { source })).body
-  const run = await ran(source)
+  const run = await runFlow(source)
   expect(run.status).toBe('completed')
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
   try {
@@ -94,9 +94,9 @@ test('faulty flow validated, saved or published: the same diagnostics, each with
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({ valid: false, faults: [{ code: 'unknown_function', line: 2, column: 19 }] })
   expect(body.facts).toBeUndefined()
-  const kept = await post('definitions', { name: 'faulty', source })
-  expect(kept.body.faults).toEqual(body.faults)
-  const refused = await post(`definitions/${kept.body.id}/versions`, {})
+  const draft = await post('definitions', { name: 'faulty', source })
+  expect(draft.body.faults).toEqual(body.faults)
+  const refused = await post(`definitions/${draft.body.id}/versions`, {})
   expect(refused.status).toBe(422)
   expect(refused.body.faults).toEqual(body.faults)
   const page = await call('GET', body.faults[0].docs)
@@ -114,11 +114,14 @@ test('flow with a warning validated, saved or published: the same warnings, and 
     warnings: [{ code: 'task_unreachable', line: 2, column: 42, pointer: '/do/1/b' }],
     facts: {},
   })
-  const kept = await post('definitions', { source })
-  expect([kept.status, kept.body]).toMatchObject([201, { valid: true, faults: [], warnings: body.warnings }])
-  const published = await post(`definitions/${kept.body.id}/versions`, {})
+  const draft = await post('definitions', { source })
+  expect([draft.status, draft.body]).toMatchObject([
+    201,
+    { valid: true, faults: [], warnings: body.warnings },
+  ])
+  const published = await post(`definitions/${draft.body.id}/versions`, {})
   expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
-  const path = `${room.flows}/definitions/${kept.body.id}`
+  const path = `${room.flows}/definitions/${draft.body.id}`
   const replaced = await call('PUT', path, { as: room.operator, body: { source } })
   expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
   const page = await call('GET', body.warnings[0].docs)
@@ -135,8 +138,8 @@ test('tool flow_validate of the official MCP server: returns the same result as 
   expect(body.faults).toHaveLength(2)
   try {
     const args = { ws: room.workspaceId, source }
-    const told = await client.callTool({ name: 'flow_validate', arguments: args })
-    expect(told.structuredContent).toEqual(body)
+    const result = await client.callTool({ name: 'flow_validate', arguments: args })
+    expect(result.structuredContent).toEqual(body)
   } finally {
     await client.close()
   }
@@ -151,7 +154,10 @@ test.each([
     'use: { authentications: { known: { bearer: { token: "${ .word }" } } } }',
     `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/', authentication: ${authentication} } } } }]`,
   )
-  expect(await ran(source, { word: 'w:1' })).toMatchObject({ status: 'completed', output: { from: header } })
+  expect(await runFlow(source, { word: 'w:1' })).toMatchObject({
+    status: 'completed',
+    output: { from: header },
+  })
 })
 
 test('HTTP call whose credential is missing: faults without a request', async () => {
@@ -160,9 +166,9 @@ test('HTTP call whose credential is missing: faults without a request', async ()
     'not-authenticated',
     `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/nothing', authentication: ${authentication} } } } }]`,
   )
-  const { status, error } = await ran(source)
+  const { status, error } = await runFlow(source)
   expect([status, error.instance]).toEqual(['faulted', '/do/0/a'])
-  expect(asked).not.toContain('/nothing')
+  expect(requestedUrls).not.toContain('/nothing')
 })
 
 test('flow with an undefined secret: valid, can be simulated, refused at publication', async () => {
@@ -190,7 +196,7 @@ test('flow with an undefined secret: valid, can be simulated, refused at publica
 
 test('HTTP response nested too deeply: the call faults, the execution ends', async () => {
   const source = flow('deep', `do: [{ a: { call: http, with: { method: get, endpoint: '${base}/deep' } } }]`)
-  expect(await ran(source)).toMatchObject({
+  expect(await runFlow(source)).toMatchObject({
     status: 'faulted',
     error: { detail: expect.stringContaining('nested deeper'), instance: '/do/0/a' },
   })

@@ -8,7 +8,7 @@ import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/f
 const TASKS = '  - a: { set: { n: 1 } }\n  - b: { set: { n: 2 } }\n'
 
 /** How many steps and events an execution has. */
-async function recorded(id: string): Promise<object | undefined> {
+async function recordCounts(id: string): Promise<object | undefined> {
   const counts = ['steps', 'events'].map(
     (what) => `(select count(*)::integer from tenon.execution_${what} where execution_id = $1) as ${what}`,
   )
@@ -18,7 +18,7 @@ async function recorded(id: string): Promise<object | undefined> {
 const remove = ({ flows, operator: as }: Room, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
 
-async function ranOnce(room: Room) {
+async function runOnce(room: Room) {
   const runs = new Runs(room)
   const name = await runs.publish(TASKS)
   const { id } = await runs.ended(await runs.start(name))
@@ -27,16 +27,16 @@ async function ranOnce(room: Room) {
 
 test('flow deleted: its steps and events are deleted, those of other flows and workspaces stay', async () => {
   const [room, other] = [await aRoom(), await aRoom()]
-  const [doomed, kept, elsewhere] = [await ranOnce(room), await ranOnce(room), await ranOnce(other)]
-  expect(await recorded(doomed.id)).toEqual({ steps: 2, events: 6 })
-  expect((await remove(room, doomed.name)).status).toBe(200)
-  expect(await recorded(doomed.id)).toEqual({ steps: 0, events: 0 })
-  for (const { id } of [kept, elsewhere]) expect(await recorded(id)).toEqual({ steps: 2, events: 6 })
+  const [deleted, kept, elsewhere] = [await runOnce(room), await runOnce(room), await runOnce(other)]
+  expect(await recordCounts(deleted.id)).toEqual({ steps: 2, events: 6 })
+  expect((await remove(room, deleted.name)).status).toBe(200)
+  expect(await recordCounts(deleted.id)).toEqual({ steps: 0, events: 0 })
+  for (const { id } of [kept, elsewhere]) expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
 })
 
 test('flow deleted while a step is being recorded: nothing is left behind', async () => {
   const room = await aRoom()
-  const { name, id } = await ranOnce(room)
+  const { name, id } = await runOnce(room)
   const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
   await recorder.connect()
   // As the recorder does: it locks the execution first, then inserts the steps.
@@ -58,7 +58,7 @@ test('flow deleted while a step is being recorded: nothing is left behind', asyn
   await recorder.query('commit')
   await recorder.end()
   expect((await removed).status).toBe(200)
-  expect(await recorded(id)).toEqual({ steps: 0, events: 0 })
+  expect(await recordCounts(id)).toEqual({ steps: 0, events: 0 })
 })
 
 test('two deletions of a flow while it is being started: one succeeds, the other gets 409, neither deadlocks', async () => {

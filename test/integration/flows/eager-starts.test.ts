@@ -18,12 +18,12 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 const WORKER = inject('tenon').env['TENON_STARTS_SOCKET'] ?? ''
 
 /** How the relay in front of the worker treats a start. */
-type Manner = 'passes' | 'is slow' | 'loses the answer' | 'hangs' | 'refuses'
-let manner: Manner = 'passes'
-let asked = 0
+type RelayBehaviour = 'passes' | 'is slow' | 'loses the response' | 'hangs' | 'refuses'
+let behaviour: RelayBehaviour = 'passes'
+let relayedStarts = 0
 /** Starts in progress at the relay, and the highest number so far. */
-let there = 0
-let most = 0
+let inProgress = 0
+let maxInProgress = 0
 let dir: string
 let relay: Server
 let node: ApiProcess
@@ -34,7 +34,7 @@ let flow: string
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tenon-near-'))
   const socket = join(dir, 's')
-  relay = createServer((incoming, reply) => void relayed(incoming, reply)).listen(socket)
+  relay = createServer((incoming, reply) => void relayStart(incoming, reply)).listen(socket)
   ;[node, room] = await Promise.all([startApi({ TENON_STARTS_SOCKET: socket }), aRoom()])
   runs = new Runs(room, node.at)
   flow = await runs.publish('- a: { set: { done: true } }')
@@ -45,25 +45,25 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 beforeEach(() => {
-  asked = 0
+  relayedStarts = 0
 })
 
-async function relayed(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
-  asked += 1
+async function relayStart(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
+  relayedStarts += 1
   const parts: Buffer[] = []
   for await (const part of incoming) parts.push(part as Buffer)
-  if (manner === 'hangs') return
-  most = Math.max(most, ++there)
-  if (manner === 'is slow') await new Promise((done) => setTimeout(done, 300))
-  there -= 1
-  if (manner === 'refuses') return void reply.writeHead(503).end()
-  const { status, text } = await post(Buffer.concat(parts))
-  if (manner === 'loses the answer') incoming.socket.destroy()
+  if (behaviour === 'hangs') return
+  maxInProgress = Math.max(maxInProgress, ++inProgress)
+  if (behaviour === 'is slow') await new Promise((done) => setTimeout(done, 300))
+  inProgress -= 1
+  if (behaviour === 'refuses') return void reply.writeHead(503).end()
+  const { status, text } = await sendToWorker(Buffer.concat(parts))
+  if (behaviour === 'loses the response') incoming.socket.destroy()
   else reply.writeHead(status).end(text)
 }
 
 /** Sends a start to the worker itself. */
-function post(body: Uint8Array): Promise<{ status: number; text: string }> {
+function sendToWorker(body: Uint8Array): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath: WORKER, method: 'POST' }, (reply) => {
       let text = ''
@@ -90,47 +90,48 @@ const isEager = (client: Client, id: string) =>
     .then(({ events }) => events?.[0]?.workflowExecutionStartedEventAttributes?.eagerExecutionAccepted)
 
 /** Repeats `work` until the relay receives a request: after a timeout the worker is not asked for a while. */
-const untilAsked = (work: () => Promise<unknown>) =>
+const untilRelayed = (work: () => Promise<unknown>) =>
   eventually(async () => {
     await work()
-    return asked > 0 ? true : undefined
+    return relayedStarts > 0 ? true : undefined
   })
 
 test('start through the local worker: its first task is delivered with the response', async () => {
-  manner = 'passes'
+  behaviour = 'passes'
   await withRawClient((client) =>
     // A busy worker polls for the task as usual.
     eventually(async () => ((await isEager(client, await run())) ? true : undefined)),
   )
-  expect(asked).toBeGreaterThan(0)
+  expect(relayedStarts).toBeGreaterThan(0)
 })
 
 test("more concurrent starts of a tenant than its share: the rest start through Temporal's fair queue", async () => {
-  manner = 'is slow'
-  await untilAsked(async () => {
+  behaviour = 'is slow'
+  await untilRelayed(async () => {
     const count = 3 * LIMITS.nearStarts.perTenant
     const ids = await Promise.all(Array.from({ length: count }, () => runs.start(flow)))
     const ended = await Promise.all(ids.map((id) => runs.ended(id)))
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
-  expect(most).toBeLessThanOrEqual(LIMITS.nearStarts.perTenant)
+  expect(maxInProgress).toBeLessThanOrEqual(LIMITS.nearStarts.perTenant)
 })
 
-test.each<Manner>(['refuses', 'loses the answer', 'hangs'])(
+test.each<RelayBehaviour>(['refuses', 'loses the response', 'hangs'])(
   'worker that %s: the start succeeds anyway',
   async (how) => {
-    manner = how
-    await untilAsked(run)
+    behaviour = how
+    await untilRelayed(run)
   },
 )
 
 test('worker that hung: gets no starts for a while', async () => {
-  manner = 'hangs'
-  await untilAsked(run)
+  behaviour = 'hangs'
+  await untilRelayed(run)
   const hungMs = performance.now()
-  asked = 0
+  relayedStarts = 0
   await run()
-  if (performance.now() - hungMs < LIMITS.nearStarts.restMs - LIMITS.nearStarts.waitMs) expect(asked).toBe(0)
+  if (performance.now() - hungMs < LIMITS.nearStarts.restMs - LIMITS.nearStarts.waitMs)
+    expect(relayedStarts).toBe(0)
 })
 
 test('malformed start or other namespace: refused with 503, the worker keeps working', async () => {
@@ -142,7 +143,9 @@ test('malformed start or other namespace: refused with 503, the worker keeps wor
     foreign,
     Buffer.alloc(LIMITS.nearStarts.bytesMax + 1),
   ]
-  const outcomes = await Promise.all(bodies.map((body) => post(body).then(({ status }) => status, String)))
+  const outcomes = await Promise.all(
+    bodies.map((body) => sendToWorker(body).then(({ status }) => status, String)),
+  )
   expect(outcomes.slice(0, 3)).toEqual([503, 503, 503])
   expect(outcomes[3]).not.toBe(200)
   const ours = new Runs(room)

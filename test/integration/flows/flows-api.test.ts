@@ -14,12 +14,12 @@ beforeAll(async () => {
   room = await aRoom()
   const [port = 0] = inject('tenon').echoPorts
   base = `http://127.0.0.1:${port}`
-  echo = createServer((request, response) => void answer(request, response))
+  echo = createServer((request, response) => void respond(request, response))
   await new Promise<void>((done) => echo.listen(port, '127.0.0.1', done))
 })
 afterAll(() => new Promise((done) => echo.close(done)))
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let body = ''
   for await (const chunk of request) body += chunk
   requests.push({ method: request.method, path: request.url, body })
@@ -34,7 +34,7 @@ const flow = (name: string, tasks: string) =>
 const yaml = { 'content-type': 'application/yaml' }
 const operator = () => room.operator
 
-async function published(source: string): Promise<string> {
+async function publishFlow(source: string): Promise<string> {
   const made = await call('POST', `${room.flows}/definitions`, {
     as: operator(),
     body: source,
@@ -49,7 +49,7 @@ async function published(source: string): Promise<string> {
   return made.body.id
 }
 
-async function ran(id: string, input: unknown = {}): Promise<Reply> {
+async function runFlow(id: string, input: unknown = {}): Promise<Reply> {
   const headers = { prefer: 'wait=20' }
   return call('POST', `${room.flows}/definitions/${id}/executions`, {
     as: operator(),
@@ -63,8 +63,8 @@ describe('first flow', () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
     const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
     expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
-    const id = await published(source)
-    const { body } = await ran('hello', { name: 'Ada' })
+    const id = await publishFlow(source)
+    const { body } = await runFlow('hello', { name: 'Ada' })
     expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })
     expect(body.output.message).toBe('Hello, Ada!')
     const { tenantId, workspaceId } = room
@@ -81,7 +81,7 @@ describe('first flow', () => {
   })
 
   test('start without Prefer: wait: answered at once, before the execution ends', async () => {
-    const id = await published(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
+    const id = await publishFlow(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
@@ -116,7 +116,7 @@ describe('flow definition', () => {
   })
 
   test('new version published: older versions stay unchanged and can still be run', async () => {
-    const id = await published(flow('versions', '- a:\n    set: { v: 1 }'))
+    const id = await publishFlow(flow('versions', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}`
     await call('PUT', path, {
       as: operator(),
@@ -132,7 +132,7 @@ describe('flow definition', () => {
     expect(list.body.data.map(({ version }: { version: number }) => version)).toEqual([1])
     const rest = await call('GET', `${path}/versions?page[after]=${list.body.page.next}`, { as: operator() })
     expect(rest.body.data.map(({ version }: { version: number }) => version)).toEqual([2])
-    expect((await ran(id)).body.output).toEqual({ v: 2 })
+    expect((await runFlow(id)).body.output).toEqual({ v: 2 })
     const old = await call('POST', `${path}/executions`, {
       as: operator(),
       body: { version: 1 },
@@ -144,7 +144,7 @@ describe('flow definition', () => {
   })
 
   test('five concurrent publications: each gets its own version number or 409', async () => {
-    const id = await published(flow('publishers', '- a:\n    set: { v: 1 }'))
+    const id = await publishFlow(flow('publishers', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}/versions`
     const replies = await Promise.all(
       Array.from({ length: 5 }, () => call('POST', path, { as: operator(), body: {} })),
@@ -155,7 +155,7 @@ describe('flow definition', () => {
   })
 
   test('delete: refused with 409 while an execution is open, then deletes its executions too', async () => {
-    const id = await published(flow('doomed', '- a:\n    wait: PT1S'))
+    const id = await publishFlow(flow('doomed', '- a:\n    wait: PT1S'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
@@ -195,9 +195,9 @@ describe('malformed YAML', () => {
     .join('\n')}\n`
   test.each([
     ['not YAML', 'document: [unclosed'],
-    ['a text', 'hello'],
-    ['nothing', ''],
-    ['an alias bomb', bomb],
+    ['plain text', 'hello'],
+    ['empty', ''],
+    ['alias bomb', bomb],
     ['duplicate keys', 'document:\n  dsl: 1\ndocument:\n  dsl: 2\n'],
     ['twenty thousand brackets', '['.repeat(20_000)],
     ['tabs', 'document:\n\tdsl: 1'],
@@ -239,7 +239,7 @@ describe('task', () => {
 - tea:
     call: http
     with: { method: get, endpoint: '${base}/teapot' }`
-    const { body } = await ran(await published(flow('http', tasks)), { name: 'Ada' })
+    const { body } = await runFlow(await publishFlow(flow('http', tasks)), { name: 'Ada' })
     expect(requests.find(({ path }) => path === '/orders?page=2')).toMatchObject({
       method: 'POST',
       body: '{"name":"Ada"}',
@@ -264,8 +264,8 @@ describe('task', () => {
     'http://10.0.0.1/',
   ])('HTTP call to %s: blocked by the egress guard', async (url) => {
     const name = `egress-${Buffer.from(url).toString('hex').slice(0, 40)}`
-    const { body } = await ran(
-      await published(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
+    const { body } = await runFlow(
+      await publishFlow(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
     )
     expect(body.status).toBe('faulted')
     expect(body.error.detail).toMatch(/egress_refused|validation_failed/)
@@ -281,14 +281,14 @@ describe('task', () => {
         `hidden-${Buffer.from(url).toString('hex')}`,
         "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",
       )
-      const run = await ran(await published(hidden), { url })
+      const run = await runFlow(await publishFlow(hidden), { url })
       expect(run.body).toMatchObject({ status: 'faulted' })
     },
   )
 
   test('HTTP call answered with a redirect: not followed, faults with 302', async () => {
-    const { body } = await ran(
-      await published(
+    const { body } = await runFlow(
+      await publishFlow(
         flow('redirect', `- a:\n    call: http\n    with: { method: get, endpoint: '${base}/moved' }`),
       ),
     )
@@ -307,16 +307,16 @@ describe('task', () => {
 - small:
     call: collection.create
     with: { name: sizes, document: { size: small } }`
-    const id = await published(flow('sizes', tasks))
-    await ran(id, { n: 11 })
-    await ran(id, { n: 3 })
+    const id = await publishFlow(flow('sizes', tasks))
+    await runFlow(id, { n: 11 })
+    await runFlow(id, { n: 3 })
     const { body } = await call('GET', '/v1/collections/sizes/documents', { as: room.service })
     expect(body.data.map(({ size }: { size: string }) => size)).toEqual(['big', 'small'])
   })
 
   test("platform call refused: the execution faults with the problem and the task's pointer", async () => {
     const tasks = '- a:\n    call: collection.create\n    with: { name: "not a name", document: {} }'
-    const { body } = await ran(await published(flow('refused', tasks)))
+    const { body } = await runFlow(await publishFlow(flow('refused', tasks)))
     expect(body).toMatchObject({ status: 'faulted', output: null })
     expect(body.error).toMatchObject({
       instance: '/do/0/a',
@@ -348,7 +348,7 @@ describe('task', () => {
 - tell:
     emit: { event: { with: { type: flows.done, data: { n: 3 } } } }`
     const teapots = requests.filter(({ path }) => path === '/teapot').length
-    const { body } = await ran(await published(flow('widened', tasks)), { numbers: [1, 2, 3] })
+    const { body } = await runFlow(await publishFlow(flow('widened', tasks)), { numbers: [1, 2, 3] })
     expect(body.error).toBeNull()
     expect(body).toMatchObject({ status: 'completed', output: { type: 'flows.done', data: { n: 3 } } })
     expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(teapots + 3)
@@ -360,7 +360,10 @@ describe('task', () => {
 
   test('input that looks like an expression: stays plain text', async () => {
     const input = { name: '${ $workflow.id }' }
-    const { body } = await ran(await published(flow('inert', "- a:\n    set: { said: '${ .name }' }")), input)
+    const { body } = await runFlow(
+      await publishFlow(flow('inert', "- a:\n    set: { said: '${ .name }' }")),
+      input,
+    )
     expect(body.output).toEqual({ said: '${ $workflow.id }' })
   })
 })

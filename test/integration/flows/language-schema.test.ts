@@ -19,11 +19,14 @@ test('schema.json without credentials: cacheable by ETag, validates a flow', asy
     expect([again.status, again.headers.get('etag')]).toEqual([304, etag])
   }
   expect((await call('GET', PATH, { headers: { 'if-none-match': '"x"' } })).status).toBe(200)
-  const fits = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(body)
+  const isValid = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(body)
   const document = { dsl: '1.0.3', namespace: 'a', name: 'b', version: '1.0.0' }
-  const keep = (args: object) => ({ document, do: [{ keep: { call: 'collection.create', with: args } }] })
-  expect(fits(keep({ name: 'todos', document: {} }))).toBe(true)
-  expect(fits(keep({ nam: 'todos', document: {} }))).toBe(false)
+  const flowCalling = (args: object) => ({
+    document,
+    do: [{ keep: { call: 'collection.create', with: args } }],
+  })
+  expect(isValid(flowCalling({ name: 'todos', document: {} }))).toBe(true)
+  expect(isValid(flowCalling({ nam: 'todos', document: {} }))).toBe(false)
 })
 
 test('schema.json with a query string: counts towards the rate limit of anonymous requests', async () => {

@@ -16,29 +16,29 @@ beforeAll(async () => {
 })
 afterEach(stopHearing)
 
-interface Called {
+interface ExpectedCall {
   readonly with: object
   readonly gives: unknown
 }
 
-const made = { name: 'things', id: '${ $context["collection.create"].id }' }
+const createdDocument = { name: 'things', id: '${ $context["collection.create"].id }' }
 const things = { data: [{ n: 1, kept: 'yes' }] }
 const object = { bucket: '${ $workflow.input.bucket }', key: 'a/b' }
 
 /** In the order of the calls: later ones find what earlier ones created. */
-const CALLS: Readonly<Record<string, Called>> = {
+const CALLS: Readonly<Record<string, ExpectedCall>> = {
   'collection.create': {
     with: { name: 'things', document: { n: 1, kept: 'yes' } },
     gives: { n: 1, kept: 'yes', _version: 1 },
   },
-  'collection.get': { with: { ...made, select: 'n' }, gives: { n: 1 } },
+  'collection.get': { with: { ...createdDocument, select: 'n' }, gives: { n: 1 } },
   'collection.list': { with: { name: 'things' }, gives: things },
   'collection.query': { with: { name: 'things', filter: { n: { gte: 1 } } }, gives: things },
   'collection.update': {
-    with: { ...made, document: { n: 2 } },
+    with: { ...createdDocument, document: { n: 2 } },
     gives: { n: 2, kept: 'yes', _version: 2 },
   },
-  'collection.delete': { with: made, gives: { deleted: true } },
+  'collection.delete': { with: createdDocument, gives: { deleted: true } },
   'object.put': { with: { ...object, content: { n: 3 } }, gives: { key: 'a/b' } },
   'object.get': { with: object, gives: { n: 3 } },
   'object.delete': { with: object, gives: { deleted: true } },
@@ -51,7 +51,7 @@ test('every platform function called by one flow: returns what the API returns',
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: room.workspaceId, name: 'double', source }
   expect((await call('POST', '/v1/functions', { as: room.operator, body: double })).status).toBe(201)
-  const heard = await hear(room.service, 'topic=told')
+  const stream = await hear(room.service, 'topic=told')
   const tasks = Object.entries(CALLS).map(([name, { with: given }], nth) => {
     const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
     return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
@@ -62,7 +62,7 @@ test('every platform function called by one flow: returns what the API returns',
   expect(run.error).toBeNull()
   for (const [name, { gives }] of Object.entries(CALLS))
     expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })
-  expect(await heardAtLeast(heard, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
+  expect(await heardAtLeast(stream, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
   const left = await call('GET', '/v1/collections/things/documents', { as: room.service })
   expect(left.body.data).toEqual([])
   expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)

@@ -106,12 +106,12 @@ test('input, mocks or events nested too deeply: refused with validation_failed',
   const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
 do: [{ rest: { wait: PT1S } }]`
   const deep = `${'['.repeat(9_000)}${']'.repeat(9_000)}`
-  const given = {
+  const values = {
     input: deep,
     mocks: `{"rest": {"output": ${deep}}}`,
     events: `[{"event": {"data": ${deep}}}]`,
   }
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(values)) {
     const body = `{"source": ${JSON.stringify(source)}, "${name}": ${value}}`
     const answer = await call('POST', `${room.flows}/simulate`, { as: room.operator, body })
     expect({ name, code: answer.body.code }).toEqual({ name, code: 'validation_failed' })

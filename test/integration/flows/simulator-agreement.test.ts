@@ -35,27 +35,27 @@ const fails = (n: number) => n % 100 === 99
  * Starts a server that is asked for items by number. @returns its address and the highest number of concurrent
  * requests
  */
-async function counting() {
+async function openCountingServer() {
   const waiting = new Map<ServerResponse, number>()
-  const seen = { most: 0 }
+  const counts = { most: 0 }
   const answer = (response: ServerResponse, n: number) => {
     if (waiting.delete(response)) response.writeHead(fails(n) ? 503 : 200).end()
   }
   const server = createServer(({ url = '' }, response) => {
     const n = Number(url.slice(1))
     waiting.set(response, n)
-    seen.most = Math.max(seen.most, waiting.size)
+    counts.most = Math.max(counts.most, waiting.size)
     // An excess request has time to arrive.
-    const soon = [...waiting].filter(([, each]) => !isHeld(each) || seen.most >= 20)
+    const soon = [...waiting].filter(([, each]) => !isHeld(each) || counts.most >= 20)
     for (const [each, of] of soon) setTimeout(() => answer(each, of), 20)
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  return { server, seen, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { server, seen: counts, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
 test('loop over many items, twenty at a time, one in a hundred fails: all items run, output in order', async () => {
   const as = room.operator
-  const { server, seen, place } = await counting()
+  const { server, seen: counts, place } = await openCountingServer()
   const egress = { workspace_id: room.workspaceId, egress: { allow: [place] } }
   expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
   const name = await new Runs(room).publish(`  - all:
@@ -78,7 +78,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
   server.close()
   expect(run.status, JSON.stringify(run.error)).toBe('completed')
   expect(run.output).toEqual(Array.from({ length: ITEMS }, (_, n) => (fails(n) ? -1 : n)))
-  expect(seen.most).toBe(20)
+  expect(counts.most).toBe(20)
   const { body } = await call('GET', '/v1/collections/wide/documents?page[size]=1&count=exact', {
     as: room.service,
   })

@@ -14,106 +14,107 @@ const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }\n
 
 /** A server that delays responses until `open`, and counts concurrent requests. */
 let server: Server
-let held: ServerResponse[] = []
-let isOpen = false
-let under = 0
-let most = 0
+let pendingReplies: ServerResponse[] = []
+let repliesAtOnce = false
+let inProgress = 0
+let maxInProgress = 0
 let room: Room
 let runs: Runs
 
 beforeAll(async () => {
   server = createServer((_request, reply) => {
-    most = Math.max(most, ++under)
+    maxInProgress = Math.max(maxInProgress, ++inProgress)
     reply.on('close', () => {
-      under -= 1
+      inProgress -= 1
     })
     reply.setHeader('content-type', 'application/json')
-    if (isOpen) setTimeout(() => reply.end('{}'), 20)
-    else held.push(reply)
+    if (repliesAtOnce) setTimeout(() => reply.end('{}'), 20)
+    else pendingReplies.push(reply)
   }).listen(0, '127.0.0.1')
   room = await aRoom()
   runs = new Runs(room)
-  await letOut(room)
+  await allowEgress(room)
 })
 afterAll(() => {
   server.closeAllConnections()
   server.close()
 })
 beforeEach(() => {
-  isOpen = false
-  held = []
-  most = 0
+  repliesAtOnce = false
+  pendingReplies = []
+  maxInProgress = 0
 })
 
 const place = () => `127.0.0.1:${(server.address() as AddressInfo).port}`
-const asking = (name: string, more = '') =>
+const httpTask = (name: string, more = '') =>
   `  - ${name}: { call: http, with: { method: post, endpoint: 'http://${place()}/${name}' }${more} }\n`
 
-async function letOut({ workspaceId, operator: as }: Room): Promise<void> {
+async function allowEgress({ workspaceId, operator: as }: Room): Promise<void> {
   const body = { workspace_id: workspaceId, egress: { allow: [place()] } }
   expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(200)
 }
 
 /** Answers all pending requests, and later ones at once. */
-function open(): void {
-  isOpen = true
-  for (const reply of held.splice(0)) reply.end('{}')
+function answerAll(): void {
+  repliesAtOnce = true
+  for (const reply of pendingReplies.splice(0)) reply.end('{}')
 }
 
-const published = (tasks: string, more = '', of = runs) =>
+const publishFlow = (tasks: string, more = '', of = runs) =>
   of.publish(tasks, { more: `concurrency: { limit: 1, holdWhileWaiting: false${more} }\n` })
-const go = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go' } })
-const asked = (count: number) => eventually(async () => (held.length === count ? true : undefined))
+const sendGo = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go' } })
+const callsWaiting = (count: number) =>
+  eventually(async () => (pendingReplies.length === count ? true : undefined))
 
-async function placeOf(id: string) {
+async function slotOf(id: string) {
   const [row] = await asSuperuser<{ state: string; turn: number; unheard: boolean }>(
     'select state, turn, unheard from tenon.admissions where execution_id = $1',
     [id],
   )
   return row
 }
-const stands = (id: string, state: string) =>
-  eventually(async () => ((await placeOf(id))?.state === state ? true : undefined))
+const reachesState = (id: string, state: string) =>
+  eventually(async () => ((await slotOf(id))?.state === state ? true : undefined))
 
 /** Starts an execution that has yielded its slot, and one that holds it and calls the server. */
-async function awayAndAsking(
+async function startYieldedAndCalling(
   flow: string,
   [first, second]: readonly object[] = [],
-): Promise<[away: string, asking: string]> {
+): Promise<[away: string, httpTask: string]> {
   const away = await runs.start(flow, { input: first })
-  await stands(away, 'away')
+  await reachesState(away, 'away')
   const other = await runs.start(flow, { input: second })
   await runs.shown(other, 'waiting')
-  await go(other)
-  await asked(1)
+  await sendGo(other)
+  await callsWaiting(1)
   return [away, other]
 }
 
 describe('waiting execution', () => {
   test('slot free when it continues: yields its slot, acquires another, completes', async () => {
-    const flow = await published(LISTEN + asking('after'))
+    const flow = await publishFlow(LISTEN + httpTask('after'))
     const first = await runs.start(flow)
-    await stands(first, 'away')
+    await reachesState(first, 'away')
     const second = await runs.start(flow)
-    await stands(second, 'away')
-    await go(first)
-    await asked(1)
-    expect(await placeOf(first)).toEqual({ state: 'admitted', turn: 1, unheard: false })
-    open()
+    await reachesState(second, 'away')
+    await sendGo(first)
+    await callsWaiting(1)
+    expect(await slotOf(first)).toEqual({ state: 'admitted', turn: 1, unheard: false })
+    answerAll()
     expect(await runs.ended(first)).toMatchObject({ status: 'completed' })
-    await go(second)
+    await sendGo(second)
     expect(await runs.ended(second)).toMatchObject({ status: 'completed' })
-    expect([await placeOf(first), await placeOf(second)]).toEqual([undefined, undefined])
+    expect([await slotOf(first), await slotOf(second)]).toEqual([undefined, undefined])
   })
 
   test('no slot free when it continues: queues ahead of new executions, its timeout does not run', async () => {
-    const limited = asking('after', ', timeout: { after: "${ $workflow.input.limit }" }')
-    const flow = await published(LISTEN + limited, ', onLimit: queue')
-    const [back, busy] = await awayAndAsking(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
+    const limited = httpTask('after', ', timeout: { after: "${ $workflow.input.limit }" }')
+    const flow = await publishFlow(LISTEN + limited, ', onLimit: queue')
+    const [returning, busy] = await startYieldedAndCalling(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
     const fresh = await runs.start(flow, { input: { limit: 'PT1M' } })
-    await go(back)
-    await stands(back, 'returning')
-    const shown = await runs.read(back)
+    await sendGo(returning)
+    await reachesState(returning, 'returning')
+    const shown = await runs.read(returning)
     expect(shown).toMatchObject({
       status: 'waiting',
       queue: { position: 1, limit: 1, running: 1, key: '' },
@@ -121,23 +122,23 @@ describe('waiting execution', () => {
     expect((await runs.read(fresh)).queue).toMatchObject({ position: 2 })
     // Longer than its timeout, which does not run while it queues.
     await new Promise((done) => setTimeout(done, 2_500))
-    expect(held).toHaveLength(1)
-    held.pop()?.end('{}')
+    expect(pendingReplies).toHaveLength(1)
+    pendingReplies.pop()?.end('{}')
     await runs.ended(busy)
-    await asked(1)
-    expect([(await placeOf(back))?.state, (await placeOf(fresh))?.state]).toEqual(['admitted', 'queued'])
-    expect(await runs.read(back)).not.toHaveProperty('queue')
-    await eventually(async () => ((await placeOf(back))?.unheard === false ? true : undefined))
-    open()
-    expect(await runs.ended(back)).toMatchObject({ status: 'completed' })
+    await callsWaiting(1)
+    expect([(await slotOf(returning))?.state, (await slotOf(fresh))?.state]).toEqual(['admitted', 'queued'])
+    expect(await runs.read(returning)).not.toHaveProperty('queue')
+    await eventually(async () => ((await slotOf(returning))?.unheard === false ? true : undefined))
+    answerAll()
+    expect(await runs.ended(returning)).toMatchObject({ status: 'completed' })
     await runs.shown(fresh, 'waiting')
-    await go(fresh)
+    await sendGo(fresh)
     await runs.ended(fresh)
   })
 
   test('short wait or wait for a subflow: keeps its slot', async () => {
     const child = await runs.publish(LISTEN)
-    const flow = await published(
+    const flow = await publishFlow(
       `  - rest: { wait: { milliseconds: 50 } }\n  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n`,
     )
     const id = await runs.start(flow)
@@ -147,91 +148,91 @@ describe('waiting execution', () => {
       return body.data.length > 0 ? body.data : undefined
     })
     await new Promise((done) => setTimeout(done, 1_500))
-    expect(await placeOf(id)).toMatchObject({ state: 'admitted', turn: 0 })
-    await go(inner.id)
+    expect(await slotOf(id)).toMatchObject({ state: 'admitted', turn: 0 })
+    await sendGo(inner.id)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
   test('onLimit is refuse or cancel_running: still queues when it continues, cancels no other', async () => {
     for (const onLimit of ['refuse', 'cancel_running']) {
-      isOpen = false
-      const flow = await published(LISTEN + asking('after'), `, onLimit: ${onLimit}`)
-      const [back, busy] = await awayAndAsking(flow)
-      await go(back)
-      await stands(back, 'returning')
-      open()
-      for (const id of [back, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+      repliesAtOnce = false
+      const flow = await publishFlow(LISTEN + httpTask('after'), `, onLimit: ${onLimit}`)
+      const [returning, busy] = await startYieldedAndCalling(flow)
+      await sendGo(returning)
+      await reachesState(returning, 'returning')
+      answerAll()
+      for (const id of [returning, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     }
   })
 })
 
 describe('execution queued to continue', () => {
   test('cancelled: its compensation waits for a slot too', async () => {
-    const undoing = asking(
+    const undoing = httpTask(
       'before',
       ', compensate: [ { undo: { call: http, with: { method: post, endpoint: URL } } } ]',
     )
-    const flow = await published(
-      undoing.replace('URL', `'http://${place()}/undo'`) + LISTEN + asking('after'),
+    const flow = await publishFlow(
+      undoing.replace('URL', `'http://${place()}/undo'`) + LISTEN + httpTask('after'),
     )
-    const back = await runs.start(flow)
-    await asked(1)
-    held.pop()?.end('{}')
-    await stands(back, 'away')
+    const returning = await runs.start(flow)
+    await callsWaiting(1)
+    pendingReplies.pop()?.end('{}')
+    await reachesState(returning, 'away')
     const busy = await runs.start(flow)
-    await asked(1)
-    await go(back)
-    await stands(back, 'returning')
-    await runs.send(back, 'cancel')
+    await callsWaiting(1)
+    await sendGo(returning)
+    await reachesState(returning, 'returning')
+    await runs.send(returning, 'cancel')
     await new Promise((done) => setTimeout(done, 500))
-    expect((await runs.read(back)).ended_at).toBeNull()
+    expect((await runs.read(returning)).ended_at).toBeNull()
     // The other execution waits after its call, which frees the slot.
-    open()
-    expect(await runs.ended(back)).toMatchObject({ status: 'cancelled' })
-    await go(busy)
+    answerAll()
+    expect(await runs.ended(returning)).toMatchObject({ status: 'cancelled' })
+    await sendGo(busy)
     await runs.ended(busy)
-    expect(await placeOf(back)).toBeUndefined()
+    expect(await slotOf(returning)).toBeUndefined()
   })
 
   test('workspace suspended: stays queued despite a free slot, continues after resume', async () => {
     const own = await aRoom()
-    await letOut(own)
+    await allowEgress(own)
     const theirs = new Runs(own)
-    isOpen = true
-    const id = await theirs.start(await published(LISTEN + asking('after'), '', theirs))
-    await stands(id, 'away')
+    repliesAtOnce = true
+    const id = await theirs.start(await publishFlow(LISTEN + httpTask('after'), '', theirs))
+    await reachesState(id, 'away')
     await suspendWorkspace(own, own.operator)
     await theirs.shown(id, 'suspended')
     await asSuperuser("update tenon.admissions set state = 'returning' where execution_id = $1", [id])
     await new Promise((done) => setTimeout(done, 1_500))
-    expect((await placeOf(id))?.state).toBe('returning')
+    expect((await slotOf(id))?.state).toBe('returning')
     await resumeWorkspace(own, own.operator)
-    await stands(id, 'admitted')
-    await go(id, theirs)
+    await reachesState(id, 'admitted')
+    await sendGo(id, theirs)
     expect(await theirs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
   test('crash before it was notified of its slot: notified again, continues', async () => {
-    const flow = await published(LISTEN + asking('after'))
-    const [back, busy] = await awayAndAsking(flow)
-    await go(back)
-    await stands(back, 'returning')
+    const flow = await publishFlow(LISTEN + httpTask('after'))
+    const [returning, busy] = await startYieldedAndCalling(flow)
+    await sendGo(returning)
+    await reachesState(returning, 'returning')
     await asSuperuser(
       `update tenon.admissions set state = 'admitted', unheard = true, checked_at = now() - interval '1 minute'
         where execution_id = $1`,
-      [back],
+      [returning],
     )
-    await asked(2)
-    await eventually(async () => ((await placeOf(back))?.unheard === false ? true : undefined))
-    open()
-    for (const id of [back, busy]) await runs.ended(id)
+    await callsWaiting(2)
+    await eventually(async () => ((await slotOf(returning))?.unheard === false ? true : undefined))
+    answerAll()
+    for (const id of [returning, busy]) await runs.ended(id)
   })
 })
 
 test('slot message of an earlier generation: ignored', async () => {
-  const flow = await published(LISTEN + asking('after'))
+  const flow = await publishFlow(LISTEN + httpTask('after'))
   const id = await runs.start(flow)
-  await stands(id, 'away')
+  await reachesState(id, 'away')
   const platform = openInside()
   try {
     const scope = scopeOf(platform, room)
@@ -242,7 +243,7 @@ test('slot message of an earlier generation: ignored', async () => {
     )
     await reacquireSlot(scope, { execution_id: id, turn: 1, at_once: false })
     await yieldSlot(scope, { execution_id: id, turn: 2 })
-    expect(await placeOf(id)).toEqual({ state: 'admitted', turn: 3, unheard: true })
+    expect(await slotOf(id)).toEqual({ state: 'admitted', turn: 3, unheard: true })
   } finally {
     await platform.close()
   }
@@ -251,9 +252,9 @@ test('slot message of an earlier generation: ignored', async () => {
 })
 
 test('15 executions with a limit of 3 that wait repeatedly: never more than 3 call at once, all complete', async () => {
-  isOpen = true
+  repliesAtOnce = true
   const wait = (name: string) => `  - ${name}: { wait: { milliseconds: 600 } }\n`
-  const lines = asking('a') + wait('b') + asking('c') + wait('d') + asking('e')
+  const lines = httpTask('a') + wait('b') + httpTask('c') + wait('d') + httpTask('e')
   const flow = await runs.publish(lines, { more: 'concurrency: { limit: 3, holdWhileWaiting: false }\n' })
   const ids = await Promise.all(Array.from({ length: 15 }, () => runs.start(flow)))
   const ended = await Promise.all(
@@ -265,6 +266,6 @@ test('15 executions with a limit of 3 that wait repeatedly: never more than 3 ca
     ),
   )
   expect(new Set(ended)).toEqual(new Set(['completed']))
-  expect(most).toBeGreaterThan(1)
-  expect(most).toBeLessThanOrEqual(3)
+  expect(maxInProgress).toBeGreaterThan(1)
+  expect(maxInProgress).toBeLessThanOrEqual(3)
 }, 100_000)

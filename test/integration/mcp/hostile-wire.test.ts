@@ -35,7 +35,7 @@ beforeAll(async () => {
 const metadataOf = ({ path }: Hosted) => `${inject('tenon').url}/.well-known/oauth-protected-resource${path}`
 const challenge = (hosted: Hosted) =>
   `resource_metadata="${metadataOf(hosted)}", scope="${scopesOf(hosted, 'notes_get', 'notes_list')}"`
-const claimsFor = ({ room, id }: Hosted, more: object = {}) => ({
+const tokenClaims = ({ room, id }: Hosted, more: object = {}) => ({
   sub: 'agent',
   client_id: 'tenon-operator',
   tenant_id: room.tenantId,
@@ -62,11 +62,11 @@ describe('authentication', () => {
     const unsigned = (head: object) =>
       `Bearer ${[
         head,
-        { ...claimsFor(ours), iss: `${url}/auth`, aud: ours.url, exp: past + 9_999, iat: past },
+        { ...tokenClaims(ours), iss: `${url}/auth`, aud: ours.url, exp: past + 9_999, iat: past },
       ]
         .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
         .join('.')}.`
-    const hs256 = await new SignJWT(claimsFor(ours))
+    const hs256 = await new SignJWT(tokenClaims(ours))
       .setProtectedHeader({ alg: 'HS256', typ: 'at+jwt' })
       .setIssuer(`${url}/auth`)
       .setAudience(ours.url)
@@ -82,17 +82,17 @@ describe('authentication', () => {
       'a token of the REST API': ours.room.operator,
       'a token of a sibling workspace': await tokenFor(sibling, scopesOf(sibling, 'notes_list')),
       'a token of another tenant': await tokenFor(theirs, scopesOf(theirs, 'notes_list')),
-      expired: await tokenOf(claimsFor(ours, { exp: past }), good),
-      'not yet valid': await tokenOf(claimsFor(ours, { nbf: past + 9_999 }), good),
-      'no audience': await tokenOf(claimsFor(ours), { audience: null }),
-      'ours among others': await tokenOf(claimsFor(ours), { audience: [ours.url, `${url}/v1`] }),
-      'another issuer': await tokenOf(claimsFor(ours), { ...good, issuer: 'https://evil.test' }),
-      'an ID token': await tokenOf(claimsFor(ours), { ...good, typ: 'JWT' }),
-      'our address, their tenant': await tokenOf(claimsFor(theirs), good),
-      'our address, a sibling workspace': await tokenOf(claimsFor(sibling), good),
-      'our address, another server': await tokenOf(claimsFor(ours, { mcp_server: theirs.id }), good),
-      'a client that is none': await tokenOf(claimsFor(ours, { client_id: 'agent_gone' }), good),
-      'no client': await tokenOf(claimsFor(ours, { client_id: undefined }), good),
+      expired: await tokenOf(tokenClaims(ours, { exp: past }), good),
+      'not yet valid': await tokenOf(tokenClaims(ours, { nbf: past + 9_999 }), good),
+      'no audience': await tokenOf(tokenClaims(ours), { audience: null }),
+      'ours among others': await tokenOf(tokenClaims(ours), { audience: [ours.url, `${url}/v1`] }),
+      'another issuer': await tokenOf(tokenClaims(ours), { ...good, issuer: 'https://evil.test' }),
+      'an ID token': await tokenOf(tokenClaims(ours), { ...good, typ: 'JWT' }),
+      'our address, their tenant': await tokenOf(tokenClaims(theirs), good),
+      'our address, a sibling workspace': await tokenOf(tokenClaims(sibling), good),
+      'our address, another server': await tokenOf(tokenClaims(ours, { mcp_server: theirs.id }), good),
+      'unknown client': await tokenOf(tokenClaims(ours, { client_id: 'agent_gone' }), good),
+      'no client': await tokenOf(tokenClaims(ours, { client_id: undefined }), good),
       'no signature': { authorization: unsigned({ alg: 'none', typ: 'at+jwt' }) },
       'a secret for a key': { authorization: `Bearer ${hs256}` },
     }
@@ -102,7 +102,7 @@ describe('authentication', () => {
       expect(headers.get('www-authenticate')).toBe(`Bearer error="invalid_token", ${challenge(ours)}`)
       expect(JSON.stringify({ ...body, instance: '' })).not.toMatch(/ten_|ws_|agent_/)
     }
-    const fair = await tokenOf(claimsFor(ours, { scope: scopesOf(ours, 'notes_list') }), good)
+    const fair = await tokenOf(tokenClaims(ours, { scope: scopesOf(ours, 'notes_list') }), good)
     expect((await callTool(ours.path, fair, 'notes_list')).body.result.isError).toBe(false)
   })
 
@@ -278,7 +278,7 @@ describe('transport', () => {
 })
 
 test('two hundred concurrent calls of two tenants with the same ids: responses never mix', async () => {
-  const [a, b] = await Promise.all([mine(ours, 'a'), mine(theirs, 'b')])
+  const [a, b] = await Promise.all([createDocument(ours, 'a'), createDocument(theirs, 'b')])
   const calls = Array.from({ length: 100 }, (_, id) =>
     [a, b].map(async ({ hosted, as, documentId, text }) => {
       const args = { id: documentId }
@@ -298,7 +298,7 @@ test('two hundred concurrent calls of two tenants with the same ids: responses n
   expect(foreign.body.result.isError).toBe(true)
 })
 
-async function mine(hosted: Hosted, text: string) {
+async function createDocument(hosted: Hosted, text: string) {
   const as = await tokenFor(hosted, scopesOf(hosted, 'notes_get'))
   const body = { text }
   const { id } = await ok(call('POST', '/v1/collections/notes/documents', { as: hosted.room.service, body }))

@@ -18,16 +18,16 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 const FLOW = (name: string, task: string) =>
   `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
 
-async function aFlow(room: Room, name: string, task: string): Promise<void> {
+async function createFlow(room: Room, name: string, task: string): Promise<void> {
   const as = room.operator
   const { id } = await ok(
     call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
   )
   await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
-  await switchFlows(room, true)
+  await enableFlowTools(room, true)
 }
 
-const switchFlows = (room: Room, on: boolean) =>
+const enableFlowTools = (room: Room, on: boolean) =>
   ok(
     call('POST', '/v1/services/configure', {
       as: room.operator,
@@ -35,14 +35,14 @@ const switchFlows = (room: Room, on: boolean) =>
     }),
   )
 
-const listed = async (hosted: Hosted, ...tools: string[]) => {
+const toolsOf = async (hosted: Hosted, ...tools: string[]) => {
   const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
   return reply.body.result.tools as { name: string }[]
 }
 
 test('curated server with a collection and a flow: callable through REST and both protocol versions', async () => {
   const room = await aRoom()
-  await aFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
+  await createFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
   const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
   const hosted = await aServer(room, 'notes', {
     ...NOTES,
@@ -92,8 +92,12 @@ test('curated server with a collection and a flow: callable through REST and bot
 
 test('slow flow: reported as running; failing flow: a tool error; neither shows the tenant', async () => {
   const room = await aRoom()
-  await aFlow(room, 'slow', '{ wait: { seconds: 90 } }')
-  await aFlow(room, 'bad', "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }")
+  await createFlow(room, 'slow', '{ wait: { seconds: 90 } }')
+  await createFlow(
+    room,
+    'bad',
+    "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }",
+  )
   const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
   const hosted = await aServer(room, 'flows', tools)
   const as = await tokenFor(hosted, scopesOf(hosted, 'run_slow', 'run_bad'))
@@ -119,7 +123,7 @@ describe('curation', () => {
   test('candidates: every possible tool, with closed arguments and correct annotations', async () => {
     const room = await aRoom()
     const hosted = await aServer(room, 'c')
-    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    await createFlow(room, 'f', '{ set: { a: 1 } }')
     const body = { workspace_id: room.workspaceId, name: 'double', source: 'export default (n) => n * 2' }
     await ok(call('POST', '/v1/functions', { as: room.operator, body }))
     const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
@@ -138,27 +142,39 @@ describe('curation', () => {
   })
 
   test.each([
-    ['no candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
-    ['65 letters', { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } }, 'at most 64'],
-    ['a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
-    ['a look-alike', { 'collections:notes:get': { enabled: true, name: 'nоtes' } }, 'takes letters'],
-    ['a reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
+    ['unknown candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
+    [
+      'name of 65 letters',
+      { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } },
+      'at most 64',
+    ],
+    ['name with a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
+    [
+      'name with a look-alike letter',
+      { 'collections:notes:get': { enabled: true, name: 'nоtes' } },
+      'takes letters',
+    ],
+    ['reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
     [
       'names that differ in case',
       { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
       'two tools named',
     ],
-    ['zero width', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
-    ['bidi', { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } }, 'U+202E'],
-    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
-    ['a control', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    ['zero-width character', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
     [
-      'a write as a read',
+      'bidirectional override',
+      { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } },
+      'U+202E',
+    ],
+    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
+    ['control character', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    [
+      'write tool declared as read-only',
       { 'collections:notes:delete': { enabled: true, annotations: { readOnlyHint: true } } },
       'safer than it is',
     ],
     [
-      'a destruction denied',
+      'destructive tool declared as harmless',
       { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
       'safer than it is',
     ],
@@ -181,7 +197,7 @@ describe('curation', () => {
       'collections:notes:list': { enabled: true, scope: 'read' },
       'collections:notes:delete': { enabled: false },
     })
-    const tools = await listed(hosted, 'read')
+    const tools = await toolsOf(hosted, 'read')
     expect(tools.map(({ name }) => name)).toEqual(['look', 'notes_list'])
     expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: false, destructiveHint: true } })
   })
@@ -237,7 +253,7 @@ describe('server version', () => {
 
   test('flow behind a tool deleted: publication refused, the active version answers not_found', async () => {
     const room = await aRoom()
-    await aFlow(room, 'gone', '{ set: { a: 1 } }')
+    await createFlow(room, 'gone', '{ set: { a: 1 } }')
     const hosted = await aServer(room, 'vanish', { 'flows:gone:run': { enabled: true } })
     const token = await tokenFor(hosted, scopesOf(hosted, 'run_gone'))
     await ok(call('DELETE', `${room.flows}/definitions/gone`, { as: room.operator }))
@@ -314,11 +330,11 @@ describe('tool sources', () => {
 
   test('flow tools not enabled or disabled again: no candidates, calls refused', async () => {
     const room = await aRoom()
-    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    await createFlow(room, 'f', '{ set: { a: 1 } }')
     const hosted = await aServer(room, 'switch', { 'flows:f:run': { enabled: true } })
     const token = await tokenFor(hosted, scopesOf(hosted, 'run_f'))
     expect((await callTool(hosted.path, token, 'run_f')).body.result.isError).toBe(false)
-    await switchFlows(room, false)
+    await enableFlowTools(room, false)
     const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
     expect(data.map(({ name }: { name: string }) => name)).not.toContain('run_f')
     expect((await callTool(hosted.path, token, 'run_f')).body.result).toMatchObject({

@@ -49,11 +49,11 @@ describe('issuer', () => {
 
   test.each([
     ['another host', (url: string) => url.replace('127.0.0.1', 'evil.test')],
-    ['a server that is none', (url: string) => url.replace('/notes/', '/nothing/')],
+    ['an unknown server', (url: string) => url.replace('/notes/', '/nothing/')],
     ['a longer path', (url: string) => `${url}/x`],
     ['a query', (url: string) => `${url}?a=1`],
     ['a dotted path', (url: string) => url.replace('/servers/', '/./servers/')],
-    ['no URL', () => 'notes'],
+    ['not a URL', () => 'notes'],
   ])('resource is %s: invalid_target', async (_what, change) => {
     const { status, body } = await askToken({ resource: change(ours.url), scope: 'mcp:notes:notes_get' })
     expect([status, body['error']]).toEqual([400, 'invalid_target'])

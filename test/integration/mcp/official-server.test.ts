@@ -8,7 +8,7 @@ import { aRoom, type Caller, call, operator, tokenOf } from '../../support/fixtu
 
 const PATH = '/v1/mcp/platform/mcp'
 
-async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): Promise<T> {
+async function withClient<T>(as: Caller, work: (client: Client) => Promise<T>): Promise<T> {
   const url = new URL(`${inject('tenon').url}${PATH}`)
   const client = new Client({ name: 'test', version: '1' })
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: as } })
@@ -21,7 +21,7 @@ async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): P
 }
 
 test('tool list: every administrative read operation, no write', async () => {
-  const tools = await connected(await operator(), async (client) => (await client.listTools()).tools)
+  const tools = await withClient(await operator(), async (client) => (await client.listTools()).tools)
   // A tool returns once; operations that stream are no tools.
   const reads = OPERATIONS.filter(
     ({ reads: read, domain, http }) => read && domain !== 'data_access' && http.reply !== 'feed',
@@ -35,7 +35,7 @@ test('tool list: every administrative read operation, no write', async () => {
 test('tenant admin: sees its own tenant only', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
-  await connected(as, async (client) => {
+  await withClient(as, async (client) => {
     const list = await client.callTool({ name: 'tenant_list', arguments: {} })
     expect(JSON.stringify(list.structuredContent)).toContain(room.tenantId)
     expect(JSON.stringify(list.structuredContent)).not.toContain(other.tenantId)

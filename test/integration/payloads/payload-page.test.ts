@@ -11,7 +11,7 @@ const { url, env } = inject('tenon')
 const PAGE = `${url}/auth/payloads`
 const UI = new URL(env['TEMPORAL_UI_URL'] ?? '').origin
 
-const admitted = (token: string, headers: Record<string, string> = {}) =>
+const signIn = (token: string, headers: Record<string, string> = {}) =>
   fetch(PAGE, { method: 'POST', body: new URLSearchParams({ token }), headers })
 
 const tokenIn = ({ authorization = '' }: Readonly<Record<string, string>>) =>
@@ -20,7 +20,7 @@ const adminOf = (room: Room) => tokenOf({ sub: 'ada', tenant_id: room.tenantId, 
 
 /** The cookie as a browser stores it. */
 async function cookieOf(token: string): Promise<string> {
-  const reply = await admitted(token)
+  const reply = await signIn(token)
   expect(reply.status).toBe(200)
   return reply.headers.get('set-cookie')?.split(';')[0] ?? ''
 }
@@ -76,7 +76,7 @@ test('viewer cookie from another origin or on another path: 401', async () => {
   const room = await aRoom()
   const canary = unique('canary')
   const payload = await outputIn(room, canary)
-  const reply = await admitted(tokenIn(room.operator))
+  const reply = await signIn(tokenIn(room.operator))
   const set = reply.headers.get('set-cookie') ?? ''
   expect(set).toMatch(/; Max-Age=3[56]\d\d; Path=\/v1\/codec\/decode; HttpOnly; SameSite=Strict$/)
   expect(reply.headers.get('cache-control')).toBe('no-store')
@@ -87,8 +87,8 @@ test('viewer cookie from another origin or on another path: 401', async () => {
   const good = await decode(cookie, payload)
   expect(good.status).toBe(200)
   // The request of the Temporal UI.
-  const asked = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
-  expect(asked.status).toBe(200)
+  const fromUi = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
+  expect(fromUi.status).toBe(200)
   expect(good.headers.get('access-control-allow-origin')).toBe(UI)
   for (const origin of ['', 'null', 'https://evil.test', `${UI}.evil.test`, url]) {
     const refused = await decode(cookie, payload, { origin })
@@ -124,7 +124,7 @@ test('caller that may not read payloads: no cookie; cross-site form: 403', async
     ['<b>', 401],
     ['', 401],
   ] as const) {
-    const reply = await admitted(token)
+    const reply = await signIn(token)
     expect(reply.status, token).toBe(status)
     expect(reply.headers.get('set-cookie')).toBeNull()
     expect(await reply.text()).toContain('role="alert"')
@@ -135,7 +135,7 @@ test('caller that may not read payloads: no cookie; cross-site form: 403', async
     { 'sec-fetch-site': 'same-site' },
   ]
   for (const headers of foreign) {
-    const reply = await admitted(tokenIn(room.operator), headers)
+    const reply = await signIn(tokenIn(room.operator), headers)
     expect(reply.status).toBe(403)
     expect(reply.headers.get('set-cookie')).toBeNull()
   }
@@ -152,7 +152,7 @@ test('tenant suspended or token expired: the cookie stops working', async () => 
   expect((await decode(cookie, payload)).status).toBe(200)
 
   const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
-  const reply = await admitted(tokenIn(short))
+  const reply = await signIn(tokenIn(short))
   expect(reply.headers.get('set-cookie')).toMatch(/Max-Age=[0-4];/)
   const [brief = ''] = (reply.headers.get('set-cookie') ?? '').split(';')
   expect((await decode(brief, payload)).status).toBe(200)
@@ -163,7 +163,7 @@ test('viewer login accepted or denied: both in the audit log', async () => {
   const room = await aRoom()
   await cookieOf(tokenIn(await adminOf(room)))
   const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
-  await admitted(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
+  await signIn(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
   const entries = await eventually(async () => {
     const found = (await ofRoom(room)).filter(({ operation }) => operation === 'codec.admit_page')
     return found.length === 2 ? found : undefined

@@ -98,7 +98,7 @@ describe('payload size', () => {
 
 describe('payload key', () => {
   /** Runs `work` with a platform whose caches are empty, as after a start. */
-  async function fresh<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
+  async function withFreshCodec<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
     const platform = openInside()
     try {
       return await work(platform.codec)
@@ -113,7 +113,7 @@ describe('payload key', () => {
     workflowId: `${tenantId}:${workspaceId}:flow_x:1`,
   })
   const payload = (value: unknown) => defaultPayloadConverter.toPayload(value)
-  const shown = ([one]: Payload[]) => one && defaultPayloadConverter.fromPayload(one)
+  const decoded = ([one]: Payload[]) => one && defaultPayloadConverter.fromPayload(one)
   const keyOf = ([one]: Payload[]) => String(one?.metadata?.['encryption-key-id'] ?? '')
   const encodingOf = ({ metadata }: Payload) => String(metadata?.['encoding'])
   const refusal = { code: 'payload_unreadable' }
@@ -121,7 +121,7 @@ describe('payload key', () => {
   test('older than its maximum age: concurrent encoders create one new key, old payloads stay readable', async () => {
     const room = await aRoom()
     const of = contextOf(room)
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       const first = await codec.encode([payload('first')], of)
       expect(keyOf(first)).toBe(`${room.tenantId}.1`)
       await asSuperuser(
@@ -129,31 +129,33 @@ describe('payload key', () => {
         [room.tenantId],
       )
       const made = await Promise.all(
-        [1, 2, 3].map(() => fresh((other) => other.encode([payload('second')], of))),
+        [1, 2, 3].map(() => withFreshCodec((other) => other.encode([payload('second')], of))),
       )
       expect(made.map(keyOf)).toEqual(Array(3).fill(`${room.tenantId}.2`))
-      for (const second of made) expect(shown(await codec.decode(second))).toBe('second')
-      expect(shown(await fresh((other) => other.decode(first)))).toBe('first')
+      for (const second of made) expect(decoded(await codec.decode(second))).toBe('second')
+      expect(decoded(await withFreshCodec((other) => other.decode(first)))).toBe('first')
     })
   })
 
   test('destroyed: payloads unreadable, no new key is created, other tenants unaffected', async () => {
     const [gone, here] = await Promise.all([aRoom(), aRoom()])
     const large = textOf(300 * KIB)
-    const lost = await fresh((codec) => codec.encode([payload('x'), payload(large)], contextOf(gone)))
-    const kept = await fresh((codec) => codec.encode([payload(large)], contextOf(here)))
+    const lost = await withFreshCodec((codec) =>
+      codec.encode([payload('x'), payload(large)], contextOf(gone)),
+    )
+    const kept = await withFreshCodec((codec) => codec.encode([payload(large)], contextOf(here)))
     await asSuperuser(
       'update tenon.payload_keys set sealed = null, destroyed_at = now() where tenant_id = $1',
       [gone.tenantId],
     )
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       for (const one of lost) await expect(codec.decode([one])).rejects.toMatchObject(refusal)
       await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
-      expect(shown(await codec.decode(kept)) === large).toBe(true)
+      expect(decoded(await codec.decode(kept)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
       const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
-      expect(shown([withheld as Payload])).toEqual({
+      expect(decoded([withheld as Payload])).toEqual({
         message: 'Withheld: it could not be encrypted.',
         stack_trace: '',
       })
@@ -164,7 +166,7 @@ describe('payload key', () => {
 
   test("no context: not encoded; other tenant's or modified payload: not decoded", async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       await expect(async () => codec.encode([payload('x')])).rejects.toThrow(TypeError)
       const made = await codec.encode([payload('x')], contextOf(mine))
       expect((await codec.decode(made, contextOf(other))).map(encodingOf)).toEqual([REJECTED])
@@ -182,7 +184,7 @@ describe('payload key', () => {
   test('same large content encoded twice: stored once per tenant', async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
     const large = payload(textOf(300 * KIB))
-    const encode = (room: Room) => fresh((codec) => codec.encode([large], contextOf(room)))
+    const encode = (room: Room) => withFreshCodec((codec) => codec.encode([large], contextOf(room)))
     await Promise.all([mine, mine, other].map(encode))
     const counts = await Promise.all(
       [mine, other].map(async ({ tenantId }) => {

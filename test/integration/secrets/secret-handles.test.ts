@@ -17,24 +17,24 @@ import { aRoom, aWorkspace, call, eventually, type Room } from '../../support/fi
 import { Outside } from '../../support/servers/fake-servers.ts'
 
 let room: Room
-let outside: Outside
+let fakeServer: Outside
 /** What the server returns, and which key it accepts. */
-let lured = ''
-let rotatedTo = ''
+let luredResponse = ''
+let acceptedKey = ''
 beforeAll(async () => {
   room = await aRoom()
-  outside = await Outside.open({
-    '/lured': () => ({ json: lured }),
+  fakeServer = await Outside.open({
+    '/lured': () => ({ json: luredResponse }),
     '/rotating': ({ headers }) =>
-      headers['x-key'] === rotatedTo ? { json: { taken: true } } : { status: 403 },
+      headers['x-key'] === acceptedKey ? { json: { taken: true } } : { status: 403 },
   })
-  await reachable(room, outside)
+  await reachable(room, fakeServer)
 })
-afterAll(() => outside.close())
+afterAll(() => fakeServer.close())
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 const SENT = (name: string, path: string) =>
-  posting(name, outside.origin + path, "body: '${ . }', output: content")
+  posting(name, fakeServer.origin + path, "body: '${ . }', output: content")
 
 /** The handle of a secret, read from the execution's raw history. */
 async function handleIn(where: Room, execution: { workflow_id: string }, name: string): Promise<string> {
@@ -69,11 +69,11 @@ describe('handle', () => {
     )
     const first = await ran(room, flow)
     expect(first, JSON.stringify(first)).toMatchObject({ status: 'completed' })
-    expect(JSON.parse(outside.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
+    expect(JSON.parse(fakeServer.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
     const stolen = await handleIn(room, first, 'lure')
 
     const elsewhere = await aWorkspace(room)
-    await reachable(elsewhere, outside)
+    await reachable(elsewhere, fakeServer)
     await stored(elsewhere, 'lure', canary())
     const others = [
       flow,
@@ -88,8 +88,8 @@ describe('handle', () => {
     for (const other of others) {
       const body = await ran(room, other, { stolen, [stolen]: [`Bearer ${stolen}`] })
       expect(body, JSON.stringify(body)).toMatchObject({ status: 'completed' })
-      const said = outside.askedFor('/echo/replay').at(-1)?.body ?? ''
-      expect(JSON.parse(said)).toMatchObject({ stolen: '***', '***': ['Bearer ***'] })
+      const sent = fakeServer.askedFor('/echo/replay').at(-1)?.body ?? ''
+      expect(JSON.parse(sent)).toMatchObject({ stolen: '***', '***': ['Bearer ***'] })
       expect(JSON.stringify(body)).not.toContain('tenonsecret')
     }
   })
@@ -99,25 +99,25 @@ describe('handle', () => {
       "  - own: { set: { own: '${ $secrets.lure }' } }",
       LISTEN,
       "  - keep: { set: { said: '${ . }' }, export: { as: '${ { said: .said } }' } }",
-      `  - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/lured' } }`,
+      `  - ask: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/lured' } }`,
       "  - got: { call: collection.list, with: { name: lures }, input: { from: '${ { asked: . } }' }, output: { as: '${ { listed: .data[0].text, asked: $input.asked, said: $context.said } }' } }",
       SENT('tell', '/echo/lured'),
     ].join('\n')
     const begun = await ran(room, await published(room, ['lure'], tasks), {}, 0)
     await until(room, begun.id, 'waiting')
     const stolen = await handleIn(room, begun, 'lure')
-    lured = stolen
+    luredResponse = stolen
     const document = { text: `x ${stolen}` }
     await call('POST', '/v1/collections/lures/documents', { as: room.service, body: document })
     await signal(room, begun.id, { type: 'go', data: { text: stolen } })
     const body = await until(room, begun.id, 'completed')
     expect(body.status).toBe('completed')
-    const said = outside.askedFor('/echo/lured').at(-1)?.body ?? ''
-    expect(JSON.parse(said)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
+    const sent = fakeServer.askedFor('/echo/lured').at(-1)?.body ?? ''
+    expect(JSON.parse(sent)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
   })
 
   test('response that echoed it: not reused in a rerun', async () => {
-    const ask = posting('ask', `${outside.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
+    const ask = posting('ask', `${fakeServer.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
     const flow = await published(room, ['lure'], `${ask}\n  - last: { set: { x: 1 } }`)
     const { id } = await ran(room, flow)
     const again = { as: room.operator, body: { from: 'last' } }
@@ -138,7 +138,7 @@ describe('handle', () => {
       error: { detail: expect.stringMatching(/to another flow/) },
     })
     expect(body.error.type).toMatch(/configuration$/)
-    expect(outside.askedFor('/echo/child')).toEqual([])
+    expect(fakeServer.askedFor('/echo/child')).toEqual([])
   })
 })
 
@@ -146,16 +146,16 @@ describe('secret changed while an execution runs', () => {
   test('replaced: the next attempt sends the new value', async () => {
     const [before, after] = [canary(), canary()]
     await stored(room, 'rotated', before)
-    const attempt = `try: [{ ask: { call: http, with: { method: get, endpoint: '${outside.origin}/rotating', headers: { x-key: '\${ $secrets.rotated }' } } } }]`
+    const attempt = `try: [{ ask: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/rotating', headers: { x-key: '\${ $secrets.rotated }' } } } }]`
     const flow = await published(
       room,
       ['rotated'],
       `  - again: { ${attempt}, catch: { retry: { delay: PT0.2S, limit: { attempt: { count: 200 } } } } }`,
     )
-    rotatedTo = after
+    acceptedKey = after
     const body = await ran(room, flow, {}, 0)
     await eventually(async () =>
-      outside.askedFor('/rotating').find(({ headers }) => headers['x-key'] === before),
+      fakeServer.askedFor('/rotating').find(({ headers }) => headers['x-key'] === before),
     )
     await stored(room, 'rotated', after)
     expect((await until(room, body.id, 'completed')).output).toEqual({ taken: true })
@@ -166,7 +166,7 @@ describe('secret changed while an execution runs', () => {
     const flow = await published(
       room,
       ['passing'],
-      `${LISTEN}\n${posting('ask', `${outside.origin}/echo/passing`, "body: { key: '${ $secrets.passing.key }' }")}`,
+      `${LISTEN}\n${posting('ask', `${fakeServer.origin}/echo/passing`, "body: { key: '${ $secrets.passing.key }' }")}`,
     )
     const first = await ran(room, flow, {}, 0)
     expect((await remove(room, 'passing')).body.used_by).toEqual([flow.split('/').at(-1)])
@@ -185,6 +185,6 @@ describe('secret changed while an execution runs', () => {
     await stored(room, 'passing', { other: 'another value' })
     await signal(room, third.id, { type: 'go' })
     expect((await until(room, third.id, 'faulted')).error.type).toMatch(/configuration$/)
-    expect(outside.askedFor('/echo/passing')).toEqual([])
+    expect(fakeServer.askedFor('/echo/passing')).toEqual([])
   })
 })

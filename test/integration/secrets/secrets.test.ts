@@ -25,7 +25,7 @@ const PATH = canary()
 const TOKEN = canary('token')
 
 let room: Room
-let outside: Outside
+let fakeServer: Outside
 beforeAll(async () => {
   room = await aRoom()
   const keyed = {
@@ -35,7 +35,7 @@ beforeAll(async () => {
     ],
     requestBody: { content: { 'application/json': { schema: { properties: { secret: {} } } } } },
   }
-  outside = await Outside.open({
+  fakeServer = await Outside.open({
     '/oauth2/token': ({ body }) =>
       body.includes(encodeURIComponent(CLIENT))
         ? { json: { access_token: TOKEN, token_type: 'Bearer', expires_in: 600, said: body } }
@@ -46,9 +46,9 @@ beforeAll(async () => {
     '/raw': ({ body, headers }) => ({ text: `${headers['authorization']} ${body}` }),
     '/fails': () => ({ status: 500 }),
   })
-  await reachable(room, outside)
+  await reachable(room, fakeServer)
 })
-afterAll(() => outside.close())
+afterAll(() => fakeServer.close())
 
 describe('secret storage', () => {
   test('written, listed, replaced, deleted: its value is never shown', async () => {
@@ -125,8 +125,8 @@ describe('execution with secrets', () => {
     await stored(room, 'odd', ODD)
     await stored(room, 'account', { username: 'tenon', password: PASSWORD })
     const client = { id: 'runner', secret: CLIENT }
-    await stored(room, 'client', { authority: outside.origin, grant: 'client_credentials', client })
-    await stored(room, 'hook', `${outside.origin}/fails/${PATH}?x=1`)
+    await stored(room, 'client', { authority: fakeServer.origin, grant: 'client_credentials', client })
+    await stored(room, 'hook', `${fakeServer.origin}/fails/${PATH}?x=1`)
     await call('POST', '/v1/functions', {
       as: room.operator,
       body: {
@@ -153,24 +153,24 @@ describe('execution with secrets', () => {
       [
         posting(
           'header',
-          `${outside.origin}/echo/header`,
+          `${fakeServer.origin}/echo/header`,
           "headers: { x-key: '${ $secrets.plain }', x-more: '${ \"Key \" + $secrets.plain }' }, query: { k: '${ $secrets.odd }' }, body: { deep: [{ key: '${ $secrets.odd }' }] }, output: response",
         ),
         posting(
           'bearer',
-          `${outside.origin}/raw/bearer`,
+          `${fakeServer.origin}/raw/bearer`,
           'output: raw, body: \'${ "some words before " + $secrets.plain }\'',
           "{ bearer: { token: '${ $secrets.plain }' } }",
         ),
-        posting('basic', `${outside.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
+        posting('basic', `${fakeServer.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
         posting(
           'form',
-          `${outside.origin}/echo/form`,
+          `${fakeServer.origin}/echo/form`,
           'headers: { content-type: application/x-www-form-urlencoded }, body: \'${ "k=" + $secrets.odd + "&p=" + $secrets.account.password }\'',
         ),
-        posting('token', `${outside.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
-        `  - path: { call: http, with: { method: get, endpoint: '\${ "${outside.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
-        `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${outside.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
+        posting('token', `${fakeServer.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
+        `  - path: { call: http, with: { method: get, endpoint: '\${ "${fakeServer.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
+        `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${fakeServer.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
         '  - listed: { call: collection.list, with: { name: notes } }',
         "  - got: { call: collection.get, with: { name: notes, id: '${ .data[0].id }' } }",
         "  - asked: { call: function.invoke, with: { id: echo, input: { key: '${ $secrets.odd }' } } }",
@@ -187,26 +187,26 @@ describe('execution with secrets', () => {
       error: { instance: '/do/14/missed' },
     })
 
-    const [header] = outside.askedFor('/echo/header')
+    const [header] = fakeServer.askedFor('/echo/header')
     expect(header?.headers).toMatchObject({ 'x-key': PLAIN, 'x-more': `Key ${PLAIN}` })
     expect(new URL(header?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(JSON.parse(header?.body ?? '')).toEqual({ deep: [{ key: ODD }] })
-    expect(outside.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
+    expect(fakeServer.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
     const basic = Buffer.from(`tenon:${PASSWORD}`).toString('base64')
-    expect(outside.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
-    const form = new URLSearchParams(outside.askedFor('/echo/form')[0]?.body)
+    expect(fakeServer.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
+    const form = new URLSearchParams(fakeServer.askedFor('/echo/form')[0]?.body)
     expect([form.get('k'), form.get('p')]).toEqual([ODD, PASSWORD])
-    expect(outside.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
-    const path = new URL(outside.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
+    expect(fakeServer.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    const path = new URL(fakeServer.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
     expect([
       decodeURIComponent(path.pathname.slice('/echo/path/'.length)),
       path.searchParams.get('k'),
     ]).toEqual([ODD, PLAIN])
-    const [keyed] = outside.askedFor('/echo/keyed')
+    const [keyed] = fakeServer.askedFor('/echo/keyed')
     expect(new URL(keyed?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(keyed?.headers['x-key']).toBe(PLAIN)
     expect(JSON.parse(keyed?.body ?? '')).toEqual({ secret: ODD })
-    expect(outside.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
+    expect(fakeServer.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
 
     const values = [PLAIN, ODD, PASSWORD, CLIENT, PATH, TOKEN]
     const spellings = values.flatMap((value) => [
@@ -215,7 +215,7 @@ describe('execution with secrets', () => {
       new URLSearchParams([['', value]]).toString().slice(1),
       JSON.stringify(value).slice(1, -1),
     ])
-    const sought = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
+    const forbidden = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
     const traces = {
       temporal: await temporalTraces(room),
       execution: JSON.stringify(body),
@@ -227,7 +227,7 @@ describe('execution with secrets', () => {
     }
     for (const [where, text] of Object.entries(traces)) {
       expect(
-        sought.filter((one) => text.includes(one)),
+        forbidden.filter((one) => text.includes(one)),
         where,
       ).toEqual([])
     }

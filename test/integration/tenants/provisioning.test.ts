@@ -49,7 +49,7 @@ test('create with Prefer: wait: 201 and the resource itself', async () => {
 
 describe('provisioning that fails', () => {
   /** Inserts a tenant and its job as the API does, with an unknown step. */
-  async function doomed() {
+  async function startFailingProvisioning() {
     const { temporal, close } = openTemporal()
     const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
     const slug = unique('doomed')
@@ -80,7 +80,7 @@ describe('provisioning that fails', () => {
   }
 
   test('unknown step: job and tenant show the failure, the slug is free again', async () => {
-    const { tenantId, operationId, slug } = await doomed()
+    const { tenantId, operationId, slug } = await startFailingProvisioning()
     const as = await operator()
     const failed = await eventually(async () => {
       const { body } = await call('GET', `/v1/operations/${operationId}`, { as })

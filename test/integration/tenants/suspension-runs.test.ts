@@ -71,23 +71,23 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((done) => server.close(done)))
 
-async function aRoomWith(...flows: string[]): Promise<Room> {
+async function createWorkspaceWith(...flows: string[]): Promise<Room> {
   const room = await aRoom()
   for (const flow of flows)
     await publish(room, flow, (FLOWS[flow] ?? '').slice(1).replace('PORT', String(port)))
   return room
 }
 
-const written = async ({ tenantId }: Room): Promise<number> =>
+const countDocuments = async ({ tenantId }: Room): Promise<number> =>
   (await asSuperuser('select from tenon.documents where tenant_id = $1', [tenantId])).length
 
 /** Waits until no document was written for `ms`, which must begin within 5 s. @returns the number of documents */
-async function standsStill(room: Room, ms = 3_000): Promise<number> {
+async function waitUntilIdle(room: Room, ms = 3_000): Promise<number> {
   const startedMs = Date.now()
   let sinceMs = startedMs
-  let before = await written(room)
+  let before = await countDocuments(room)
   return eventually(async () => {
-    const now = await written(room)
+    const now = await countDocuments(room)
     if (now !== before) [before, sinceMs] = [now, Date.now()]
     expect(sinceMs - startedMs).toBeLessThan(5_000)
     return Date.now() > sinceMs + ms ? before : undefined
@@ -96,7 +96,10 @@ async function standsStill(room: Room, ms = 3_000): Promise<number> {
 
 describe('suspended execution', () => {
   test('wait elapses: nothing happens until resume; a neighbour tenant is not affected', async () => {
-    const [room, neighbour] = await Promise.all([aRoomWith('sleeper'), aRoomWith('sleeper')])
+    const [room, neighbour] = await Promise.all([
+      createWorkspaceWith('sleeper'),
+      createWorkspaceWith('sleeper'),
+    ])
     const [id, theirs] = await Promise.all([
       start(room, 'sleeper', { n: 1 }),
       start(neighbour, 'sleeper', { n: 1 }),
@@ -104,7 +107,7 @@ describe('suspended execution', () => {
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     expect((await runOf(neighbour, theirs)).status).toBe('completed')
     expect((await runOf(room, id)).status).toBe('suspended')
     await resume(room)
@@ -113,26 +116,26 @@ describe('suspended execution', () => {
   })
 
   test('loop of calls: no call after 5 s; after resume each was made once, in order', async () => {
-    const room = await aRoomWith('busy')
+    const room = await createWorkspaceWith('busy')
     const all = Array.from({ length: 200 }, (_, n) => n)
     const id = await start(room, 'busy', { all })
-    await eventually(async () => ((await written(room)) > 20 ? true : undefined))
+    await eventually(async () => ((await countDocuments(room)) > 20 ? true : undefined))
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    const held = await standsStill(room)
-    expect(held).toBeLessThan(200)
+    const documentsWhileSuspended = await waitUntilIdle(room)
+    expect(documentsWhileSuspended).toBeLessThan(200)
     await resume(room)
     await shown(room, id, 'completed', 40_000)
     expect((await documents(room, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
   }, 60_000)
 
   test('parallel branches: none continues while suspended, all continue after resume', async () => {
-    const room = await aRoomWith('forked')
+    const room = await createWorkspaceWith('forked')
     const id = await start(room, 'forked')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     await resume(room)
     await shown(room, id, 'completed')
     const by = (await documents(room, 'forks')).map((each: { by: string }) => each.by)
@@ -140,12 +143,12 @@ describe('suspended execution', () => {
   })
 
   test('timeout: does not run while suspended', async () => {
-    const room = await aRoomWith('limited')
+    const room = await createWorkspaceWith('limited')
     const id = await start(room, 'limited')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 4_500)
+    await waitUntilIdle(room, 4_500)
     await resume(room)
     const { steps } = await shown(room, id, 'completed')
     // A second attempt would have been within the time limit.
@@ -155,12 +158,12 @@ describe('suspended execution', () => {
   })
 
   test('HTTP request: not sent while suspended, then sent once', async () => {
-    const room = await aRoomWith('sends')
+    const room = await createWorkspaceWith('sends')
     const id = await start(room, 'sends')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 2_000)
+    await waitUntilIdle(room, 2_000)
     expect(requests).toEqual([])
     await resume(room)
     await shown(room, id, 'completed')
@@ -168,7 +171,7 @@ describe('suspended execution', () => {
   })
 
   test('suspended and resumed repeatedly: stays suspended, continues once', async () => {
-    const room = await aRoomWith('sleeper')
+    const room = await createWorkspaceWith('sleeper')
     const ids = await Promise.all([1, 2, 3, 4].map((n) => start(room, 'sleeper', { n })))
     for (let round = 0; round < 3; round++) {
       await suspend(room)
@@ -176,7 +179,7 @@ describe('suspended execution', () => {
     }
     await suspend(room)
     for (const id of ids) await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     await resume(room)
     for (const id of ids) await shown(room, id, 'completed')
     const numbers = (await documents(room, 'done')).map(({ n }: { n: number }) => n)
@@ -184,7 +187,7 @@ describe('suspended execution', () => {
   })
 
   test('signal lost: its next call is refused and repeated after resume with the same id', async () => {
-    const room = await aRoomWith('sleeper')
+    const room = await createWorkspaceWith('sleeper')
     const id = await start(room, 'sleeper', { n: 1 })
     await shown(room, id, 'waiting')
     await asSuperuser(
@@ -192,7 +195,7 @@ describe('suspended execution', () => {
        where id = $1`,
       [room.tenantId],
     )
-    expect(await standsStill(room, 4_000)).toBe(0)
+    expect(await waitUntilIdle(room, 4_000)).toBe(0)
     expect((await runOf(room, id)).error).toBeNull()
     const resumedMs = Date.now()
     await resume(room)
@@ -203,7 +206,7 @@ describe('suspended execution', () => {
   })
 
   test('workspace suspended: sibling continues; resuming the tenant does not resume the workspace', async () => {
-    const room = await aRoomWith('sleeper')
+    const room = await createWorkspaceWith('sleeper')
     const sibling = await aWorkspace(room)
     await publish(sibling, 'sleeper', (FLOWS['sleeper'] ?? '').slice(1))
     const [id, theirs] = await Promise.all([
@@ -215,7 +218,7 @@ describe('suspended execution', () => {
     await shown(sibling, theirs, 'completed')
     await suspend(room)
     await resume(room)
-    await standsStill(room, 1_500)
+    await waitUntilIdle(room, 1_500)
     expect((await runOf(room, id)).status).toBe('suspended')
     await resumeWorkspace(room, room.operator)
     await shown(room, id, 'completed')
@@ -238,14 +241,14 @@ describe('function of a suspended tenant', () => {
   })
 
   test('called by a flow: ended, run again after resume', async () => {
-    const room = await aRoomWith('computes')
+    const room = await createWorkspaceWith('computes')
     await deploy(room, 'slow', SLOW)
     const id = await start(room, 'computes')
     await shown(room, id, 'running')
     await functionRuns(room)
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 5_000)
+    await waitUntilIdle(room, 5_000)
     await resume(room)
     await shown(room, id, 'completed', 30_000)
     expect(await documents(room, 'computed')).toMatchObject([{ v: 7 }])

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 
 /** Calls `write` at intervals; returns once it ran several times. @returns a function that stops it */
-async function feed(write: () => void): Promise<() => void> {
+async function writeRepeatedly(write: () => void): Promise<() => void> {
   let pieces = 0
   const timer = setInterval(() => {
     write()
@@ -44,7 +44,7 @@ test('upload in progress: refused within 5 s, nothing is stored', async () => {
   const answered = new Promise<number>((resolve, reject) => {
     sent.on('error', reject).on('response', (response) => resolve(response.resume().statusCode ?? 0))
   })
-  const stop = await feed(() => sent.write('x'.repeat(1_000)))
+  const stop = await writeRepeatedly(() => sent.write('x'.repeat(1_000)))
   await suspend(room)
   const suspendedMs = performance.now()
   expect(await answered).toBe(403)
@@ -85,7 +85,7 @@ test('import in progress: refused within 5 s, documents imported before are kept
   const other = await aRoom()
   const { sent, reply } = openImport('lines', { as: other.service })
   let n = 0
-  const stop = await feed(() => sent.write(lines({ n: n++ })))
+  const stop = await writeRepeatedly(() => sent.write(lines({ n: n++ })))
   await suspend(other)
   const suspendedMs = performance.now()
   const { body } = await reply

@@ -41,12 +41,12 @@ const publish = (
 const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data)
 
 /** Executions of the flow, once all events published before have been processed. */
-async function heard(flow: Published, at = room): Promise<Run[]> {
+async function executionsAfterDelivery(flow: Published, at = room): Promise<Run[]> {
   const topic = unique('mark')
   const mark = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
   await emit(topic, {}, at)
   await ended(mark, 1)
-  const places = async (id: string) =>
+  const offsetsOf = async (id: string) =>
     (
       await asSuperuser<{ events_after: string }>(
         'select events_after from tenon.event_watches where trigger_id = $1',
@@ -54,7 +54,7 @@ async function heard(flow: Published, at = room): Promise<Run[]> {
       )
     )[0]
   await eventually(async () => {
-    const [its, ours] = [await places(mark.triggerId), await places(flow.triggerId)]
+    const [its, ours] = [await offsetsOf(mark.triggerId), await offsetsOf(flow.triggerId)]
     return ours === undefined || (its !== undefined && !isBefore(ours.events_after, its.events_after))
       ? true
       : undefined
@@ -93,7 +93,7 @@ test("filter on the event's data: starts only matches; `read: envelope` passes t
     { type: topic, data: { sum: 11 }, source: `/workspaces/${room.workspaceId}` },
     { type: `${topic}.vip`, data: { sum: 1 } },
   ])
-  expect(await heard(flow)).toHaveLength(2)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(2)
 })
 
 test('correlated `all`: starts one execution once all events have arrived', async () => {
@@ -114,12 +114,12 @@ test('document change: starts flows of its own workspace only', async () => {
   const collection = unique('c').replace('-', '_')
   const on = `{ one: { with: { type: collections.${collection}.created } } }`
   const sibling = await aWorkspace(room)
-  const [flow, theirs] = [await publish(on), await publish(on, { at: sibling })]
+  const [flow, siblingFlow] = [await publish(on), await publish(on, { at: sibling })]
   await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
   const [run] = await ended(flow, 1)
   expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
   await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
-  expect((await ended(theirs, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
+  expect((await ended(siblingFlow, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
   expect(await runsOf(flow)).toHaveLength(1)
 })
 
@@ -207,7 +207,7 @@ test('trigger removed by a new version or deleted: its events start nothing', as
   await publish(`{ one: { with: { type: ${topic}.other } } }`, { name: changed.name })
   await call('DELETE', `${room.flows}/definitions/${deleted.flowId}`, { as: room.operator })
   await emit(topic, {})
-  expect(await heard(changed)).toEqual([])
+  expect(await executionsAfterDelivery(changed)).toEqual([])
   expect(
     await asSuperuser('select 1 from tenon.event_watches where trigger_id = $1', [deleted.triggerId]),
   ).toEqual([])
@@ -216,12 +216,12 @@ test('trigger removed by a new version or deleted: its events start nothing', as
 test('paused trigger: skips events', async () => {
   const topic = unique('paused')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
-  const turn = (verb: string) =>
+  const sendCommand = (verb: string) =>
     call('POST', `${room.flows}/triggers/${flow.triggerId}/${verb}`, { as: room.operator, body: {} })
-  expect((await turn('pause')).body).toMatchObject({ kind: 'event', paused: true })
+  expect((await sendCommand('pause')).body).toMatchObject({ kind: 'event', paused: true })
   await emit(topic, { n: 1 })
-  expect(await heard(flow)).toEqual([])
-  await turn('resume')
+  expect(await executionsAfterDelivery(flow)).toEqual([])
+  await sendCommand('resume')
   await emit(topic, { n: 2 })
   expect((await ended(flow, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
 })
@@ -259,7 +259,7 @@ test('flow that publishes its own trigger event: chain stops at the limit', asyn
   await emit(topic, {})
   const runs = await ended(flow, LIMITS.eventHopsMax)
   expect(runs).toHaveLength(LIMITS.eventHopsMax)
-  expect(await heard(flow)).toHaveLength(LIMITS.eventHopsMax)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.eventHopsMax)
 }, 60_000)
 
 test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
@@ -298,15 +298,15 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()
   await ended(flow, 1)
-  expect((await heard(flow)).map((run) => run.id)).toEqual([id])
+  expect((await executionsAfterDelivery(flow)).map((run) => run.id)).toEqual([id])
 }, 60_000)
 
 test('suspended workspace: events start nothing, also not after resume', async () => {
   const [sibling, topic] = [await aWorkspace(room), unique('held')]
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, { at: sibling })
-  const turn = (verb: string) =>
+  const sendCommand = (verb: string) =>
     call('POST', `/v1/workspaces/${sibling.workspaceId}/${verb}`, { as: sibling.operator, body: {} })
-  await turn('suspend')
+  await sendCommand('suspend')
   await eventually(async () => {
     const { status } = await call('GET', '/v1/collections', { as: sibling.service })
     return status === 403 ? true : undefined
@@ -314,11 +314,11 @@ test('suspended workspace: events start nothing, also not after resume', async (
   await eventually(async () => {
     const before = (await runsOf(flow)).length
     await emit(topic, { early: true })
-    await heard(flow, room)
+    await executionsAfterDelivery(flow, room)
     return (await runsOf(flow)).length === before ? true : undefined
   })
   const before = (await runsOf(flow)).length
-  await turn('resume')
+  await sendCommand('resume')
   await eventually(async () => {
     await emit(topic, { early: false })
     const last = (await runsOf(flow)).at(-1)

@@ -32,7 +32,7 @@ async function finish(name: string, id: string): Promise<number> {
 }
 
 /** The id of the `count`th execution once it waits, all earlier ones being completed. */
-async function begun(name: string, count: number): Promise<string> {
+async function waitingExecution(name: string, count: number): Promise<string> {
   const runs = await eventually(async () => {
     const all = await executionsOf(room, name)
     return all[count - 1]?.status === 'waiting' ? all : undefined
@@ -45,7 +45,7 @@ async function begun(name: string, count: number): Promise<string> {
 }
 
 /** What Temporal reports about the schedule. */
-const standing = (shown: Shown) =>
+const scheduleStatus = (shown: Shown) =>
   withTemporal(async (client) => {
     const { info, raw } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
     const actions = info.recentActions.map((one) => ({
@@ -55,15 +55,15 @@ const standing = (shown: Shown) =>
     return { actions, waiting: Number(raw.info?.bufferSize), skipped: info.numActionsSkippedOverlap }
   })
 
-type Standing = Awaited<ReturnType<typeof standing>>
+type ScheduleStatus = Awaited<ReturnType<typeof scheduleStatus>>
 
-const once = (shown: Shown, is: (now: Standing) => boolean) =>
+const whenStatus = (shown: Shown, is: (now: ScheduleStatus) => boolean) =>
   eventually(async () => {
-    const now = await standing(shown)
+    const now = await scheduleStatus(shown)
     return is(now) ? now : undefined
   })
 
-async function end(name: string): Promise<void> {
+async function stopSchedule(name: string): Promise<void> {
   await publishScheduled(room, name, '')
   for (const { id } of await executionsOf(room, name)) await send(id, 'cancel')
 }
@@ -72,38 +72,38 @@ test('buffer_one: the first start during an execution runs after it, the others 
   const name = unique('one')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
-  const first = await begun(name, 1)
-  expect((await once(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
+  const first = await waitingExecution(name, 1)
+  expect((await whenStatus(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
   const endedAt = await finish(name, first)
-  await begun(name, 2)
-  const { actions, skipped } = await standing(shown)
+  await waitingExecution(name, 2)
+  const { actions, skipped } = await scheduleStatus(shown)
   const [before, after] = actions
   expect(actions).toHaveLength(2)
   expect(after?.due).toBe(Number(before?.due) + 1_000)
   expect(after?.due).toBeLessThan(endedAt)
   expect(after?.taken).toBeGreaterThan(endedAt)
-  await once(shown, (now) => now.skipped > skipped + 1)
-  await begun(name, 2)
-  await end(name)
+  await whenStatus(shown, (now) => now.skipped > skipped + 1)
+  await waitingExecution(name, 2)
+  await stopSchedule(name)
 }, 60_000)
 
 test('buffer_all: all starts during an execution run after it, one by one, in order', async () => {
   const name = unique('all')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
-  await begun(name, 1)
-  await once(shown, ({ waiting }) => waiting > 2)
+  await waitingExecution(name, 1)
+  await whenStatus(shown, ({ waiting }) => waiting > 2)
   const ends: number[] = []
-  for (const count of [1, 2, 3]) ends.push(await finish(name, await begun(name, count)))
-  await begun(name, 4)
-  const { actions, skipped } = await standing(shown)
+  for (const count of [1, 2, 3]) ends.push(await finish(name, await waitingExecution(name, count)))
+  await waitingExecution(name, 4)
+  const { actions, skipped } = await scheduleStatus(shown)
   expect([actions.length, skipped]).toEqual([4, 0])
   for (const [n, endedAt] of ends.entries()) {
     expect(actions[n + 1]?.due).toBe(Number(actions[n]?.due) + 1_000)
     expect(actions[n + 1]?.taken).toBeGreaterThan(endedAt)
   }
   expect(actions[3]?.due).toBeLessThan(ends[0] as number)
-  await end(name)
+  await stopSchedule(name)
 }, 60_000)
 
 test.each(['buffer_one', 'buffer_all'])(
@@ -112,19 +112,19 @@ test.each(['buffer_one', 'buffer_all'])(
     const name = unique('paused')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
     const shown = await onlyScheduleOf(room, name)
-    const first = await begun(name, 1)
-    await once(shown, ({ waiting }) => waiting > 0)
-    const turn = (verb: string) =>
+    const first = await waitingExecution(name, 1)
+    await whenStatus(shown, ({ waiting }) => waiting > 0)
+    const sendCommand = (verb: string) =>
       call('POST', `${room.flows}/schedules/${shown.id}/${verb}`, { as: room.operator, body: {} })
-    await turn('pause')
+    await sendCommand('pause')
     await finish(name, first)
-    await once(shown, ({ waiting }) => waiting === 0)
+    await whenStatus(shown, ({ waiting }) => waiting === 0)
     expect(await executionsOf(room, name)).toHaveLength(1)
     const resumedAt = Date.now()
-    await turn('resume')
-    await begun(name, 2)
-    expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
-    await end(name)
+    await sendCommand('resume')
+    await waitingExecution(name, 2)
+    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
+    await stopSchedule(name)
   },
   60_000,
 )
@@ -135,16 +135,16 @@ test.each(['buffer_one', 'buffer_all'])(
     const name = unique('held')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
     const shown = await onlyScheduleOf(room, name)
-    const first = await begun(name, 1)
+    const first = await waitingExecution(name, 1)
     expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
-    const { waiting, skipped } = await standing(shown)
-    await once(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
+    const { waiting, skipped } = await scheduleStatus(shown)
+    await whenStatus(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
     const resumedAt = Date.now()
     expect((await resumeWorkspace(room, room.operator)).status).toBe(200)
     await finish(name, first)
-    await begun(name, 2)
-    expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
-    await end(name)
+    await waitingExecution(name, 2)
+    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
+    await stopSchedule(name)
   },
   60_000,
 )

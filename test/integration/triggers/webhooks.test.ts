@@ -34,7 +34,7 @@ async function publish(name: string, schedule: string, at = room, tasks = '  - a
   return published.body as { flow_id: string; version: number; webhooks: Hook[] }
 }
 
-async function aHook(schedule = '{ webhook: {} }', at = room): Promise<Hook> {
+async function createWebhook(schedule = '{ webhook: {} }', at = room): Promise<Hook> {
   const [hook] = (await publish(unique('hook'), schedule, at)).webhooks
   if (hook === undefined) throw new Error('no webhook')
   return hook
@@ -75,7 +75,7 @@ const runsOf = async (hook: Hook) =>
   asSuperuser<{ id: string }>('select id from tenon.executions where trigger_id = $1', [hook.id])
 
 test('signed delivery: starts an execution with id, time, allowed headers and body', async () => {
-  const hook = await aHook('{ webhook: { headers: [x-event-type, x-other] } }')
+  const hook = await createWebhook('{ webhook: { headers: [x-event-type, x-other] } }')
   const headers = { 'x-event-type': 'paid', 'x-unnamed': 'not shown', cookie: 'a=b', 'user-agent': 'shop/1' }
   const sent = await send(hook, { order: 1 }, { id: 'msg_1', headers })
   expect([sent.status, sent.body]).toEqual([202, { execution_id: expect.any(String), deduplicated: false }])
@@ -94,7 +94,7 @@ test('signed delivery: starts an execution with id, time, allowed headers and bo
 })
 
 test('body that is not JSON: passed as text', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const inputOf = async (body: string, type: string) => {
     const { body: answer } = await send(hook, body, { headers: { 'content-type': type } })
     return (await ended(answer.execution_id)).input.body
@@ -106,7 +106,7 @@ test('body that is not JSON: passed as text', async () => {
 })
 
 test('delivery repeated after the execution ended: same response, no new execution (T24)', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const first = await send(hook, { n: 1 }, { id: 'msg_replayed' })
   await ended(first.body.execution_id)
   const again = await send(hook, { n: 1 }, { id: 'msg_replayed' })
@@ -115,7 +115,7 @@ test('delivery repeated after the execution ended: same response, no new executi
 })
 
 test('same delivery id with another body: refused with 409', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   await send(hook, { n: 1 }, { id: 'msg_twice' })
   const other = await send(hook, { n: 2 }, { id: 'msg_twice' })
   expect([other.status, other.body.code]).toEqual([409, 'conflict'])
@@ -123,7 +123,7 @@ test('same delivery id with another body: refused with 409', async () => {
 })
 
 test('a hundred concurrent copies: one execution', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const replies = await Promise.all(
     Array.from({ length: 100 }, () => send(hook, { n: 1 }, { id: 'msg_many' })),
   )
@@ -136,7 +136,7 @@ test('a hundred concurrent copies: one execution', async () => {
 })
 
 test('crash between delivery and start: the repeated delivery starts the recorded execution', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const first = await send(hook, { n: 1 }, { id: 'msg_crashed' })
   await ended(first.body.execution_id)
   const lost = typeId('run', randomIds.uuid())
@@ -150,7 +150,7 @@ test('crash between delivery and start: the repeated delivery starts the recorde
 })
 
 test('deliveries older than a month: deleted a few at a time', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   await Promise.all(Array.from({ length: 30 }, (_, n) => send(hook, { n }, { id: `msg_${n}` })))
   const age = (days: number) =>
     asSuperuser(
@@ -168,11 +168,11 @@ test('deliveries older than a month: deleted a few at a time', async () => {
 })
 
 const INVALID = [401, 'signature_invalid']
-const told = ({ status, body }: Reply) => [status, body.code]
+const statusAndCode = ({ status, body }: Reply) => [status, body.code]
 
 test('any invalid signature, address or credential: the same 401, no execution', async () => {
-  const [hook, other] = [await aHook(), await aHook()]
-  const elsewhere = await aHook('{ webhook: {} }', await aRoom())
+  const [hook, other] = [await createWebhook(), await createWebhook()]
+  const elsewhere = await createWebhook('{ webhook: {} }', await aRoom())
   const sibling = await aWorkspace(room)
   const path = new URL(hook.url).pathname
   const at = (pathname: string) => ({ ...hook, url: `http://x${pathname}` })
@@ -189,16 +189,16 @@ test('any invalid signature, address or credential: the same 401, no execution',
     ),
     'no signature': call('POST', path, { body: {} }),
     'no body': call('POST', path),
-    'a webhook that is none': send(at(path.replace(/trg_.*/, 'trg_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
-    'an id that is none': send(at(path.replace(/trg_.*/, 'x')), {}),
-    'a workspace that is none': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
+    'unknown webhook': send(at(path.replace(/trg_.*/, 'trg_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
+    'malformed id': send(at(path.replace(/trg_.*/, 'x')), {}),
+    'unknown workspace': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
     'a sibling workspace': send(at(path.replace(room.workspaceId, sibling.workspaceId)), {}),
     'a foreign tenant’s path': send({ ...hook, url: elsewhere.url }, {}),
   }
   const bodies = new Set<string>()
   for (const [what, attempt] of Object.entries(attempts)) {
     const reply = await attempt
-    expect([what, ...told(reply)]).toEqual([what, ...INVALID])
+    expect([what, ...statusAndCode(reply)]).toEqual([what, ...INVALID])
     const { request_id: _id, instance: _path, ...rest } = reply.body
     bodies.add(JSON.stringify(rest))
   }
@@ -206,16 +206,16 @@ test('any invalid signature, address or credential: the same 401, no execution',
   expect(await runsOf(hook)).toEqual([])
   // Credentials of the platform are not accepted here.
   for (const as of [room.operator, room.service])
-    expect(told(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
+    expect(statusAndCode(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
 })
 
 test('methods other than POST: 405', async () => {
-  const path = new URL((await aHook()).url).pathname
+  const path = new URL((await createWebhook()).url).pathname
   for (const method of ['GET', 'PUT', 'DELETE']) expect((await call(method, path)).status).toBe(405)
 })
 
 test('rotated secret: the previous one works for a day, older ones do not', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const rotate = async () => {
     const path = `${room.flows}/triggers/${hook.id}/rotate-secret`
     return (await call('POST', path, { as: room.operator, body: {} })).body
@@ -227,12 +227,12 @@ test('rotated secret: the previous one works for a day, older ones do not', asyn
   expect((await send(hook, {})).status).toBe(202)
   expect((await send(hook, {}, { secret: second.secret })).status).toBe(202)
   const third = await rotate()
-  expect(told(await send(hook, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
   expect((await send(hook, {}, { secret: second.secret })).status).toBe(202)
   await asSuperuser('update tenon.webhook_secrets set previous_until = now() where trigger_id = $1', [
     hook.id,
   ])
-  expect(told(await send(hook, {}, { secret: second.secret }))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}, { secret: second.secret }))).toEqual(INVALID)
   expect((await send(hook, {}, { secret: third.secret })).status).toBe(202)
 })
 
@@ -249,7 +249,7 @@ test('secret: shown once, kept across versions; a removed webhook stops working 
   const sent = await send(a, {})
   expect(sent.status).toBe(202)
   expect((await ended(sent.body.execution_id)).version).toBe(2)
-  expect(told(await send(b, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(b, {}))).toEqual(INVALID)
   const listed = await call('GET', `${room.flows}/triggers?page[size]=200`, { as: room.operator })
   const ours = listed.body.data.filter((one: { flow_name: string }) => one.flow_name === name)
   expect(ours).toMatchObject([
@@ -273,7 +273,7 @@ test('flow deleted: its webhooks are deleted', async () => {
   expect((await call('DELETE', `${room.flows}/definitions/${flow_id}`, { as: room.operator })).status).toBe(
     200,
   )
-  expect(told(await send(hook, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
   for (const table of ['flow_triggers', 'webhook_secrets', 'webhook_deliveries']) {
     const column = table === 'flow_triggers' ? 'id' : 'trigger_id'
     expect(await asSuperuser(`select 1 from tenon.${table} where ${column} = $1`, [hook.id])).toEqual([])
@@ -281,33 +281,33 @@ test('flow deleted: its webhooks are deleted', async () => {
 })
 
 test('paused webhook: refused with 409; the delivery may be sent again after resume', async () => {
-  const hook = await aHook()
-  const turn = (verb: string) =>
+  const hook = await createWebhook()
+  const sendCommand = (verb: string) =>
     call('POST', `${room.flows}/triggers/${hook.id}/${verb}`, { as: room.operator, body: {} })
-  expect((await turn('pause')).body).toMatchObject({ id: hook.id, paused: true })
-  expect(told(await send(hook, {}, { id: 'msg_early' }))).toEqual([409, 'state_conflict'])
-  expect((await turn('resume')).body.paused).toBe(false)
+  expect((await sendCommand('pause')).body).toMatchObject({ id: hook.id, paused: true })
+  expect(statusAndCode(await send(hook, {}, { id: 'msg_early' }))).toEqual([409, 'state_conflict'])
+  expect((await sendCommand('resume')).body.paused).toBe(false)
   expect((await send(hook, {}, { id: 'msg_early' })).body.deduplicated).toBe(false)
 })
 
 test('suspended workspace: refused; an invalid signature still gets the plain 401', async () => {
-  const lone = await aRoom()
-  const hook = await aHook('{ webhook: {} }', lone)
-  const turn = (verb: string) =>
-    call('POST', `/v1/workspaces/${lone.workspaceId}/${verb}`, { as: lone.operator, body: {} })
-  await turn('suspend')
+  const suspended = await aRoom()
+  const hook = await createWebhook('{ webhook: {} }', suspended)
+  const sendCommand = (verb: string) =>
+    call('POST', `/v1/workspaces/${suspended.workspaceId}/${verb}`, { as: suspended.operator, body: {} })
+  await sendCommand('suspend')
   await eventually(async () =>
     (await send(hook, {})).body.code === 'workspace_suspended' ? true : undefined,
   )
-  expect(told(await send(hook, {}, { secret: makeSecret() }))).toEqual(INVALID)
-  await turn('resume')
+  expect(statusAndCode(await send(hook, {}, { secret: makeSecret() }))).toEqual(INVALID)
+  await sendCommand('resume')
   await eventually(async () => ((await send(hook, {})).status === 202 ? true : undefined))
 })
 
 test('hostile body: refused, no execution', async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const of = async (body: string, type = 'application/json') =>
-    told(await send(hook, body, { headers: { 'content-type': type } }))
+    statusAndCode(await send(hook, body, { headers: { 'content-type': type } }))
   expect(await of('{"a":')).toEqual([400, 'body_invalid'])
   expect(await of('{"__proto__":{"a":1}}')).toEqual([400, 'body_invalid'])
   expect(await of(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)).toEqual([400, 'validation_failed'])
@@ -318,7 +318,7 @@ test('hostile body: refused, no execution', async () => {
 })
 
 test("accepted delivery: runs on behalf of the version's publisher, logged in the audit log", async () => {
-  const hook = await aHook()
+  const hook = await createWebhook()
   const sent = await send(hook, {})
   const found = await execution(sent.body.execution_id)
   const entries = await eventually(async () => {
