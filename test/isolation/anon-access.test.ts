@@ -33,14 +33,14 @@ const createDocument = async ({ at }: DeclaredCollection, body: object): Promise
 const all = async ({ at }: DeclaredCollection): Promise<Record<string, unknown>[]> =>
   (await call('GET', `${at}/documents?page[size]=200`, { as: room.service })).body.data
 
-type Ask = (target: DeclaredCollection, id: string) => Promise<Reply>
+type Send = (target: DeclaredCollection, id: string) => Promise<Reply>
 const send =
   (
     method: string,
     path: (target: DeclaredCollection, id: string) => string,
     body?: unknown,
     headers = {},
-  ): Ask =>
+  ): Send =>
   (target, id) =>
     call(method, path(target, id), {
       as: room.anon,
@@ -64,7 +64,7 @@ const inBatchRun = (op: (id: string) => object) =>
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 /** Every operation that reaches a document, and the rights it needs. */
-const OPERATIONS_BY_RIGHTS: readonly (readonly [string, readonly string[], Ask])[] = [
+const OPERATIONS_BY_RIGHTS: readonly (readonly [string, readonly string[], Send])[] = [
   ['get', ['read'], send('GET', one)],
   ['head', ['read'], send('HEAD', one)],
   ['list', ['read'], send('GET', documents)],
@@ -133,10 +133,10 @@ test.each(GRANTS.map((rights) => [rights.join(', ') || 'none', rights] as const)
     const target = await declareCollection(
       Object.fromEntries(RIGHTS.map((right) => [right, rights.includes(right)])),
     )
-    for (const [name, needed, ask] of OPERATIONS_BY_RIGHTS) {
+    for (const [name, needed, sendAs] of OPERATIONS_BY_RIGHTS) {
       const id = await createDocument(target, { key: name, n: 1 })
       const before = await all(target)
-      const reply = await ask(target, id)
+      const reply = await sendAs(target, id)
       if (needed.every((right) => rights.includes(right))) {
         expect([name, reply.status]).toEqual([name, name.startsWith('create') && !/ /.test(name) ? 201 : 200])
         continue
@@ -144,7 +144,7 @@ test.each(GRANTS.map((rights) => [rights.join(', ') || 'none', rights] as const)
       expect([name, reply.status]).toEqual([name, 403])
       if (name !== 'head') expect([name, reply.body.code]).toEqual([name, 'forbidden'])
       // The refusal is the same whether or not the document exists.
-      expect([name, problemOf(await ask(target, randomUUID()))]).toEqual([name, problemOf(reply)])
+      expect([name, problemOf(await sendAs(target, randomUUID()))]).toEqual([name, problemOf(reply)])
       expect(await all(target)).toEqual(before)
     }
   },

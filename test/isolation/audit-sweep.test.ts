@@ -74,11 +74,11 @@ test('every changing operation: one audit entry with its status', async () => {
   await own.platform.audit.flush()
   const entries = await recorded(`${id}.done.%`)
   expect(byOperation(entries), JSON.stringify(statuses)).toEqual(oneEach(changing))
-  const odd = entries.filter(({ operation, outcome, status }) => {
+  const mismatched = entries.filter(({ operation, outcome, status }) => {
     const answered = statuses[operation] ?? 0
     return status !== answered || outcome !== (answered < 400 ? 'done' : 'failed')
   })
-  expect(odd).toEqual([])
+  expect(mismatched).toEqual([])
   // Nearly all operations succeed here; the exceptions are listed.
   expect(Object.entries(statuses).filter(([, status]) => status >= 400)).toEqual([
     // An account that was never accepted, and an active version.
@@ -91,11 +91,11 @@ test('every changing operation: one audit entry with its status', async () => {
     ['mcp_client.delete', 404],
   ])
   // Operations of the issuer belong to no tenant.
-  const elsewhere = ['tenant.create', 'issuer.rotate_keys']
-  const strange = entries.filter(
-    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !elsewhere.includes(operation),
+  const untenanted = ['tenant.create', 'issuer.rotate_keys']
+  const misplaced = entries.filter(
+    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !untenanted.includes(operation),
   )
-  expect(strange).toEqual([])
+  expect(misplaced).toEqual([])
   const [made] = entries.filter(({ operation }) => operation === 'tenant.create')
   expect(made?.tenant_id).toMatch(/^ten_/)
 })

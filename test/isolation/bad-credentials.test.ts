@@ -293,20 +293,20 @@ describe('gateway identity headers without the secret', () => {
       }
       await expectRefused(headers, 'credentials_missing')
     }
-    const odd = { 'X-TENANT-ID': room.tenantId, 'X-Workspace-Id': [room.workspaceId, room.workspaceId] }
-    await expectRefused(odd, 'credentials_missing')
+    const doubled = { 'X-TENANT-ID': room.tenantId, 'X-Workspace-Id': [room.workspaceId, room.workspaceId] }
+    await expectRefused(doubled, 'credentials_missing')
   })
 
   test('node without GATEWAY_SECRET: credentials_missing for any secret', async () => {
-    const deaf = await countedNode({ GATEWAY_SECRET: '' })
+    const nodeWithoutSecret = await countedNode({ GATEWAY_SECRET: '' })
     try {
       for (const secret of [gatewayHeaders(room)['x-gateway-secret'] ?? '', '', 'undefined']) {
         const headers = { ...identityHeaders(room), 'x-gateway-secret': secret }
-        const reply = await deaf.app.inject({ url: '/v1/me', headers })
+        const reply = await nodeWithoutSecret.app.inject({ url: '/v1/me', headers })
         expect([reply.statusCode, reply.json().code]).toEqual([401, 'credentials_missing'])
       }
     } finally {
-      await deaf.close()
+      await nodeWithoutSecret.close()
     }
   })
 })

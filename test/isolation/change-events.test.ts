@@ -8,8 +8,8 @@ import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixt
 afterEach(stopHearing)
 
 const PAST = { 'last-event-id': '0-0' }
-const documents = (heard: Parameters<typeof messages>[0]) =>
-  messages(heard).map(({ data }) => data.data.document)
+const documents = (frames: Parameters<typeof messages>[0]) =>
+  messages(frames).map(({ data }) => data.data.document)
 
 async function declare(room: Room, collection: string, read: boolean): Promise<string> {
   const body = {
@@ -52,8 +52,8 @@ test('other tenant or sibling workspace subscribes: receives none of these chang
   await Promise.all(
     [stranger, sibling].map((each) => change(each, [{ collection: 'todos', document: { n: 3 } }])),
   )
-  await Promise.all(others.map((heard) => heardAtLeast(heard, 1)))
-  for (const heard of others) expect(documents(heard)).toEqual([{ n: 3 }])
+  await Promise.all(others.map((frames) => heardAtLeast(frames, 1)))
+  for (const frames of others) expect(documents(frames)).toEqual([{ n: 3 }])
   expect(documents(own)).toEqual([{ n: 1 }, { n: 2 }])
 }, 60_000)
 
@@ -77,9 +77,9 @@ test('anon key subscribes: receives readable collections; a closed one is refuse
   ])
   await heardAtLeast(service, 4)
   const past = await hear(room.anon, 'topic=collections.*', PAST)
-  for (const heard of [live, past]) {
-    await heardAtLeast(heard, 2)
-    expect(documents(heard)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
+  for (const frames of [live, past]) {
+    await heardAtLeast(frames, 2)
+    expect(documents(frames)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
   }
 })
 
@@ -96,9 +96,9 @@ test('changes while a collection was closed: not delivered to anon keys after it
   const service = await hear(room.service, 'topic=collections.*', PAST)
   await heardAtLeast(service, 2)
   for (const topic of ['collections.*', 'collections.secrets.*']) {
-    const heard = await hear(room.anon, `topic=${topic}`, PAST)
-    await heardAtLeast(heard, 1)
-    expect(documents(heard)).toEqual([{ of: 'open' }])
+    const frames = await hear(room.anon, `topic=${topic}`, PAST)
+    await heardAtLeast(frames, 1)
+    expect(documents(frames)).toEqual([{ of: 'open' }])
   }
   expect(documents(service)).toEqual([{ of: 'closed' }, { of: 'open' }])
 })
@@ -125,7 +125,7 @@ test('changes while a collection was open: not delivered to anon keys after it c
 
 test('publish to a topic of changes: refused', async () => {
   const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
+  const frames = await hear(room.service, 'topic=collections.*')
   for (const topic of [
     'collections',
     'collections.todos',
@@ -137,7 +137,7 @@ test('publish to a topic of changes: refused', async () => {
     expect(refused.body.detail).toMatch(/below collections are the platform's own/)
   }
   await change(room, [{ collection: 'a', document: {} }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
+  expect((await heardAtLeast(frames, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
 })
 
 test('relay role: reads the outbox only; key roles: insert their own rows, read none', async () => {

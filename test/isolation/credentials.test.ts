@@ -9,7 +9,7 @@ import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/client
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { repeated } from '../support/stack/soak.ts'
-import { expected, type Place, ROUTES, type Route, type Sent, sets } from './credential-model.ts'
+import { type Carrier, expected, type Presentation, ROUTES, type Route, sets } from './credential-model.ts'
 
 type Presented = { readonly headers: Record<string, string | string[]>; readonly query: string[] }
 
@@ -74,23 +74,23 @@ async function createMarks({ service: as }: Room, ownerIn: string): Promise<void
     await call('POST', '/v1/events/publish', { as, body: { topic: 'mark', data: { whose: ownerIn, n } } })
 }
 
-const AUTHORIZATION: Partial<Record<Place, string>> = {
+const AUTHORIZATION: Partial<Record<Carrier, string>> = {
   'Authorization: ApiKey': 'ApiKey',
   'Authorization: Bearer svc_': 'Bearer',
   'Authorization: Bearer JWT': 'Bearer',
 }
 
-function present(route: Route, sent: readonly Sent[]): Presented {
+function present(route: Route, sent: readonly Presentation[]): Presented {
   const headers: Record<string, string | string[]> = {}
   const query: string[] = []
-  for (const { place, what } of sent) {
-    const scheme = AUTHORIZATION[place]
-    const text = place.endsWith('JWT')
-      ? tokens[route === 'mcp' ? 'mcp' : 'api'][what as 'ours']
-      : texts[what as 'ours']
-    if (place === 'gateway') Object.assign(headers, gateways[what])
-    else if (place === '?apikey=') query.push(`apikey=${text}`)
-    else if (scheme === undefined) headers[place] = text
+  for (const { carrier, credential } of sent) {
+    const scheme = AUTHORIZATION[carrier]
+    const text = carrier.endsWith('JWT')
+      ? tokens[route === 'mcp' ? 'mcp' : 'api'][credential as 'ours']
+      : texts[credential as 'ours']
+    if (carrier === 'gateway') Object.assign(headers, gateways[credential])
+    else if (carrier === '?apikey=') query.push(`apikey=${text}`)
+    else if (scheme === undefined) headers[carrier] = text
     else headers['authorization'] = [headers['authorization'] ?? [], `${scheme} ${text}`].flat()
   }
   return { headers, query }
@@ -120,25 +120,25 @@ function ask(route: Route, { headers, query }: Presented): Promise<string> {
     params: { name: 'notes_list', arguments: {} },
   })
   return new Promise((done, fail) => {
-    const asked = request(`${inject('tenon').url}${path}`, {
+    const outgoing = request(`${inject('tenon').url}${path}`, {
       method: mcp ? 'POST' : 'GET',
       agent,
       headers: { ...more, ...headers },
     })
-    asked.once('error', fail).once('response', (response) => {
+    outgoing.once('error', fail).once('response', (response) => {
       let text = ''
       response.on('data', (chunk) => {
         text += chunk
         // A stream does not end: its first replayed event identifies the owner.
         if (route === 'events' && response.statusCode === 200 && text.includes('"whose"')) {
           done(ownerIn(text))
-          asked.destroy()
+          outgoing.destroy()
         }
       })
       response.once('error', () => {})
       response.once('end', () => done(response.statusCode === 200 ? ownerIn(text) : JSON.parse(text).code))
     })
-    asked.end(mcp ? body : undefined)
+    outgoing.end(mcp ? body : undefined)
   })
 }
 
@@ -148,7 +148,9 @@ function ownerIn(text: string): string {
     ours: ['"whose":"ours"', ours.tenantId, 'hello'],
     theirs: ['"whose":"theirs"', theirs.tenantId],
   }
-  const found = Object.entries(signs).filter(([, marks]) => marks.some((mark) => text.includes(mark)))
+  const found = Object.entries(signs).filter(([, signsOfOwner]) =>
+    signsOfOwner.some((mark) => text.includes(mark)),
+  )
   return found.map(([name]) => name).join(' and ') || text
 }
 
@@ -163,7 +165,9 @@ test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as con
       for (let sent = all[next++]; sent !== undefined; sent = all[next++]) {
         const [is, ought] = [await ask(route, present(route, sent)), expected(route, sent)]
         if (is !== ought)
-          wrong.push(`${sent.map(({ place, what }) => `${place} ${what}`).join(' + ')}: ${is}, not ${ought}`)
+          wrong.push(
+            `${sent.map(({ carrier, credential }) => `${carrier} ${credential}`).join(' + ')}: ${is}, not ${ought}`,
+          )
       }
     }
     await Promise.all([worker(), worker(), worker(), worker()])

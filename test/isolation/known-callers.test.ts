@@ -18,8 +18,8 @@ afterAll(() => node?.close())
 const ask = (headers: Caller, remoteAddress = '127.0.0.1') =>
   node.app.inject({ method: 'GET', url: '/v1/limits', headers, remoteAddress })
 
-test.each(['service', 'anon', 'token'])('a hundred requests of a cached %s: no round trip', async (who) => {
-  const as = who === 'token' ? await operator() : who === 'anon' ? room.anon : room.service
+test.each(['service', 'anon', 'token'])('a hundred requests of a cached %s: no round trip', async (kind) => {
+  const as = kind === 'token' ? await operator() : kind === 'anon' ? room.anon : room.service
   expect((await ask(as)).statusCode).toBe(200)
   const trips: number[] = []
   // The key cache expires after five seconds and counters are written now and then: not in every attempt.

@@ -309,10 +309,10 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
   const tables = await asSuperuser<{ name: string }>(
     "select tablename as name from pg_tables where schemaname = 'tenon'",
   )
-  const seen = ['event_watches', 'flow_triggers', 'webhook_secrets']
-  for (const { name } of tables.filter((table) => !seen.includes(table.name)))
+  const visible = ['event_watches', 'flow_triggers', 'webhook_secrets']
+  for (const { name } of tables.filter((table) => !visible.includes(table.name)))
     await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
-  for (const name of seen) {
+  for (const name of visible) {
     await expect(as(`select from tenon.${name} limit 1`)).resolves.toBeDefined()
     await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
     await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
@@ -327,16 +327,16 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
 })
 
 test('reconciler role: sees open executions, nothing of their content', async () => {
-  const nobody = ['', '']
-  for (const seen of ['input', 'output', 'error', 'started_by', 'correlation_key'])
-    await expect(masked('tenon_mender', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
+  const noTenant = ['', '']
+  for (const visible of ['input', 'output', 'error', 'started_by', 'correlation_key'])
+    await expect(masked('tenon_mender', noTenant, `select ${visible} from tenon.executions`)).rejects.toThrow(
       /permission denied/,
     )
-  await expect(masked('tenon_mender', nobody, 'select run from tenon.admissions')).rejects.toThrow(
+  await expect(masked('tenon_mender', noTenant, 'select run from tenon.admissions')).rejects.toThrow(
     /permission denied/,
   )
   for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
-    await expect(masked('tenon_mender', nobody, `select from tenon.${table}`)).rejects.toThrow(
+    await expect(masked('tenon_mender', noTenant, `select from tenon.${table}`)).rejects.toThrow(
       /permission denied/,
     )
   for (const change of [
@@ -346,7 +346,7 @@ test('reconciler role: sees open executions, nothing of their content', async ()
     'delete from tenon.admissions',
     "update tenon.workspaces set state = 'active'",
   ])
-    await expect(masked('tenon_mender', nobody, change)).rejects.toThrow(/permission denied/)
+    await expect(masked('tenon_mender', noTenant, change)).rejects.toThrow(/permission denied/)
   const ended = 'select id from tenon.executions where ended_at is not null'
-  expect(await masked('tenon_mender', nobody, ended)).toEqual([])
+  expect(await masked('tenon_mender', noTenant, ended)).toEqual([])
 })

@@ -84,7 +84,7 @@ test('quota_count: counts for admins of that tenant or workspace only, keeps the
     }
   }
   const ofTenant = { ...own, workspaceId: '' }
-  const nobody = { ...own, tenantId: '', workspaceId: '' }
+  const noTenant = { ...own, tenantId: '', workspaceId: '' }
   for (const [by, of] of [
     [own, own],
     [ofTenant, own],
@@ -95,7 +95,7 @@ test('quota_count: counts for admins of that tenant or workspace only, keeps the
     [own, sibling],
     [own, stranger],
     [ofTenant, stranger],
-    [nobody, own],
+    [noTenant, own],
   ] as const)
     expect(await countAs(by, of)).toEqual([{ n: 0, same: true }])
 })

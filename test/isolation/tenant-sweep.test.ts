@@ -135,20 +135,20 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         : operation.roles.includes('tenant_admin')
           ? callers.otherTenantAdmin
           : callers.otherWorkspaceAdmin
-      await elsewhere(operation, caller)
+      await expectNothingOfOurs(operation, caller)
     })
 
     test('other tenant through a gateway: reaches nothing of ours, data operations only', async () => {
-      if (operation.domain !== 'structural_admin') return elsewhere(operation, callers.otherGateway)
+      if (operation.domain !== 'structural_admin') return expectNothingOfOurs(operation, callers.otherGateway)
       expect((await send(operation, callers.otherGateway)).body.code).toBe('privilege_domain_mismatch')
     })
 
     test('other workspace of the tenant: reaches nothing of ours', async () => {
       if (!data && !operation.roles.includes('workspace_admin')) return expect(operation.reach).toBe('admin')
-      await elsewhere(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
+      await expectNothingOfOurs(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
     })
 
-    async function elsewhere(swept: AnyOperation, caller: Caller): Promise<void> {
+    async function expectNothingOfOurs(swept: AnyOperation, caller: Caller): Promise<void> {
       const foreign = ROWS[name]?.foreign
       const reply = await send(swept, caller)
       if (foreign === 'refused') return expect(reply.status).toBe(403)

@@ -52,7 +52,9 @@ test('stack trace query of a workflow: refused, no stacks of promises are kept',
   const runs = new Runs(await aRoom())
   const id = await runs.start(await runs.publish('  - rest: { wait: { hours: 1 } }\n'))
   const { workflow_id } = await runs.until(id, ({ status }) => status === 'waiting')
-  const asked = withReadingClient((client) => client.workflow.getHandle(workflow_id).query('__stack_trace'))
-  await expect(asked).rejects.toThrow('IllegalStateError')
+  const stackTrace = withReadingClient((client) =>
+    client.workflow.getHandle(workflow_id).query('__stack_trace'),
+  )
+  await expect(stackTrace).rejects.toThrow('IllegalStateError')
   await runs.send(id, 'cancel')
 })

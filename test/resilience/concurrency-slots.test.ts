@@ -32,8 +32,8 @@ beforeEach(() => started.stack.supervisor.restart('worker'))
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })
 
-const createTask = (what: string, name: string) =>
-  `  - ${what}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${what} } } }\n`
+const createTask = (task: string, name: string) =>
+  `  - ${task}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${task} } } }\n`
 /** Executions keep or yield their slot while they wait. */
 const sourceOf = (
   name: string,
@@ -95,7 +95,7 @@ test.each([
     const listed = `${room.flows}/executions?flow=${name}&status=completed&page[size]=200`
     expect((await call('GET', listed, { as })).body.data).toHaveLength(RUNS)
     const made = await call('GET', `/v1/collections/${name}/documents?page[size]=200`, { as: room.service })
-    const done = made.body.data.map(({ n, what }: { n: number; what: string }) => `${what} ${n}`)
+    const done = made.body.data.map(({ n, what: task }: { n: number; what: string }) => `${task} ${n}`)
     const all = Array.from({ length: RUNS }, (_, n) => [`begun ${n}`, `rested ${n}`])
     expect(done.toSorted()).toEqual(all.flat().toSorted())
   },

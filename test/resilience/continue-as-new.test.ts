@@ -83,8 +83,8 @@ test('loop of activity calls over many histories: every call is made once', asyn
 `
   const { id, workflow_id } = await run('loop', tasks, {})
   expect(await ended(id)).toMatchObject({ status: 'completed', output: { sum: 780 } })
-  const kept = (await documents('kept')).map(({ n }: { n: number }) => n)
-  expect(kept.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
+  const stored = (await documents('kept')).map(({ n }: { n: number }) => n)
+  expect(stored.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
   const { count, longest } = await eventually(async () => {
     const seen = await histories(workflow_id)
     return seen.count > 3 ? seen : undefined
@@ -124,12 +124,12 @@ test('concurrent loop over many histories: results in order, steps and events re
   expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
   expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
   expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
-  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
-  await eventually(async () => heard.find(({ event }) => event === 'end'))
+  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => frames.find(({ event }) => event === 'end'))
   stopHearing()
-  const told = messages(heard)
-  expect(told.map((one) => Number(one.id))).toEqual(told.map((_, index) => index + 1))
-  const rests = told.map(({ data }) => data.data).filter((data) => data.name === 'rest')
+  const reported = messages(frames)
+  expect(reported.map((one) => Number(one.id))).toEqual(reported.map((_, index) => index + 1))
+  const rests = reported.map(({ data }) => data.data).filter((data) => data.name === 'rest')
   for (let n = 0; n < 60; n++) {
     const of = rests.filter(({ iteration }) => iteration === n)
     expect(of.map((data) => data.status)).toEqual(['running', 'waiting', 'completed'])
@@ -157,8 +157,10 @@ test('approval, events and compensation over many histories: take effect as in o
   const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
   await become(id, ['waiting'])
   for (const type of ['a', 'b', 'c']) {
-    const said = await call('POST', `${room.flows}/executions/${id}/signal`, { event: { type, id: type } })
-    expect(said.status).toBe(202)
+    const signalled = await call('POST', `${room.flows}/executions/${id}/signal`, {
+      event: { type, id: type },
+    })
+    expect(signalled.status).toBe(202)
   }
   const decided = await eventually(async () => {
     const reply = await call('POST', `${room.flows}/executions/${id}/approve`, { approved: true })

@@ -71,10 +71,10 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
   }
 
   async function publish(room: Room): Promise<void> {
-    const how = { at: at(), as: room.operator }
+    const options = { at: at(), as: room.operator }
     const body = { source: source(`http://127.0.0.1:${at().echoPorts[0]}/`) }
-    await call('POST', `${room.flows}/definitions`, { ...how, body })
-    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...how, body: {} })
+    await call('POST', `${room.flows}/definitions`, { ...options, body })
+    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...options, body: {} })
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 

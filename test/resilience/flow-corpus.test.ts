@@ -54,20 +54,20 @@ describe.each([
     const { id, workflow_id } = await kinds.place.begin('moves', {})
     expect(await kinds.place.ended(id)).toMatchObject({ status: 'completed' })
     // Visibility lags.
-    const wanted = atOnce === 1 ? 1 : 5
-    await eventually(async () => ((await histories(workflow_id)) >= wanted ? true : undefined))
-    if (wanted === 1) expect(await histories(workflow_id)).toBe(1)
+    const expected = atOnce === 1 ? 1 : 5
+    await eventually(async () => ((await histories(workflow_id)) >= expected ? true : undefined))
+    if (expected === 1) expect(await histories(workflow_id)).toBe(1)
   })
 
   test('generated flows and the quiet corpus: agree with the simulator', async () => {
     const madeUp = madeUpFlows(repeated(6, 20)).filter(isShort)
-    const left = [
+    const remaining = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
       ...quietCorpus().filter((_, n) => n % repeated(3, 1) === 0),
     ]
-    expect(left.length).toBeGreaterThan(10)
+    expect(remaining.length).toBeGreaterThan(10)
     const lane = async () => {
-      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+      for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
         await agrees(kinds.place, next.name, next.source, next.input)
       }
     }
@@ -75,7 +75,7 @@ describe.each([
   }, 120_000)
 
   test('all these executions: sticky tasks only if the worker has a cache', async () => {
-    const kept = await withRawClient(async ({ workflow }) => {
+    const stickyUse = await withRawClient(async ({ workflow }) => {
       const many: boolean[] = []
       for await (const { workflowId, runId } of workflow.list({ query: "WorkflowType = 'flowRun'" })) {
         const { events } = await workflow.getHandle(workflowId, runId).fetchHistory()
@@ -84,8 +84,8 @@ describe.each([
       }
       return many
     }, kinds.place.at)
-    expect(kept.length).toBeGreaterThan(20)
-    expect(kept.includes(true)).toBe(!('TENON_CACHED_RUNS' in env))
+    expect(stickyUse.length).toBeGreaterThan(20)
+    expect(stickyUse.includes(true)).toBe(!('TENON_CACHED_RUNS' in env))
   })
 
   /** How many histories an execution had. */

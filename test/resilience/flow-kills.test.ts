@@ -159,9 +159,9 @@ async function open(): Promise<unknown[]> {
 /** Starts executions, ten at a time, while `breaking` runs. @returns when all have ended */
 async function runAll(runs: readonly number[], breaking: () => Promise<void>): Promise<void> {
   const broken = breaking()
-  const left = [...runs]
+  const remaining = [...runs]
   const lane = async () => {
-    for (let n = left.shift(); n !== undefined; n = left.shift()) await start(n)
+    for (let n = remaining.shift(); n !== undefined; n = remaining.shift()) await start(n)
   }
   await Promise.all([broken, ...Array.from({ length: 10 }, lane)])
   await eventually(async () => ((await open()).length === 0 ? true : undefined), 240_000).catch(
@@ -179,9 +179,9 @@ async function expectOnce(runs: readonly number[]): Promise<void> {
   const entries = await ledger()
   let known = 0
   for (const n of runs) {
-    const wanted = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
+    const expected = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
     const made = entries.get(n) ?? []
-    expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(wanted)
+    expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(expected)
     const isKnown = made.find(({ at }) => at === 'third')?.told
     expect(requestCounts.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
     if (isKnown) expect(requestCounts.get(n), `run ${n}`).toBe(1)

@@ -152,13 +152,13 @@ test('Prefer: wait while Valkey hangs: answered when the execution ends', async 
 test('Valkey crashes under load: reads succeed, administration recovers, limits apply again', async () => {
   const answers = await underLoad(async () => {
     process.kill(pidOf('valkey'), 'SIGKILL')
-    const seen = await eventually(async () => {
+    const failed = await eventually(async () => {
       const { status } = await administer()
       expect([200, 503]).toContain(status)
       return status === 503 ? true : undefined
     }, 2_000).catch(() => undefined)
     // The supervisor may restart it before a request fails.
-    if (seen !== undefined) await untilRecovered()
+    if (failed !== undefined) await untilRecovered()
   })
   expectReadsSucceeded(answers)
   const reply = await read()

@@ -98,7 +98,7 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
     return now !== undefined && now.taken > STANDSTILL_MS / 1_000 ? now : undefined
   }, 60_000)
   expect(far.missed).toBe(0)
-  // Starts of the ten seconds before it recovered, and of a moment before it stalled.
+  // Starts of the ten seconds before it recovered, and of those just before it stalled.
   expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
   expect(near.missed).toBeLessThanOrEqual(seconds - 8)
   await eventually(async () => {

@@ -27,7 +27,7 @@ const create = (room: Room, collection: string, body: object = { n: 1 }) =>
 const publish = (room: Room, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
 const subscribing = (as: Caller, topic: string) => call('GET', `/v1/events/subscribe?topic=${topic}`, { as })
-const dataOf = (heard: Parameters<typeof messages>[0]) => messages(heard).map(({ data }) => data.data)
+const dataOf = (frames: Parameters<typeof messages>[0]) => messages(frames).map(({ data }) => data.data)
 const declared = async (room: Room, collection: string, access: object) => {
   const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
   const { status } = await call('POST', '/v1/schemas', { as: room.operator, body })
@@ -113,9 +113,9 @@ describe('anon key and events', () => {
     await publish(room, 'orders.created', { card: 'own' })
     expect((await heardAtLeast(service, 2)).map(({ data }) => data.data.card)).toEqual(['internal', 'own'])
     const past = await hear(room.anon, 'topic=orders.*', PAST)
-    for (const heard of [live, past]) {
-      await heardAtLeast(heard, 1)
-      expect(dataOf(heard)).toEqual([{ card: 'own' }])
+    for (const frames of [live, past]) {
+      await heardAtLeast(frames, 1)
+      expect(dataOf(frames)).toEqual([{ card: 'own' }])
     }
   })
 
@@ -128,8 +128,8 @@ describe('anon key and events', () => {
     ])
     await configured(room, { anon: { events: 'none' } })
     const ended = Date.now()
-    for (const heard of [events, changes]) {
-      const end = await eventually(async () => heard.find(({ event }) => event === 'end'), 5_000)
+    for (const frames of [events, changes]) {
+      const end = await eventually(async () => frames.find(({ event }) => event === 'end'), 5_000)
       expect(end.data).toEqual({ code: 'forbidden' })
     }
     expect(Date.now() - ended).toBeLessThan(5_000)
@@ -156,7 +156,8 @@ describe('anon key and events', () => {
     await create(room, 'todos', { n: 2 })
     await create(room, 'shown', { n: 3 })
     await heardAtLeast(service, 3)
-    const documents = (heard: Parameters<typeof messages>[0]) => dataOf(heard).map(({ document }) => document)
+    const documents = (frames: Parameters<typeof messages>[0]) =>
+      dataOf(frames).map(({ document }) => document)
     await heardAtLeast(live, 2)
     expect(documents(live)).toEqual([{ n: 1 }, { n: 3 }])
     const end = await eventually(async () => narrow.find(({ event }) => event === 'end'), 5_000)
@@ -255,8 +256,8 @@ describe('anon key and collections', () => {
 /** Sends the path unchanged; `fetch` would resolve its dots. */
 async function sendUnnormalised(path: string, headers: Caller): Promise<{ status: number; text: string }> {
   const { hostname, port } = new URL(inject('tenon').url)
-  const asked = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
-  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  const outgoing = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   return { status: response.statusCode ?? 0, text: await text(response) }
 }
 
@@ -376,13 +377,15 @@ test('anon settings changed: another node applies them within 5 s, to open strea
   await opened(room, 'public/')
   const { at: node, close } = await aSecondNode()
   try {
-    const ask = async (of: string) => (await call('GET', of, { as: room.anon, at: node })).status
-    const heard = await hear(room.anon, 'topic=orders.*', {}, node)
-    for (const of of [path, at('loose')]) expect(await ask(of)).toBe(200)
+    const statusOf = async (of: string) => (await call('GET', of, { as: room.anon, at: node })).status
+    const frames = await hear(room.anon, 'topic=orders.*', {}, node)
+    for (const of of [path, at('loose')]) expect(await statusOf(of)).toBe(200)
     await configured(room, { anon: { collections: 'none', objects: 'none', events: 'none' } })
     await Promise.all([
-      ...[path, at('loose')].map((of) => eventually(async () => (await ask(of)) === 403 || undefined, 5_000)),
-      eventually(async () => heard.find(({ event }) => event === 'end'), 5_000),
+      ...[path, at('loose')].map((of) =>
+        eventually(async () => (await statusOf(of)) === 403 || undefined, 5_000),
+      ),
+      eventually(async () => frames.find(({ event }) => event === 'end'), 5_000),
     ])
   } finally {
     stopHearing()

@@ -47,12 +47,12 @@ async function expectAskedAgain(
   body: object,
   as: Caller,
   reason: RegExp,
-  who = 'board',
+  step = 'board',
 ): Promise<Shown> {
   const dry = await runs.send(id, 'rerun', { from: 'pay', dry_run: true, ...body }, as)
-  expect(names(dry.body.plan.reused)).not.toContain(who)
-  expect(names(dry.body.plan.again)).toContain(who)
-  expect(dry.body.plan.asked_again).toMatchObject([{ name: who, reason: expect.stringMatching(reason) }])
+  expect(names(dry.body.plan.reused)).not.toContain(step)
+  expect(names(dry.body.plan.again)).toContain(step)
+  expect(dry.body.plan.asked_again).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
   const made = await runs.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
   return runs.shown(made.body.id, 'waiting')
@@ -138,7 +138,7 @@ describe('rerun of an execution whose approval is in a subflow', () => {
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
     const path = `${room.flows}/definitions/${child}/executions`
     await runs.until(id, ({ steps }) => steps.length > 0)
-    const asked = await runs
+    const childId = await runs
       .until(id, () => true)
       .then(async () => {
         for (;;) {
@@ -147,7 +147,7 @@ describe('rerun of an execution whose approval is in a subflow', () => {
           if (open?.status === 'waiting') return open.id
         }
       })
-    expect((await runs.send(asked, 'approve', { approved: true }, bob)).status).toBe(200)
+    expect((await runs.send(childId, 'approve', { approved: true }, bob)).status).toBe(200)
     await runs.shown(id, 'completed')
     const unchanged = await runs.send(id, 'rerun', { from: 'pay' }, mallory)
     expect(names(unchanged.body.plan.reused)).toEqual(['sub'])

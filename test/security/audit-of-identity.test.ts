@@ -139,8 +139,8 @@ describe('sign-in', () => {
     const page = await browser.open(authorization(clientId).url)
     const fields = { tenant: unique('no'), email: 'x@example.test', password: 'x' }
     const headers = { 'x-request-id': unique('req') }
-    const elsewhere = { ...page, url: page.url.replace(inject('tenon').url, node.at.url) }
-    await browser.submit(elsewhere, { action: 'login', ...fields }, headers)
+    const atNode = { ...page, url: page.url.replace(inject('tenon').url, node.at.url) }
+    await browser.submit(atNode, { action: 'login', ...fields }, headers)
     const id = headers['x-request-id']
     expect(await ofPlatform('person.sign_in', (entry) => entry.request_id === id)).toMatchObject({
       outcome: 'denied',

@@ -69,8 +69,8 @@ async function runCli(
 ): Promise<Ended> {
   const lines = Object.entries(file).flatMap(([name, value]) => (value === '' ? [] : [`${name}=${value}\n`]))
   await writeFile(join(folder, '.env.local'), lines.join(''))
-  const bare = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
-  const options = { cwd: folder, env: { ...Object.fromEntries(bare), ...env } }
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
+  const options = { cwd: folder, env: { ...Object.fromEntries(inherited), ...env } }
   return new Promise((done) => {
     execFile(process.execPath, [...entryPointOf(args[0]), ...args], options, (error, stdout, stderr) =>
       done({ code: Number(error?.code ?? 0), stdout, stderr }),

@@ -53,7 +53,7 @@ for (const route of ['decode', 'encode'] as const) {
 test('codec.decode with other base64 spellings: decoded', async () => {
   const { metadata, data } = encoded
   const urlSafe = (text: string) => text.replaceAll('+', '-').replaceAll('/', '_')
-  const bare = (text: string) => text.replace(/=+$/, '')
+  const unpadded = (text: string) => text.replace(/=+$/, '')
   const each = (change: (text: string) => string) => ({
     metadata: Object.fromEntries(Object.entries(metadata).map(([name, text]) => [name, change(text)])),
     data: change(data),
@@ -61,8 +61,8 @@ test('codec.decode with other base64 spellings: decoded', async () => {
   const { status, body } = await post('decode', [
     encoded,
     each(urlSafe),
-    each(bare),
-    each((text) => bare(urlSafe(text))),
+    each(unpadded),
+    each((text) => unpadded(urlSafe(text))),
   ])
   expect(status).toBe(200)
   for (const payload of body.payloads) expect(atob(payload.data)).toBe('"words"')

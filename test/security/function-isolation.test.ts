@@ -64,13 +64,13 @@ console.log(JSON.stringify({
 async function runUnrestricted(layers: Layers): Promise<Capabilities> {
   const module = `data:text/javascript;base64,${Buffer.from(PROGRAM).toString('base64')}`
   const { port } = server.address() as { port: number }
-  const told = JSON.stringify({ folder, pid: process.pid, port })
+  const argument = JSON.stringify({ folder, pid: process.pid, port })
   const { command, args, user } = new Isolation(layers).start(deno, [
     'run',
     '-A',
     '--no-config',
     module,
-    told,
+    argument,
   ])
   const child = spawn(command, args, {
     ...{ ...user, cwd: '/', env: { DENO_DIR: '/dev/null/none', NO_COLOR: '1' }, detached: true },

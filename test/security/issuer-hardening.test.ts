@@ -95,8 +95,8 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
       ['a workspace', () => ['/v1/workspaces', { tenant_id: room.tenantId, name, slug: unique('n') }]],
       ['an API key', () => ['/v1/api-keys', { workspace_id: room.workspaceId, kind: 'anon', name }]],
       ['an MCP server', () => [serversOf(room), { name, slug: unique('n') }]],
-    ] as const)('%s: refused', async (_what, asked) => {
-      const [path, body] = asked() as [string, object]
+    ] as const)('%s: refused', async (_what, requestOf) => {
+      const [path, body] = requestOf() as [string, object]
       const reply = await call('POST', path, { as: room.operator, body })
       expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     })

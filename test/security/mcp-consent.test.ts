@@ -329,8 +329,8 @@ describe('consent', () => {
       mcp_server: hosted.id,
       scope: scopesOf(hosted, 'notes_list'),
     }
-    const bare = await tokenOf(claims, { audience: hosted.url })
-    expect((await rpc(hosted.path, bare, 'tools/list')).status).toBe(401)
+    const unversioned = await tokenOf(claims, { audience: hosted.url })
+    expect((await rpc(hosted.path, unversioned, 'tools/list')).status).toBe(401)
     const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
     expect(claimsOf(body['access_token'])).toMatchObject({ mcp_version: 1 })
   })

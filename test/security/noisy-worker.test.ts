@@ -44,8 +44,8 @@ async function latencies(flow: string, rounds = ROUNDS): Promise<number[]> {
   for (let round = 0; round < rounds; round++) {
     const since = performance.now()
     const path = `${quiet.flows}/definitions/${flow}/executions`
-    const how = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
-    const { body } = await call('POST', path, how)
+    const options = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
+    const { body } = await call('POST', path, options)
     expect(body.status, JSON.stringify(body)).toBe('completed')
     durations.push(performance.now() - since)
   }

@@ -110,8 +110,8 @@ describe('access token of an account', () => {
 
   test('for a hosted MCP server, refresh token revoked: ends there too', async () => {
     const own = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-    const wanted = { resource: hosted.url, scope: scopesOf(hosted, 'notes_list') }
-    const { body } = await tokensOf(clientId, own, wanted)
+    const access = { resource: hosted.url, scope: scopesOf(hosted, 'notes_list') }
+    const { body } = await tokensOf(clientId, own, access)
     expect((await list(body['access_token'])).status).toBe(200)
     await revoke(body['refresh_token'] ?? '', { client_id: clientId })
     expect((await list(body['access_token'])).status).toBe(401)

@@ -89,7 +89,7 @@ test('cancel while a faulted step is held: ends cancelled, refuses to retry the 
   expect(await runs.send(id, 'retry-step')).toMatchObject({ status: 409 })
 })
 
-test('approve by a caller who is no approver: refused with 409, execution keeps waiting', async () => {
+test('approve by a caller that is no approver: refused with 409, execution keeps waiting', async () => {
   const flow = await runs.publish('  - ask: { approve: { approvers: [somebody], fourEyes: false } }')
   const id = await runs.start(flow)
   await runs.shown(id, 'waiting')

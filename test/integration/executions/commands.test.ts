@@ -108,10 +108,11 @@ describe('signal', () => {
 })
 
 describe('approve', () => {
-  const ask = (more: string) => `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
+  const sharedApprovalTask = (more: string) =>
+    `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
 
   test('by an approver: completes with the decision and its comment', async () => {
-    const id = await startFlow(ask('fourEyes: false'))
+    const id = await startFlow(sharedApprovalTask('fourEyes: false'))
     await until(id, 'waiting')
     const approved = await send(id, 'approve', { approved: true, comment: 'Fine.' })
     expect(approved.status).toBe(200)
@@ -123,7 +124,7 @@ describe('approve', () => {
   })
 
   test('by the subject that started the execution, four eyes required: refused with 409, execution keeps waiting', async () => {
-    const id = await startFlow(ask('quorum: 1'))
+    const id = await startFlow(sharedApprovalTask('quorum: 1'))
     await until(id, 'waiting')
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
       status: 409,
@@ -180,7 +181,7 @@ describe('approve', () => {
   })
 
   test('body without a boolean `approved`: refused with 400, execution keeps waiting', async () => {
-    const id = await startFlow(ask('fourEyes: false'))
+    const id = await startFlow(sharedApprovalTask('fourEyes: false'))
     await until(id, 'waiting')
     for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
       expect([body, await send(id, 'approve', body)]).toMatchObject([

@@ -110,12 +110,12 @@ describe('execution list: pages', () => {
   test.each(['asc', 'desc'])(
     'order %s, rows change between pages: each execution is on exactly one page',
     async (order) => {
-      const seen: number[] = []
+      const numbers: number[] = []
       let after: string | null = ''
       for (let page = 0; after !== null && page < 10; page++) {
         const cursor: string = after === '' ? '' : `&page[after]=${after}`
         const query = `?page[size]=2&order=${order}${cursor}`
-        seen.push(...(await findNumbers(query)))
+        numbers.push(...(await findNumbers(query)))
         after = (await list(query)).body.page.next
         // The row behind the cursor may change before the next page.
         await asSuperuser('update tenon.executions set correlation_key = $2 where id = $1', [
@@ -124,7 +124,7 @@ describe('execution list: pages', () => {
         ])
       }
       const all = [1, 2, 3, 4, 5, 6, 7]
-      expect(seen).toEqual(order === 'asc' ? all : all.toReversed())
+      expect(numbers).toEqual(order === 'asc' ? all : all.toReversed())
     },
   )
 

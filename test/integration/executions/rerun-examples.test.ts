@@ -41,8 +41,8 @@ async function fromEachStep(id: string, feed: (again: string) => Promise<void> =
     const { plan, id: again } = made.body
     if (plan.again.some(({ kind }: Entry) => kind === 'listen')) await feed(again)
     const run = await runs.ended(again)
-    const taken = run.steps.filter(({ reused }: { reused: boolean }) => reused)
-    expect([name, taken.length]).toEqual([name, plan.reused.length])
+    const reusedSteps = run.steps.filter(({ reused }: { reused: boolean }) => reused)
+    expect([name, reusedSteps.length]).toEqual([name, plan.reused.length])
     return [name, outputOf(run)]
   })
   expect(await Promise.all(reruns)).toEqual(entries.map(({ name }) => [name, outputOf(first)]))

@@ -256,11 +256,11 @@ describe('execution stream: resumption', () => {
     await asSuperuser('delete from tenon.execution_events where execution_id = $1 and seq < 3', [id])
     const frames = await toEnd(id)
     expect(frames.map(({ event, id: at }) => event ?? at)).toEqual(['ready', 'gap', '3', '4', 'end'])
-    const odd = await call('GET', `${room.flows}/executions/${id}/events`, {
+    const malformed = await call('GET', `${room.flows}/executions/${id}/events`, {
       as: room.operator,
       headers: { 'last-event-id': '1-0' },
     })
-    expect([odd.status, odd.body.errors[0].name]).toEqual([400, 'last_event_id'])
+    expect([malformed.status, malformed.body.errors[0].name]).toEqual([400, 'last_event_id'])
   })
 })
 

@@ -128,13 +128,13 @@ describe('flow version', () => {
     const id = await publishFlow(2)
     await sendAlias('PUT', '/live', { version: 1 }, id)
     const ref = [room.tenantId, room.workspaceId]
-    const left = `delete from tenon.flow_triggers where flow_id = '${id}';
+    const deleteAndCount = `delete from tenon.flow_triggers where flow_id = '${id}';
       delete from tenon.flows where id = '${id}';
       select (select count(*)::int from tenon.flow_versions where flow_id = '${id}') as versions,
         (select count(*)::int from tenon.flow_aliases where flow_id = '${id}') as aliases`
-    expect(await masked('tenon_admin', ref, left)).toEqual([{ versions: 0, aliases: 0 }])
-    const gone = await call('DELETE', `${room.flows}/definitions/${id}`, { as: room.operator })
-    expect([gone.status, gone.body]).toEqual([200, { id, deleted: true }])
+    expect(await masked('tenon_admin', ref, deleteAndCount)).toEqual([{ versions: 0, aliases: 0 }])
+    const deletion = await call('DELETE', `${room.flows}/definitions/${id}`, { as: room.operator })
+    expect([deletion.status, deletion.body]).toEqual([200, { id, deleted: true }])
     const rows =
       'select from tenon.flow_versions where flow_id = $1 union all select from tenon.flow_aliases where flow_id = $1'
     expect(await asSuperuser(rows, [id])).toEqual([])

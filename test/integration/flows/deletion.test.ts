@@ -27,11 +27,12 @@ async function runOnce(room: Room) {
 
 test('flow deleted: its steps and events are deleted, those of other flows and workspaces stay', async () => {
   const [room, other] = [await aRoom(), await aRoom()]
-  const [deleted, kept, elsewhere] = [await runOnce(room), await runOnce(room), await runOnce(other)]
+  const [deleted, kept, inOtherWorkspace] = [await runOnce(room), await runOnce(room), await runOnce(other)]
   expect(await recordCounts(deleted.id)).toEqual({ steps: 2, events: 6 })
   expect((await remove(room, deleted.name)).status).toBe(200)
   expect(await recordCounts(deleted.id)).toEqual({ steps: 0, events: 0 })
-  for (const { id } of [kept, elsewhere]) expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
+  for (const { id } of [kept, inOtherWorkspace])
+    expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
 })
 
 test('flow deleted while a step is being recorded: nothing is left behind', async () => {

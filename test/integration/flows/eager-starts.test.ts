@@ -118,8 +118,8 @@ test("more concurrent starts of a tenant than its share: the rest start through 
 
 test.each<RelayBehaviour>(['refuses', 'loses the response', 'hangs'])(
   'worker that %s: the start succeeds anyway',
-  async (how) => {
-    behaviour = how
+  async (fault) => {
+    behaviour = fault
     await untilRelayed(run)
   },
 )

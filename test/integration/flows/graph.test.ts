@@ -18,10 +18,10 @@ do:
 `
 
 test('valid flow as JSON or YAML: the same nodes, edges and Mermaid text', async () => {
-  const asked = { as: room.operator }
-  const json = await call('POST', `${room.flows}/graph`, { ...asked, body: { source: SOURCE } })
+  const caller = { as: room.operator }
+  const json = await call('POST', `${room.flows}/graph`, { ...caller, body: { source: SOURCE } })
   const headers = { 'content-type': 'application/yaml' }
-  const yaml = await call('POST', `${room.flows}/graph`, { ...asked, body: SOURCE, headers })
+  const yaml = await call('POST', `${room.flows}/graph`, { ...caller, body: SOURCE, headers })
   expect([json.status, yaml.body]).toEqual([200, json.body])
   expect(json.body.nodes).toContainEqual({
     id: '/do/1/review/do/0/ask',

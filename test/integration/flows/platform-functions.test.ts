@@ -63,8 +63,8 @@ test('every platform function called by one flow: returns what the API returns',
   for (const [name, { gives }] of Object.entries(CALLS))
     expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })
   expect(await heardAtLeast(stream, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
-  const left = await call('GET', '/v1/collections/things/documents', { as: room.service })
-  expect(left.body.data).toEqual([])
+  const remaining = await call('GET', '/v1/collections/things/documents', { as: room.service })
+  expect(remaining.body.data).toEqual([])
   expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)
 })
 

@@ -88,11 +88,11 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
 test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')
   const runs = new Runs(room)
-  const begun = noting("'${ $n }'", ledger)
+  const noteCall = noting("'${ $n }'", ledger)
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }
       do:
-        - put: { ${begun} }
+        - put: { ${noteCall} }
         - fuse: { if: $n == 1, listen: { to: { one: { with: { type: fuse } } } } }
         - rest: { if: $n != 1, wait: P1D }
         - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`)

@@ -56,7 +56,7 @@ test("subflow with or without a version: the task's output is its output", async
 })
 
 test("subflow faults: caught as the task's error; unknown or in another workspace: 404", async () => {
-  const [child, parent, elsewhere] = [unique('child'), unique('parent'), unique('other')]
+  const [child, parent, foreignFlow] = [unique('child'), unique('parent'), unique('other')]
   await publish(
     child,
     '  - a: { raise: { error: { type: https://x.example/e, status: 418, detail: \'${ "\\(.n)" }\' } } }',
@@ -68,9 +68,9 @@ test("subflow faults: caught as the task's error; unknown or in another workspac
   expect(await runFlow(parent, { n: 9 })).toMatchObject({
     output: { caught: { status: 418, detail: '9', instance: '/do/0/a/try/0/b' } },
   })
-  await publish(elsewhere, '  - a: { set: { leaked: true } }', { at: await aRoom() })
+  await publish(foreignFlow, '  - a: { set: { leaked: true } }', { at: await aRoom() })
   const caller = unique('caller')
-  await publish(caller, `  - a: { ${run(elsewhere)} }`)
+  await publish(caller, `  - a: { ${run(foreignFlow)} }`)
   expect(await runFlow(caller)).toMatchObject({
     status: 'faulted',
     error: { status: 404, instance: '/do/0/a' },

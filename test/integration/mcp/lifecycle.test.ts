@@ -67,17 +67,17 @@ describe('MCP server', () => {
 
     const hosted = await aServer(room, 'life')
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    const ask = async () => (await callTool(hosted.path, token, 'notes_list')).status
-    expect(await ask()).toBe(200)
+    const statusOfCall = async () => (await callTool(hosted.path, token, 'notes_list')).status
+    expect(await statusOfCall()).toBe(200)
     await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
-    expect(await ask()).toBe(404)
+    expect(await statusOfCall()).toBe(404)
     await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
-    expect(await ask()).toBe(200)
+    expect(await statusOfCall()).toBe(200)
     await ok(call('DELETE', hosted.base, { as }))
-    expect(await ask()).toBe(404)
+    expect(await statusOfCall()).toBe(404)
     // The same address again is another server: the token was issued for the deleted one.
     await aServer(room, 'life')
-    expect(await ask()).toBe(401)
+    expect(await statusOfCall()).toBe(401)
   })
 
   test('tenant suspended: 404', async () => {

@@ -30,7 +30,7 @@ beforeAll(async () => {
 const READS = ['notes_get', 'notes_list']
 const note = { name: 'notes_create', arguments: { document: { text: 'up' } } }
 
-test('client of 2025: gets read scopes by itself, a write scope when told', async () => {
+test('client of 2025: gets read scopes by itself, a write scope if configured', async () => {
   const connect = async (scope?: string) => {
     const client = new LegacyClient({ name: 'test', version: '1' })
     const authProvider = new LegacyProvider({ ...options, ...(scope && { scope }) })
@@ -42,9 +42,9 @@ test('client of 2025: gets read scopes by itself, a write scope when told', asyn
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
   await client.close()
   // Without a browser its SDK does not request the scope of a challenge; the scope is configured.
-  const told = await connect(scopesOf(hosted, 'notes_create'))
-  expect((await told.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
-  await told.close()
+  const configured = await connect(scopesOf(hosted, 'notes_create'))
+  expect((await configured.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
+  await configured.close()
 })
 
 test('client of 2026: requests the write scope when a call needs it', async () => {

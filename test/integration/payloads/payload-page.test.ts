@@ -129,12 +129,12 @@ test('caller that may not read payloads: no cookie; cross-site form: 403', async
     expect(reply.headers.get('set-cookie')).toBeNull()
     expect(await reply.text()).toContain('role="alert"')
   }
-  const foreign: Record<string, string>[] = [
+  const crossSite: Record<string, string>[] = [
     { origin: 'https://evil.test' },
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
   ]
-  for (const headers of foreign) {
+  for (const headers of crossSite) {
     const reply = await signIn(tokenIn(room.operator), headers)
     expect(reply.status).toBe(403)
     expect(reply.headers.get('set-cookie')).toBeNull()
@@ -168,8 +168,8 @@ test('viewer login accepted or denied: both in the audit log', async () => {
     const found = (await ofRoom(room)).filter(({ operation }) => operation === 'codec.admit_page')
     return found.length === 2 ? found : undefined
   })
-  const seen = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))
-  expect(seen).toEqual(
+  const logged = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))
+  expect(logged).toEqual(
     expect.arrayContaining([
       { outcome: 'done', actor: expect.objectContaining({ subject: 'ada' }), code: null },
       { outcome: 'denied', actor: expect.objectContaining({ subject: 'bo' }), code: 'forbidden' },

@@ -143,7 +143,7 @@ describe('payload key', () => {
     const lost = await withFreshCodec((codec) =>
       codec.encode([payload('x'), payload(large)], contextOf(gone)),
     )
-    const kept = await withFreshCodec((codec) => codec.encode([payload(large)], contextOf(here)))
+    const encoded = await withFreshCodec((codec) => codec.encode([payload(large)], contextOf(here)))
     await asSuperuser(
       'update tenon.payload_keys set sealed = null, destroyed_at = now() where tenant_id = $1',
       [gone.tenantId],
@@ -151,7 +151,7 @@ describe('payload key', () => {
     await withFreshCodec(async (codec) => {
       for (const one of lost) await expect(codec.decode([one])).rejects.toMatchObject(refusal)
       await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
-      expect(decoded(await codec.decode(kept)) === large).toBe(true)
+      expect(decoded(await codec.decode(encoded)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
       const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
@@ -160,7 +160,7 @@ describe('payload key', () => {
         stack_trace: '',
       })
     })
-    const reply = await call('POST', '/v1/codec/decode', { as: here.operator, body: wire(kept) })
+    const reply = await call('POST', '/v1/codec/decode', { as: here.operator, body: wire(encoded) })
     expect(JSON.parse(atob(reply.body.payloads[0].data)) === large).toBe(true)
   })
 
@@ -210,8 +210,8 @@ describe('payload key', () => {
 test("bucket of the platform: refused as a workspace's bucket, unreachable with a workspace's key", async () => {
   const room = await aStoringRoom()
   const body = { tenant_id: room.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
-  const taken = await call('POST', '/v1/workspaces', { as: room.operator, body })
-  expect([taken.status, taken.body.code]).toEqual([409, 'conflict'])
+  const duplicate = await call('POST', '/v1/workspaces', { as: room.operator, body })
+  expect([duplicate.status, duplicate.body.code]).toEqual([409, 'conflict'])
   const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: room.service })
   expect([asked.status, asked.body.code]).toEqual([403, 'AccessDenied'])
   const s3 = await clientOf(room)
@@ -249,12 +249,12 @@ describe('codec server', () => {
 
   test("preflight: allowed from the Temporal UI's origin, refused from others", async () => {
     const ui = new URL(inject('tenon').env['TEMPORAL_UI_URL'] ?? '').origin
-    const ask = (origin: string) =>
+    const preflight = (origin: string) =>
       fetch(`${inject('tenon').url}/v1/codec/decode`, {
         method: 'OPTIONS',
         headers: { origin, 'access-control-request-method': 'POST' },
       })
-    const [admitted, not] = await Promise.all([ask(ui), ask('https://elsewhere.test')])
+    const [admitted, not] = await Promise.all([preflight(ui), preflight('https://elsewhere.test')])
     expect([admitted.status, admitted.headers.get('access-control-allow-origin')]).toEqual([204, ui])
     expect(admitted.headers.get('access-control-allow-headers')).toContain('authorization')
     expect([not.status, not.headers.get('access-control-allow-origin')]).toEqual([405, null])

@@ -72,9 +72,9 @@ describe('handle', () => {
     expect(JSON.parse(fakeServer.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
     const stolen = await handleIn(room, first, 'lure')
 
-    const elsewhere = await aWorkspace(room)
-    await reachable(elsewhere, fakeServer)
-    await stored(elsewhere, 'lure', canary())
+    const sibling = await aWorkspace(room)
+    await reachable(sibling, fakeServer)
+    await stored(sibling, 'lure', canary())
     const others = [
       flow,
       await published(
@@ -83,7 +83,7 @@ describe('handle', () => {
         `  - own: { set: '\${ . + { own: $secrets.lure } }' }\n${SENT('tell', '/echo/replay')}`,
       ),
       await published(room, [], SENT('tell', '/echo/replay')),
-      await published(elsewhere, ['lure'], SENT('tell', '/echo/replay')),
+      await published(sibling, ['lure'], SENT('tell', '/echo/replay')),
     ]
     for (const other of others) {
       const body = await ran(room, other, { stolen, [stolen]: [`Bearer ${stolen}`] })
@@ -117,8 +117,8 @@ describe('handle', () => {
   })
 
   test('response that echoed it: not reused in a rerun', async () => {
-    const ask = posting('ask', `${fakeServer.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
-    const flow = await published(room, ['lure'], `${ask}\n  - last: { set: { x: 1 } }`)
+    const echoTask = posting('ask', `${fakeServer.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
+    const flow = await published(room, ['lure'], `${echoTask}\n  - last: { set: { x: 1 } }`)
     const { id } = await ran(room, flow)
     const again = { as: room.operator, body: { from: 'last' } }
     const { status, body } = await call('POST', `${room.flows}/executions/${id}/rerun`, again)

@@ -225,10 +225,10 @@ describe('execution with secrets', () => {
       ),
       logs: await logTraces(),
     }
-    for (const [where, text] of Object.entries(traces)) {
+    for (const [source, text] of Object.entries(traces)) {
       expect(
         forbidden.filter((one) => text.includes(one)),
-        where,
+        source,
       ).toEqual([])
     }
     // Verifies the search: text next to the secrets is found.

@@ -55,10 +55,10 @@ test('store that has not applied a new permission yet: requests wait for it', as
   const outcomes: number[] = []
   for (const request of requests) {
     await identities.shut(id)
-    const asked = request()
+    const pending = request()
     await new Promise((done) => setTimeout(done, 300))
     await identities.ensureUser(id, bucket)
-    outcomes.push((await asked).status)
+    outcomes.push((await pending).status)
   }
   identities.close()
   expect(outcomes).toEqual([201, 412, 200, 200, 200, 200])

@@ -102,10 +102,10 @@ test('MCP server: 404 and no new tokens until resume', async () => {
   const hosted = await aServer(await aRoom(), 'rest')
   const scope = scopesOf(hosted, 'notes_list')
   const token: Caller = await tokenFor(hosted, scope)
-  const ask = () => callTool(hosted.path, token, 'notes_list')
-  expect((await ask()).status).toBe(200)
+  const callList = () => callTool(hosted.path, token, 'notes_list')
+  expect((await callList()).status).toBe(200)
   await suspend(hosted.room)
-  expect((await ask()).status).toBe(404)
+  expect((await callList()).status).toBe(404)
   const refused = await askToken({ resource: hosted.url, scope })
   expect([refused.status, refused.body['error']]).toEqual([400, 'invalid_target'])
   const called = await call('POST', `${hosted.base}/call`, {
@@ -114,7 +114,7 @@ test('MCP server: 404 and no new tokens until resume', async () => {
   })
   expect([called.status, called.body.code]).toEqual([403, 'tenant_suspended'])
   await resume(hosted.room)
-  expect((await ask()).status).toBe(200)
+  expect((await callList()).status).toBe(200)
   expect((await askToken({ resource: hosted.url, scope })).status).toBe(200)
 })
 

@@ -57,7 +57,7 @@ describe('suspend and resume', () => {
     const room = await aRoom()
     const { temporal, close } = openTemporal()
     const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
-    const begin = (after: number, to: SuspensionInput['to']) => {
+    const startSuspension = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
       const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
       return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
@@ -65,11 +65,11 @@ describe('suspend and resume', () => {
     const stateOf = async () =>
       (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
     try {
-      await begin(0, 'suspended')
+      await startSuspension(0, 'suspended')
       await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
       await resume(room)
       // Requested before the tenant was resumed.
-      expect(await temporal.workflowsOf(ref).ended(await begin(0, 'suspended'), 20_000)).toBe(true)
+      expect(await temporal.workflowsOf(ref).ended(await startSuspension(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
     } finally {
       await close()
@@ -199,13 +199,13 @@ describe('suspended tenant', () => {
             '403 tenant_suspended',
           ])
     }
-    const there = eventually(async () => {
+    const elsewhereRefused = eventually(async () => {
       const replies = await Promise.all(
         callers.map(async ([, as, [first]]) => first && sendTo(as, first, other.at)),
       )
       return replies.every((reply) => reply?.body.code === 'tenant_suspended') ? true : undefined
     }, 5_000)
-    await Promise.all([here(), there])
+    await Promise.all([here(), elsewhereRefused])
     for (const [name, as, routes] of callers)
       for (const route of routes)
         expect([name, statusAndCode(await sendTo(as, route, other.at))]).toEqual([

@@ -43,9 +43,9 @@ const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data
 /** Executions of the flow, once all events published before have been processed. */
 async function executionsAfterDelivery(flow: Published, at = room): Promise<Run[]> {
   const topic = unique('mark')
-  const mark = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
+  const marker = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
   await emit(topic, {}, at)
-  await ended(mark, 1)
+  await ended(marker, 1)
   const offsetsOf = async (id: string) =>
     (
       await asSuperuser<{ events_after: string }>(
@@ -54,7 +54,7 @@ async function executionsAfterDelivery(flow: Published, at = room): Promise<Run[
       )
     )[0]
   await eventually(async () => {
-    const [its, ours] = [await offsetsOf(mark.triggerId), await offsetsOf(flow.triggerId)]
+    const [its, ours] = [await offsetsOf(marker.triggerId), await offsetsOf(flow.triggerId)]
     return ours === undefined || (its !== undefined && !isBefore(ours.events_after, its.events_after))
       ? true
       : undefined
@@ -127,12 +127,12 @@ test('published event: starts flows in all workspaces of the tenant, in no other
   const topic = unique('shared')
   const on = `{ one: { with: { type: ${topic} } } }`
   const [sibling, other] = [await aWorkspace(room), await aRoom()]
-  const [inSibling, elsewhere] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
+  const [inSibling, inOtherTenant] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
   const everything = await publish('{ any: [] }', { at: other })
   await emit(topic, { n: 1 })
   expect(await ended(inSibling, 1)).toHaveLength(1)
   await emit(topic, { n: 2 }, other)
-  expect((await ended(elsewhere, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+  expect((await ended(inOtherTenant, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
   const told = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
   expect(told).toContain('"n":2')
   expect(told).not.toContain('"n":1')

@@ -157,14 +157,14 @@ test('deliveries older than a month: deleted a few at a time', async () => {
       "update tenon.webhook_deliveries set received_at = now() - $2 * interval '1 day' where trigger_id = $1",
       [hook.id, days],
     )
-  const left = async () =>
+  const countDeliveries = async () =>
     (await asSuperuser('select 1 from tenon.webhook_deliveries where trigger_id = $1', [hook.id])).length
   await age(29)
   await send(hook, {})
-  expect(await left()).toBe(31)
+  expect(await countDeliveries()).toBe(31)
   await age(31)
   await send(hook, {})
-  expect(await left()).toBe(12)
+  expect(await countDeliveries()).toBe(12)
 })
 
 const INVALID = [401, 'signature_invalid']
@@ -172,14 +172,14 @@ const statusAndCode = ({ status, body }: Reply) => [status, body.code]
 
 test('any invalid signature, address or credential: the same 401, no execution', async () => {
   const [hook, other] = [await createWebhook(), await createWebhook()]
-  const elsewhere = await createWebhook('{ webhook: {} }', await aRoom())
+  const foreignHook = await createWebhook('{ webhook: {} }', await aRoom())
   const sibling = await aWorkspace(room)
   const path = new URL(hook.url).pathname
   const at = (pathname: string) => ({ ...hook, url: `http://x${pathname}` })
   const attempts: Record<string, Promise<Reply>> = {
     'another secret': send(hook, {}, { secret: makeSecret() }),
     'the secret of a neighbour': send(hook, {}, { secret: other.secret }),
-    'the secret of another tenant': send(hook, {}, { secret: elsewhere.secret }),
+    'the secret of another tenant': send(hook, {}, { secret: foreignHook.secret }),
     'too old': send(hook, {}, { seconds: nowSeconds() - 310 }),
     'too far ahead': send(hook, {}, { seconds: nowSeconds() + 310 }),
     'another body': send(
@@ -193,7 +193,7 @@ test('any invalid signature, address or credential: the same 401, no execution',
     'malformed id': send(at(path.replace(/trg_.*/, 'x')), {}),
     'unknown workspace': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
     'a sibling workspace': send(at(path.replace(room.workspaceId, sibling.workspaceId)), {}),
-    'a foreign tenant’s path': send({ ...hook, url: elsewhere.url }, {}),
+    'a foreign tenant’s path': send({ ...hook, url: foreignHook.url }, {}),
   }
   const bodies = new Set<string>()
   for (const [what, attempt] of Object.entries(attempts)) {
