@@ -12,7 +12,7 @@ import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }\n'
 
-/** A server that delays responses until `open`, and counts concurrent requests. */
+/** A server that delays responses until `answerAll` is called, and counts concurrent requests. */
 let server: Server
 let pendingReplies: ServerResponse[] = []
 let repliesAtOnce = false
