@@ -1,4 +1,4 @@
-/** What anon keys may do in a declared collection: exactly what its `access` says, through every operation. */
+/** Access of anon keys to declared collections: exactly what `access` allows, through every operation. */
 
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -10,13 +10,13 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-interface Place {
+interface DeclaredCollection {
   readonly id: string
   readonly collection: string
   readonly at: string
 }
 
-async function declare(anon: object, more: object = {}): Promise<Place> {
+async function declareCollection(anon: object, more: object = {}): Promise<DeclaredCollection> {
   const collection = unique('c')
   const body = {
     ...{ workspace_id: room.workspaceId, collection, store: 'relational', access: { anon } },
@@ -28,43 +28,48 @@ async function declare(anon: object, more: object = {}): Promise<Place> {
   return { id: made.body.id, collection, at: `/v1/collections/${collection}` }
 }
 
-const make = async ({ at }: Place, body: object): Promise<string> =>
+const createDocument = async ({ at }: DeclaredCollection, body: object): Promise<string> =>
   (await call('POST', `${at}/documents`, { as: room.service, body })).body.id
-const all = async ({ at }: Place): Promise<Record<string, unknown>[]> =>
+const all = async ({ at }: DeclaredCollection): Promise<Record<string, unknown>[]> =>
   (await call('GET', `${at}/documents?page[size]=200`, { as: room.service })).body.data
 
-type Ask = (place: Place, id: string) => Promise<Reply>
+type Send = (target: DeclaredCollection, id: string) => Promise<Reply>
 const send =
-  (method: string, path: (place: Place, id: string) => string, body?: unknown, headers = {}): Ask =>
-  (place, id) =>
-    call(method, path(place, id), {
+  (
+    method: string,
+    path: (target: DeclaredCollection, id: string) => string,
+    body?: unknown,
+    headers = {},
+  ): Send =>
+  (target, id) =>
+    call(method, path(target, id), {
       as: room.anon,
       headers,
-      ...(body !== undefined && { body: typeof body === 'function' ? body(place, id) : body }),
+      ...(body !== undefined && { body: typeof body === 'function' ? body(target, id) : body }),
     })
-const documents = ({ at }: Place) => `${at}/documents`
-const one = ({ at }: Place, id: string) => `${at}/documents/${id}`
+const documents = ({ at }: DeclaredCollection) => `${at}/documents`
+const one = ({ at }: DeclaredCollection, id: string) => `${at}/documents/${id}`
 const inBatch = (op: (id: string) => object, more: object = {}) =>
   send(
     'POST',
     ({ at }) => `${at}/batch`,
-    (_place: Place, id: string) => ({ ops: [op(id)], ...more }),
+    (_place: DeclaredCollection, id: string) => ({ ops: [op(id)], ...more }),
   )
-const anywhere = (op: (id: string) => object) =>
+const inBatchRun = (op: (id: string) => object) =>
   send(
     'POST',
     () => '/v1/batch',
-    ({ collection }: Place, id: string) => ({ ops: [{ collection, ...op(id) }] }),
+    ({ collection }: DeclaredCollection, id: string) => ({ ops: [{ collection, ...op(id) }] }),
   )
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
-/** Every way to a document, and the rights that it needs. */
-const WAYS: readonly (readonly [string, readonly string[], Ask])[] = [
+/** Every operation that reaches a document, and the rights it needs. */
+const OPERATIONS_BY_RIGHTS: readonly (readonly [string, readonly string[], Send])[] = [
   ['get', ['read'], send('GET', one)],
   ['head', ['read'], send('HEAD', one)],
   ['list', ['read'], send('GET', documents)],
-  ['count', ['read'], send('GET', (place) => `${documents(place)}?count=exact&page[size]=1`)],
-  ['guess', ['read'], send('GET', (place) => `${documents(place)}?count=estimated`)],
+  ['count exactly', ['read'], send('GET', (target) => `${documents(target)}?count=exact&page[size]=1`)],
+  ['count estimated', ['read'], send('GET', (target) => `${documents(target)}?count=estimated`)],
   ['query', ['read'], send('POST', ({ at }) => `${at}/query`, {})],
   ['export', ['read'], send('GET', ({ at }) => `${at}/export`)],
   [
@@ -87,21 +92,25 @@ const WAYS: readonly (readonly [string, readonly string[], Ask])[] = [
   ['create', ['create'], send('POST', documents, { n: 2 })],
   ['import', ['create', 'read'], send('POST', ({ at }) => `${at}/import`, '{"n":3}\n', NDJSON)],
   ['put', ['read', 'update'], send('PUT', one, { n: 4 })],
-  ['replace', ['read', 'update'], send('PUT', (place, id) => `${one(place, id)}?replace=true`, { n: 5 })],
+  ['replace', ['read', 'update'], send('PUT', (target, id) => `${one(target, id)}?replace=true`, { n: 5 })],
   ['patch', ['read', 'update'], send('PATCH', one, { n: 6 })],
   ['delete', ['read', 'delete'], send('DELETE', one)],
   ['create in a batch', ['create'], inBatch(() => ({ op: 'create', data: { n: 7 } }))],
-  ['create anywhere', ['create'], anywhere(() => ({ op: 'create', data: { n: 8 } }))],
+  ['create across collections', ['create'], inBatchRun(() => ({ op: 'create', data: { n: 8 } }))],
   ['update in a batch', ['read', 'update'], inBatch((id) => ({ op: 'update', id, data: { n: 9 } }))],
   ['patch in a batch', ['read', 'update'], inBatch((id) => ({ op: 'patch', id, data: { n: 10 } }))],
-  ['replace anywhere', ['read', 'update'], anywhere((id) => ({ op: 'replace', id, data: { n: 11 } }))],
+  [
+    'replace across collections',
+    ['read', 'update'],
+    inBatchRun((id) => ({ op: 'replace', id, data: { n: 11 } })),
+  ],
   ['increment', ['read', 'update'], inBatch((id) => ({ op: 'increment', id, field: 'n' }))],
   [
     'upsert',
     ['read', 'create', 'update'],
     inBatch(() => ({ op: 'upsert', on: ['key'], data: { key: 'a' } })),
   ],
-  ['delete anywhere', ['read', 'delete'], anywhere((id) => ({ op: 'delete', id }))],
+  ['delete across collections', ['read', 'delete'], inBatchRun((id) => ({ op: 'delete', id }))],
 ]
 
 const RIGHTS = ['read', 'create', 'update', 'delete'] as const
@@ -116,68 +125,70 @@ const GRANTS: readonly (readonly string[])[] = [
   [...RIGHTS],
 ]
 
-const told = ({ status, body }: Reply) => [status, body.code, body.detail, body.hint, body.errors]
+const problemOf = ({ status, body }: Reply) => [status, body.code, body.detail, body.hint, body.errors]
 
-test.each(GRANTS.map((rights) => [rights.join(', ') || 'nothing', rights] as const))(
-  '%s',
+test.each(GRANTS.map((rights) => [rights.join(', ') || 'none', rights] as const))(
+  'anon key with rights %s: each operation is allowed or refused accordingly',
   async (_name, rights) => {
-    const place = await declare(Object.fromEntries(RIGHTS.map((right) => [right, rights.includes(right)])))
-    for (const [way, needed, ask] of WAYS) {
-      const id = await make(place, { key: way, n: 1 })
-      const before = await all(place)
-      const reply = await ask(place, id)
+    const target = await declareCollection(
+      Object.fromEntries(RIGHTS.map((right) => [right, rights.includes(right)])),
+    )
+    for (const [name, needed, sendAs] of OPERATIONS_BY_RIGHTS) {
+      const id = await createDocument(target, { key: name, n: 1 })
+      const before = await all(target)
+      const reply = await sendAs(target, id)
       if (needed.every((right) => rights.includes(right))) {
-        expect([way, reply.status]).toEqual([way, way.startsWith('create') && !/ /.test(way) ? 201 : 200])
+        expect([name, reply.status]).toEqual([name, name.startsWith('create') && !/ /.test(name) ? 201 : 200])
         continue
       }
-      expect([way, reply.status]).toEqual([way, 403])
-      if (way !== 'head') expect([way, reply.body.code]).toEqual([way, 'forbidden'])
-      // Whether the document is there makes no difference to what is told.
-      expect([way, told(await ask(place, randomUUID()))]).toEqual([way, told(reply)])
-      expect(await all(place)).toEqual(before)
+      expect([name, reply.status]).toEqual([name, 403])
+      if (name !== 'head') expect([name, reply.body.code]).toEqual([name, 'forbidden'])
+      // The refusal is the same whether or not the document exists.
+      expect([name, problemOf(await sendAs(target, randomUUID()))]).toEqual([name, problemOf(reply)])
+      expect(await all(target)).toEqual(before)
     }
   },
   60_000,
 )
 
-describe('creating without reading', () => {
-  test('several at once are all stored; what comes back is what was sent', async () => {
-    const place = await declare({ read: false, create: true }, { unique: [] })
+describe('anon key with create but not read', () => {
+  test('batch of creates: stores all, returns what was sent', async () => {
+    const target = await declareCollection({ read: false, create: true }, { unique: [] })
     const ops = [1, 2, 3].map((n) => ({ op: 'create', ref: `${n}`, data: { n } }))
-    const reply = await call('POST', `${place.at}/batch`, { as: room.anon, body: { ops } })
+    const reply = await call('POST', `${target.at}/batch`, { as: room.anon, body: { ops } })
     expect([reply.status, reply.body.committed]).toEqual([200, true])
-    const stored = await all(place)
+    const stored = await all(target)
     expect(stored.map(({ n }) => n)).toEqual([1, 2, 3])
     expect(reply.body.results.map(({ id }: { id: string }) => id)).toEqual(stored.map(({ id }) => id))
   })
 
-  test('one that is refused leaves none of the others', async () => {
-    const place = await declare({ read: false, create: true })
-    await make(place, { key: 'taken' })
+  test('batch with one refused create: stores none', async () => {
+    const target = await declareCollection({ read: false, create: true })
+    await createDocument(target, { key: 'taken' })
     const ops = ['a', 'taken', 'b'].map((key) => ({ op: 'create', data: { key } }))
-    const reply = await call('POST', `${place.at}/batch`, { as: room.anon, body: { ops } })
+    const reply = await call('POST', `${target.at}/batch`, { as: room.anon, body: { ops } })
     expect([reply.status, reply.body.code, reply.body.op_index]).toEqual([409, 'unique_violation', 1])
     expect(JSON.stringify(reply.body)).not.toMatch(/sch_|tenon_data|_i1/)
-    expect(await all(place)).toHaveLength(1)
+    expect(await all(target)).toHaveLength(1)
   })
 
-  test('an attempt after one that was cut off says that it was made, and makes nothing twice', async () => {
+  test('request repeated after a crash: reported as already made, nothing is created twice', async () => {
     for (const more of [{}, { unique: [] }]) {
-      const place = await declare({ read: false, create: true }, more)
+      const target = await declareCollection({ read: false, create: true }, more)
       const several = { ops: [1, 2, 3].map((n) => ({ op: 'create', data: { n } })) }
-      const path = `${place.at}/batch`
+      const path = `${target.at}/batch`
       expect((await post(room.anon, 'several', several, path)).status).toBe(200)
-      const single = await post(room.anon, 'single', { n: 4 }, `${place.at}/documents`)
+      const single = await post(room.anon, 'single', { n: 4 }, `${target.at}/documents`)
       await cutOff(room)
       const again = await post(room.anon, 'several', several, path)
       expect([again.status, again.body.code]).toEqual([409, 'conflict'])
-      const once = await post(room.anon, 'single', { n: 4 }, `${place.at}/documents`)
+      const once = await post(room.anon, 'single', { n: 4 }, `${target.at}/documents`)
       expect([once.status, once.body.id]).toEqual([201, single.body.id])
-      expect(await all(place)).toHaveLength(4)
+      expect(await all(target)).toHaveLength(4)
     }
   })
 
-  test('a quota that is used up does not tell how much there is', async () => {
+  test('quota exhausted: refused without showing usage or limit', async () => {
     const { operator: as, workspaceId, anon, service } = await aRoom()
     const declared = {
       ...{ workspace_id: workspaceId, collection: 'box', store: 'relational', schema: {} },
@@ -188,15 +199,15 @@ describe('creating without reading', () => {
     expect((await call('PUT', '/v1/quotas', { as, body })).status).toBe(200)
     const create = (by: typeof anon) =>
       call('POST', '/v1/collections/box/documents', { as: by, body: { n: 1 } })
-    const { status, body: told } = await create(anon)
-    expect([status, told.code, told.quota, told.used, told.limit]).toEqual([
+    const { status, body: problemOf } = await create(anon)
+    expect([status, problemOf.code, problemOf.quota, problemOf.used, problemOf.limit]).toEqual([
       429,
       'quota_exceeded',
       'documents',
       undefined,
       undefined,
     ])
-    expect(told.detail).toBe('The quota documents is used up.')
+    expect(problemOf.detail).toBe('The quota documents is used up.')
     expect((await create(service)).body).toMatchObject({ code: 'quota_exceeded', used: 0, limit: 0 })
   })
 })

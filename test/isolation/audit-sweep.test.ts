@@ -1,4 +1,4 @@
-/** The sweep of the audit log: every operation that changes something leaves one entry, and so does every refusal. */
+/** Sweeps the audit log: every changing operation and every refusal leaves exactly one entry. */
 
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { type Entry, recorded } from '../support/clients/audit.ts'
 import { aStoringRoom, type Caller, call } from '../support/fixtures/tenants.ts'
 import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
-import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
 let own: CountedNode
@@ -19,8 +19,8 @@ let world: World
 beforeAll(async () => {
   own = await countedNode()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  world = await furnish(await aStoringRoom())
-  // What is beyond a quota is only counted.
+  world = await createSweepResources(await aStoringRoom())
+  // A refusal by quota would only be counted.
   const { workspaceId: workspace_id, operator: as } = world.room
   const body = { workspace_id, limits: { mcp_servers: 10 } }
   expect((await call('PUT', '/v1/quotas', { as, body })).status).toBe(200)
@@ -29,7 +29,7 @@ afterAll(() => own?.close())
 
 const id = randomUUID()
 
-/** From an address of its own, so that none is one of many. */
+/** Sends from an address of its own for each operation, so that no entry is throttled. */
 async function send(operation: AnyOperation, as: Caller, kind: string): Promise<number> {
   const row = ROWS[operation.name]
   const body = row?.body?.(world)
@@ -50,7 +50,7 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
   return reply.statusCode ?? 0
 }
 
-/** What deletes comes late, and what stops others from being done; last of all, what stops everything. */
+/** Deleting and disabling operations come late, suspension last. */
 const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /(tenant|workspace)\.(suspend|resume)/]
 const turnOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
 
@@ -65,7 +65,7 @@ function byOperation(entries: readonly Entry[]): Record<string, number> {
 const oneEach = (operations: readonly AnyOperation[]) =>
   Object.fromEntries(operations.map(({ name }) => [name, 1]))
 
-test('every operation that changes something leaves one entry', async () => {
+test('every changing operation: one audit entry with its status', async () => {
   const statuses: Record<string, number> = {}
   for (const operation of changing) {
     const as = operation.domain === 'data_access' ? world.room.service : world.room.operator
@@ -74,14 +74,14 @@ test('every operation that changes something leaves one entry', async () => {
   await own.platform.audit.flush()
   const entries = await recorded(`${id}.done.%`)
   expect(byOperation(entries), JSON.stringify(statuses)).toEqual(oneEach(changing))
-  const odd = entries.filter(({ operation, outcome, status }) => {
+  const mismatched = entries.filter(({ operation, outcome, status }) => {
     const answered = statuses[operation] ?? 0
     return status !== answered || outcome !== (answered < 400 ? 'done' : 'failed')
   })
-  expect(odd).toEqual([])
-  // Nearly all have something to do in that room: the sweep is one of entries of things done.
+  expect(mismatched).toEqual([])
+  // Nearly all operations succeed here; the exceptions are listed.
   expect(Object.entries(statuses).filter(([, status]) => status >= 400)).toEqual([
-    // An account that was never accepted, and a version that is active.
+    // An account that was never accepted, and an active version.
     ['account.reset', 409],
     ['account.confirm', 409],
     ...RUN_COMMANDS.map((name) => [name, 409]),
@@ -90,33 +90,36 @@ test('every operation that changes something leaves one entry', async () => {
     ['flow_alias.delete', 404],
     ['mcp_client.delete', 404],
   ])
-  // The issuer is no tenant's.
-  const elsewhere = ['tenant.create', 'issuer.rotate_keys']
-  const strange = entries.filter(
-    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !elsewhere.includes(operation),
+  // Operations of the issuer belong to no tenant.
+  const untenanted = ['tenant.create', 'issuer.rotate_keys']
+  const misplaced = entries.filter(
+    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !untenanted.includes(operation),
   )
-  expect(strange).toEqual([])
+  expect(misplaced).toEqual([])
   const [made] = entries.filter(({ operation }) => operation === 'tenant.create')
   expect(made?.tenant_id).toMatch(/^ten_/)
 })
 
 test.each([
-  ['no credential', 'nobody', 401, () => ({})],
-  ['one of the wrong domain', 'wrong', 403, undefined],
-] as const)('%s: every operation leaves one entry of its refusal', async (_what, kind, status, caller) => {
-  const swept = OPERATIONS.filter(({ domain }) => kind === 'nobody' || domain !== 'any')
-  for (const operation of swept) {
-    const wrong = operation.domain === 'data_access' ? world.room.operator : world.room.service
-    expect(await send(operation, caller?.() ?? wrong, kind), operation.name).toBe(status)
-  }
-  await own.platform.audit.flush()
-  const entries = await recorded(`${id}.${kind}.%`)
-  expect(byOperation(entries)).toEqual(oneEach(swept))
-  for (const entry of entries) {
-    expect(entry).toMatchObject({ outcome: 'denied', status, before: null, after: null, count: 1 })
-    // A key is of its tenant; an operator and a stranger are of none.
-    const operation = swept.find(({ name }) => name === entry.operation)
-    const keyed = kind === 'wrong' && operation?.domain === 'structural_admin'
-    expect(entry.tenant_id).toBe(keyed ? world.room.tenantId : '-')
-  }
-})
+  ['no credential', 'anonymous', 401, () => ({})],
+  ['credential of the wrong domain', 'wrong', 403, undefined],
+] as const)(
+  '%s: every operation leaves one audit entry of its refusal',
+  async (_what, kind, status, caller) => {
+    const swept = OPERATIONS.filter(({ domain }) => kind === 'anonymous' || domain !== 'any')
+    for (const operation of swept) {
+      const wrong = operation.domain === 'data_access' ? world.room.operator : world.room.service
+      expect(await send(operation, caller?.() ?? wrong, kind), operation.name).toBe(status)
+    }
+    await own.platform.audit.flush()
+    const entries = await recorded(`${id}.${kind}.%`)
+    expect(byOperation(entries)).toEqual(oneEach(swept))
+    for (const entry of entries) {
+      expect(entry).toMatchObject({ outcome: 'denied', status, before: null, after: null, count: 1 })
+      // A key belongs to its tenant; an operator or unknown caller to none.
+      const operation = swept.find(({ name }) => name === entry.operation)
+      const keyed = kind === 'wrong' && operation?.domain === 'structural_admin'
+      expect(entry.tenant_id).toBe(keyed ? world.room.tenantId : '-')
+    }
+  },
+)

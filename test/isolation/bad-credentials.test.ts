@@ -1,4 +1,4 @@
-/** Bad and hostile credentials: each has its problem document, none gets to a store, none stands in a log. */
+/** Invalid and hostile credentials: each gets its problem, reaches no store, and appears in no log. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { exportJWK, generateKeyPair } from 'jose'
@@ -16,7 +16,7 @@ let other: Room
 beforeAll(async () => {
   ;[node, room, other] = await Promise.all([countedNode(), aRoom(), aRoom()])
   url = await node.app.listen({ port: 0, host: '127.0.0.1' })
-  // The issuer's key is read once.
+  // The issuer's signing key is read once and then cached.
   expect((await ask(await tokenOf(claims()))).status).toBe(200)
 })
 afterAll(() => node?.close())
@@ -42,9 +42,9 @@ const ROUTES = [
 const ask = (headers: RawHeaders, path: string = DOCUMENTS, method = 'GET') =>
   sendRaw(`${url}${path}`, headers, method)
 
-/** What a request costs the stores. */
-async function costOf(work: () => Promise<unknown>) {
-  // What is counted in the background is written now, and not again for a while.
+/** How many requests `work` causes at PostgreSQL, Valkey and the object store. */
+async function countStoreRequests(work: () => Promise<unknown>) {
+  // Writes background counters now, so that they cause no round trip for a while.
   await node.platform.meters.flush()
   const before = { ...node.seen }
   await work()
@@ -62,15 +62,15 @@ function expectProblem({ status, headers, body }: RawReply, code: string): void 
   if (status === 401) expect(headers['www-authenticate']).toMatch(/Bearer|ApiKey/)
 }
 
-/** Refused on every route, at no cost but what is said. */
+/** Expects the refusal on every route, with the given requests to stores. */
 async function expectRefused(headers: RawHeaders, code: string, cost = NOTHING): Promise<void> {
   for (const [method, path] of ROUTES) {
     let answer: RawReply | undefined
-    const spent = await costOf(async () => {
+    const storeRequests = await countStoreRequests(async () => {
       answer = await ask(headers, path, method)
     })
     if (answer !== undefined) expectProblem(answer, code)
-    expect([method, path, spent]).toEqual([method, path, cost])
+    expect([method, path, storeRequests]).toEqual([method, path, cost])
   }
 }
 
@@ -82,21 +82,21 @@ const bearer = (head: object, payload: object, sign: (input: string) => string):
 }
 
 const now = () => Math.floor(Date.now() / 1_000)
-const whole = () => {
+const validClaims = () => {
   const { url: issuer } = inject('tenon')
   return { ...claims(), sub: 'eve', iss: `${issuer}/auth`, aud: `${issuer}/v1`, iat: now(), exp: now() + 600 }
 }
 
-describe('tokens', () => {
-  test('alg none, in any spelling', async () => {
+describe('access token', () => {
+  test('alg none in any spelling: token_invalid', async () => {
     for (const alg of ['none', 'None', 'NONE', 'nOnE', ''])
       await expectRefused(
-        bearer({ alg, typ: 'at+jwt' }, whole(), () => ''),
+        bearer({ alg, typ: 'at+jwt' }, validClaims(), () => ''),
         'token_invalid',
       )
   })
 
-  test('HS256 signed with the public key, in whichever form', async () => {
+  test('HS256 signed with the public key in any form: token_invalid', async () => {
     const { keys } = (await call('GET', '/auth/jwks')).body
     const [jwk] = keys
     const forms = [
@@ -108,17 +108,17 @@ describe('tokens', () => {
     ]
     for (const form of forms) {
       const head = { alg: 'HS256', typ: 'at+jwt', kid: jwk.kid }
-      const signed = bearer(head, whole(), (input) =>
+      const signed = bearer(head, validClaims(), (input) =>
         createHmac('sha256', form).update(input).digest('base64url'),
       )
       await expectRefused(signed, 'token_invalid')
     }
   })
 
-  test('a signature that was cut, changed, or belongs to other claims', async () => {
+  test('signature cut, changed or taken from other claims: token_invalid', async () => {
     const text = (await tokenOf(claims()))['authorization'] ?? ''
     const [head, , signature = ''] = text.split('.')
-    const more = Buffer.from(JSON.stringify({ ...whole(), roles: ['operator'] })).toString('base64url')
+    const more = Buffer.from(JSON.stringify({ ...validClaims(), roles: ['operator'] })).toString('base64url')
     const flipped = `${signature.slice(0, 10)}${signature[10] === 'A' ? 'B' : 'A'}${signature.slice(11)}`
     for (const authorization of [
       `${head}.${more}.${signature}`,
@@ -130,7 +130,7 @@ describe('tokens', () => {
       await expectRefused({ authorization }, 'token_invalid')
   })
 
-  test('a key that comes with the token, or one that nobody knows: none is fetched', async () => {
+  test('key embedded in the token or unknown key id: token_invalid, no key is fetched', async () => {
     const { privateKey } = await generateKeyPair('ES256', { extractable: true })
     const jwk = await exportJWK(privateKey)
     for (const kid of [undefined, 'unknown', '../../etc/passwd', "' or 1=1 --"])
@@ -138,10 +138,10 @@ describe('tokens', () => {
     const flood = Array.from({ length: 50 }, async () =>
       ask(await tokenOf(claims(), { jwk: { ...jwk, kid: randomBytes(8).toString('hex') } })),
     )
-    expect(await costOf(() => Promise.all(flood))).toEqual(NOTHING)
+    expect(await countStoreRequests(() => Promise.all(flood))).toEqual(NOTHING)
   })
 
-  test('wrong aud, another issuer, another typ', async () => {
+  test('wrong audience, issuer or type: token_invalid', async () => {
     const { url: issuer } = inject('tenon')
     for (const overrides of [
       { audience: 'https://elsewhere.test' },
@@ -157,7 +157,7 @@ describe('tokens', () => {
       await expectRefused(await tokenOf(claims(), overrides), 'token_invalid')
   })
 
-  test('no exp, no iat, no sub, future nbf, an exp that has passed', async () => {
+  test('missing or invalid exp, iat, sub or nbf: token_invalid; exp passed: token_expired', async () => {
     for (const wrong of [
       { exp: undefined },
       { iat: undefined },
@@ -169,7 +169,7 @@ describe('tokens', () => {
     await expectRefused(await tokenOf(claims({ exp: now() - 60 })), 'token_expired')
   })
 
-  test('near misses of a tenant: ten_1 against ten_10', async () => {
+  test('tenant or workspace id that nearly matches: token_invalid', async () => {
     const { tenantId, workspaceId } = room
     for (const tenant_id of [
       'ten_1',
@@ -181,17 +181,17 @@ describe('tokens', () => {
       await expectRefused(await tokenOf(claims({ tenant_id })), 'token_invalid')
     for (const workspace_id of ['ws_1', workspaceId.slice(0, -1), `${workspaceId}0`, `${workspaceId},*`])
       await expectRefused(await tokenOf(claims({ workspace_id })), 'token_invalid')
-    // Of the right form: whether it is there has to be asked, once.
+    // Of valid form: one query finds out whether it exists.
     const missing = await tokenOf(claims({ tenant_id: other.tenantId }))
-    expect(await costOf(() => ask(missing))).toEqual({ ...NOTHING, trips: 1 })
+    expect(await countStoreRequests(() => ask(missing))).toEqual({ ...NOTHING, trips: 1 })
     await expectRefused(missing, 'token_invalid')
   })
 })
 
-describe('keys', () => {
+describe('API key', () => {
   const text = () => room.service['apikey'] ?? ''
 
-  test('what has not the form of a key is not even looked up', async () => {
+  test('malformed: api_key_invalid without a lookup', async () => {
     const key = text()
     const digest = createHash('sha256').update(key).digest('base64url')
     for (const apikey of [
@@ -204,7 +204,7 @@ describe('keys', () => {
       key.replace('service', 'anon'),
       key.replace('svc_service', 'svc_operator'),
       `${key.slice(0, 20)}${key[20] === 'A' ? 'B' : 'A'}${key.slice(21)}`,
-      // What is kept of it is no key (origin T54).
+      // The stored digest of a key is no key (origin T54).
       digest,
       `svc_service_${digest}00000000`,
       "svc_service_' or '1'='1",
@@ -213,12 +213,12 @@ describe('keys', () => {
       await expectRefused({ apikey }, 'api_key_invalid')
   })
 
-  test('one that could be a key is looked up once, and no more is asked', async () => {
+  test('well-formed but unknown: api_key_invalid after one lookup', async () => {
     const apikey = makeKey('service')
     await expectRefused({ apikey }, 'api_key_invalid', { ...NOTHING, trips: 1 })
   })
 
-  test('schemes are of any case; one without a value, and others, are refused', async () => {
+  test('authorization scheme in any case: accepted; without a value or of another kind: token_invalid', async () => {
     for (const authorization of [`APIKEY ${text()}`, `apikey  ${text()}`, `bEaReR ${text()}`])
       expect((await ask({ authorization })).status).toBe(200)
     for (const authorization of [
@@ -231,12 +231,12 @@ describe('keys', () => {
       'Negotiate x',
     ])
       await expectRefused({ authorization }, 'token_invalid')
-    // A gateway's word does not stand in for it either.
+    // Gateway headers do not replace an invalid credential either.
     await expectRefused({ authorization: '', ...gatewayHeaders(room) }, 'token_invalid')
     await expectRefused({ apikey: '', ...gatewayHeaders(room) }, 'api_key_invalid')
   })
 
-  test('a header twice, or joined on the way: 400', async () => {
+  test('header sent twice or joined: credentials_conflict', async () => {
     const key = text()
     const token = (await tokenOf(claims()))['authorization'] ?? ''
     for (const headers of [
@@ -253,7 +253,7 @@ describe('keys', () => {
       await expectRefused(headers, 'credentials_conflict')
   })
 
-  test('in the URL: nowhere but where streams begin, and there an anon key alone', async () => {
+  test('in the URL: accepted only for an anon key when subscribing to events', async () => {
     const [anon = '', service] = [room.anon['apikey'], text()]
     const events = '/v1/events/subscribe?topic=x&'
     const wrong = [
@@ -267,15 +267,15 @@ describe('keys', () => {
       ['GET', `${events}apikey=${anon.slice(0, -1)}`, 'api_key_invalid'],
       ['POST', `/v1/mcp/platform/mcp?apikey=${anon}`, 'service_key_in_query'],
     ] as const
-    const spent = await costOf(async () => {
+    const storeRequests = await countStoreRequests(async () => {
       for (const [method, path, code] of wrong) expectProblem(await ask({}, path, method), code)
     })
-    expect(spent).toEqual(NOTHING)
+    expect(storeRequests).toEqual(NOTHING)
   })
 })
 
-describe('identity headers without the secret', () => {
-  test('are nobody, and nothing is said of a secret', async () => {
+describe('gateway identity headers without the secret', () => {
+  test('any wrong secret: credentials_missing', async () => {
     const right = gatewayHeaders(room)['x-gateway-secret'] ?? ''
     for (const secret of [
       undefined,
@@ -293,43 +293,45 @@ describe('identity headers without the secret', () => {
       }
       await expectRefused(headers, 'credentials_missing')
     }
-    const odd = { 'X-TENANT-ID': room.tenantId, 'X-Workspace-Id': [room.workspaceId, room.workspaceId] }
-    await expectRefused(odd, 'credentials_missing')
+    const doubled = { 'X-TENANT-ID': room.tenantId, 'X-Workspace-Id': [room.workspaceId, room.workspaceId] }
+    await expectRefused(doubled, 'credentials_missing')
   })
 
-  test('a node without GATEWAY_SECRET believes nobody', async () => {
-    const deaf = await countedNode({ GATEWAY_SECRET: '' })
+  test('node without GATEWAY_SECRET: credentials_missing for any secret', async () => {
+    const nodeWithoutSecret = await countedNode({ GATEWAY_SECRET: '' })
     try {
       for (const secret of [gatewayHeaders(room)['x-gateway-secret'] ?? '', '', 'undefined']) {
         const headers = { ...identityHeaders(room), 'x-gateway-secret': secret }
-        const reply = await deaf.app.inject({ url: '/v1/me', headers })
+        const reply = await nodeWithoutSecret.app.inject({ url: '/v1/me', headers })
         expect([reply.statusCode, reply.json().code]).toEqual([401, 'credentials_missing'])
       }
     } finally {
-      await deaf.close()
+      await nodeWithoutSecret.close()
     }
   })
 })
 
-test('100 KB of headers are 431, with a problem, before anything is read', async () => {
-  const spent = await costOf(async () => {
+test('100 KB of headers: 431 with a problem, no store is reached', async () => {
+  const storeRequests = await countStoreRequests(async () => {
     const reply = await ask({ ...room.service, 'x-big': 'a'.repeat(100_000) })
     expect([reply.status, reply.body.code]).toEqual([431, 'headers_too_large'])
     expect(reply.headers['content-type']).toContain('application/problem+json')
   })
-  expect(spent).toEqual(NOTHING)
+  expect(storeRequests).toEqual(NOTHING)
 })
 
-test('the wires see what is let in', async () => {
-  const { trips } = await costOf(() => ask(room.service))
+test('counters of store requests: they count accepted requests', async () => {
+  const { trips } = await countStoreRequests(() => ask(room.service))
   expect(trips).toBeGreaterThan(0)
   const body = { topic: 'x', data: 1 }
   const publish = { method: 'POST', url: '/v1/events/publish', headers: room.service, payload: body } as const
-  const spent = await costOf(async () => expect((await node.app.inject(publish)).statusCode).toBe(202))
-  expect(spent.streams).toBe(1)
+  const storeRequests = await countStoreRequests(async () =>
+    expect((await node.app.inject(publish)).statusCode).toBe(202),
+  )
+  expect(storeRequests.streams).toBe(1)
 })
 
-test('no credential stands in the log, at the finest level', async () => {
+test('log at its finest level: contains no credential', async () => {
   const token = await tokenOf(claims())
   const secrets = [
     room.service['apikey'],

@@ -1,4 +1,4 @@
-/** Changes of documents are heard in their workspace alone, and by anon keys where they may read. */
+/** Change events: delivered within their workspace only, and to anon keys only if they may read the collection. */
 
 import { afterEach, expect, test } from 'vitest'
 import { hear, heardAtLeast, messages, stopHearing } from '../support/clients/sse.ts'
@@ -8,8 +8,8 @@ import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixt
 afterEach(stopHearing)
 
 const PAST = { 'last-event-id': '0-0' }
-const documents = (heard: Parameters<typeof messages>[0]) =>
-  messages(heard).map(({ data }) => data.data.document)
+const documents = (frames: Parameters<typeof messages>[0]) =>
+  messages(frames).map(({ data }) => data.data.document)
 
 async function declare(room: Room, collection: string, read: boolean): Promise<string> {
   const body = {
@@ -23,13 +23,13 @@ async function declare(room: Room, collection: string, read: boolean): Promise<s
 
 const withdraw = (room: Room, id: string) => call('DELETE', `/v1/schemas/${id}`, { as: room.operator })
 
-test('another tenant and a sibling hear nothing, whatever they ask for, live or from the past', async () => {
+test('other tenant or sibling workspace subscribes: receives none of these changes, live or replayed', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
   await change(room, [{ collection: 'todos', document: { n: 1 } }])
   const own = await hear(room.service, 'topic=collections.*', PAST)
   const [first] = await heardAtLeast(own, 1)
-  const asked = [
+  const topics = [
     'collections.*',
     'collections.todos.*',
     'collections.todos.created',
@@ -38,7 +38,7 @@ test('another tenant and a sibling hear nothing, whatever they ask for, live or 
   const others = await Promise.all(
     [stranger, sibling].flatMap(({ service, anon }) =>
       [service, anon].flatMap((as) =>
-        asked.flatMap((topic) =>
+        topics.flatMap((topic) =>
           [PAST, { 'last-event-id': first?.id ?? '' }, {}].map((headers) =>
             hear(as, `topic=${topic}`, headers),
           ),
@@ -48,16 +48,16 @@ test('another tenant and a sibling hear nothing, whatever they ask for, live or 
   )
   await change(room, [{ collection: 'todos', document: { n: 2 } }])
   await heardAtLeast(own, 2)
-  // Each hears its own, so they were able to hear; and nothing came before it.
+  // Each receives its own change, and nothing before it.
   await Promise.all(
     [stranger, sibling].map((each) => change(each, [{ collection: 'todos', document: { n: 3 } }])),
   )
-  await Promise.all(others.map((heard) => heardAtLeast(heard, 1)))
-  for (const heard of others) expect(documents(heard)).toEqual([{ n: 3 }])
+  await Promise.all(others.map((frames) => heardAtLeast(frames, 1)))
+  for (const frames of others) expect(documents(frames)).toEqual([{ n: 3 }])
   expect(documents(own)).toEqual([{ n: 1 }, { n: 2 }])
 }, 60_000)
 
-test('an anon key hears what it may read; one that is closed is refused by name and left out of all', async () => {
+test('anon key subscribes: receives readable collections; a closed one is refused by name and omitted from wildcards', async () => {
   const room = await aRoom()
   await declare(room, 'secrets', false)
   await declare(room, 'open', true)
@@ -77,16 +77,16 @@ test('an anon key hears what it may read; one that is closed is refused by name 
   ])
   await heardAtLeast(service, 4)
   const past = await hear(room.anon, 'topic=collections.*', PAST)
-  for (const heard of [live, past]) {
-    await heardAtLeast(heard, 2)
-    expect(documents(heard)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
+  for (const frames of [live, past]) {
+    await heardAtLeast(frames, 2)
+    expect(documents(frames)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
   }
 })
 
-test('what was changed while a collection was closed stays unheard when it is open', async () => {
+test('changes while a collection was closed: not delivered to anon keys after it opens', async () => {
   const room = await aRoom()
   const id = await declare(room, 'secrets', false)
-  // Not passed on before the collection is open: what counts is when it was changed.
+  // Relayed after the collection opens; the time of the change decides.
   const client = await transaction(room)
   await note(client, [{ collection: 'secrets', document: { of: 'closed' } }])
   expect((await withdraw(room, id)).status).toBe(200)
@@ -96,14 +96,14 @@ test('what was changed while a collection was closed stays unheard when it is op
   const service = await hear(room.service, 'topic=collections.*', PAST)
   await heardAtLeast(service, 2)
   for (const topic of ['collections.*', 'collections.secrets.*']) {
-    const heard = await hear(room.anon, `topic=${topic}`, PAST)
-    await heardAtLeast(heard, 1)
-    expect(documents(heard)).toEqual([{ of: 'open' }])
+    const frames = await hear(room.anon, `topic=${topic}`, PAST)
+    await heardAtLeast(frames, 1)
+    expect(documents(frames)).toEqual([{ of: 'open' }])
   }
   expect(documents(service)).toEqual([{ of: 'closed' }, { of: 'open' }])
 })
 
-test('what was changed while a collection was open is unheard once it is closed, also by who listens already', async () => {
+test('changes while a collection was open: not delivered to anon keys after it closes, on open streams either', async () => {
   const room = await aRoom()
   const live = await hear(room.anon, 'topic=collections.*')
   const service = await hear(room.service, 'topic=collections.*')
@@ -123,9 +123,9 @@ test('what was changed while a collection was open is unheard once it is closed,
   }
 })
 
-test('nobody publishes what looks like a change', async () => {
+test('publish to a topic of changes: refused', async () => {
   const room = await aRoom()
-  const heard = await hear(room.service, 'topic=collections.*')
+  const frames = await hear(room.service, 'topic=collections.*')
   for (const topic of [
     'collections',
     'collections.todos',
@@ -137,15 +137,15 @@ test('nobody publishes what looks like a change', async () => {
     expect(refused.body.detail).toMatch(/below collections are the platform's own/)
   }
   await change(room, [{ collection: 'a', document: {} }])
-  expect((await heardAtLeast(heard, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
+  expect((await heardAtLeast(frames, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
 })
 
-test('the relay sees the outbox and nothing else; keys write their own lines and read none', async () => {
+test('relay role: reads the outbox only; key roles: insert their own rows, read none', async () => {
   const [room, stranger] = await Promise.all([aRoom(), aRoom()])
   const id = await declare(room, 'secrets', false)
   await call('POST', '/v1/collections/c/documents', { as: room.service, body: { n: 1 } })
-  const as = async (mask: string, text: string) => {
-    const client = await transaction(room, mask)
+  const as = async (role: string, text: string) => {
+    const client = await transaction(room, role)
     try {
       return (await client.query(text)).rows
     } finally {
@@ -162,9 +162,9 @@ test('the relay sees the outbox and nothing else; keys write their own lines and
     insert into tenon.outbox (collection, verb, document_id, version${columns})
     values ('secrets', 'created', gen_random_uuid(), 1${values})`
   await expect(as('tenon_relay', insert('', ''))).rejects.toThrow(/permission denied/)
-  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator'])
+  for (const role of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator'])
     for (const text of ['select from tenon.outbox', 'delete from tenon.outbox'])
-      await expect(as(mask, text)).rejects.toThrow(/permission denied/)
+      await expect(as(role, text)).rejects.toThrow(/permission denied/)
   for (const [column, value] of [
     ['tenant_id', stranger.tenantId],
     ['workspace_id', stranger.workspaceId],

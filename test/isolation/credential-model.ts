@@ -1,42 +1,45 @@
-/** What the specification says of credentials (interface.md §5, decisions §3), written down anew and naively. */
+/** A simple model of the rules for credentials (interface.md §5, decisions §3), independent of the product code. */
 
 export const ROUTES = ['data', 'admin', 'me', 'events', 'mcp'] as const
 export type Route = (typeof ROUTES)[number]
 
-/** Where a credential can be presented, each with what can stand there. */
-const PLACES = {
+/** Headers and parameters that carry a credential, and the credentials that each can carry. */
+const CARRIERS = {
   apikey: ['ours', 'ours-anon', 'theirs', 'nobody'],
   'x-api-key': ['ours', 'ours-anon', 'theirs', 'nobody'],
   'Authorization: ApiKey': ['ours', 'ours-anon', 'theirs', 'nobody'],
   'Authorization: Bearer svc_': ['ours', 'ours-anon', 'theirs', 'nobody'],
   '?apikey=': ['ours', 'ours-anon', 'theirs-anon', 'nobody-anon'],
   'Authorization: Bearer JWT': ['ours', 'theirs', 'nobody'],
-  // Headers of a gateway with its secret, or without: then they are nothing at all.
+  // Gateway headers count only with the secret; without it they are ignored.
   gateway: ['ours', 'theirs', 'nobody', 'ours, no secret', 'ours, wrong secret'],
 } as const
-export type Place = keyof typeof PLACES
+export type Carrier = keyof typeof CARRIERS
 
-export interface Sent {
-  readonly place: Place
-  readonly what: string
+export interface Presentation {
+  readonly carrier: Carrier
+  readonly credential: string
 }
 
-const KEY_PLACES: readonly Place[] = [
+const KEY_CARRIERS: readonly Carrier[] = [
   'apikey',
   'x-api-key',
   'Authorization: ApiKey',
   'Authorization: Bearer svc_',
 ]
 
-/** `ours` or `theirs` where the caller is let in as that tenant; else the code of the problem. */
-export function expected(route: Route, sent: readonly Sent[]): string {
-  const at = (place: Place) => sent.find((one) => one.place === place)?.what
+/** `ours` or `theirs` if the caller is accepted as that tenant, else the problem code. */
+export function expected(route: Route, sent: readonly Presentation[]): string {
+  const at = (carrier: Carrier) => sent.find((one) => one.carrier === carrier)?.credential
   const inUrl = at('?apikey=')
   // "only on GET /v1/events/subscribe, and only svc_anon_"
   if (inUrl !== undefined && (route !== 'events' || !inUrl.endsWith('-anon'))) return 'service_key_in_query'
-  // A header that can be there once cannot be there twice.
-  if (sent.filter(({ place }) => place.startsWith('Authorization')).length > 1) return 'credentials_conflict'
-  const keys = new Set(sent.filter(({ place }) => KEY_PLACES.includes(place)).map(({ what }) => what))
+  // The Authorization header cannot be sent twice.
+  if (sent.filter(({ carrier }) => carrier.startsWith('Authorization')).length > 1)
+    return 'credentials_conflict'
+  const keys = new Set(
+    sent.filter(({ carrier }) => KEY_CARRIERS.includes(carrier)).map(({ credential }) => credential),
+  )
   if (inUrl !== undefined) keys.add(inUrl)
   // "Two different keys in one request: 400"
   if (keys.size > 1) return 'credentials_conflict'
@@ -48,14 +51,14 @@ export function expected(route: Route, sent: readonly Sent[]): string {
   if (key?.startsWith('nobody')) return 'api_key_invalid'
   if (token === 'nobody') return 'token_invalid'
   // "API key → Bearer JWT → gateway headers", which count only with the secret
-  const trusted = ['ours', 'theirs', 'nobody'].find((what) => what === at('gateway'))
-  const who = key ?? token ?? trusted
-  if (who === undefined) return 'credentials_missing'
-  if (who === 'nobody') return 'gateway_identity_invalid'
+  const trusted = ['ours', 'theirs', 'nobody'].find((credential) => credential === at('gateway'))
+  const accepted = key ?? token ?? trusted
+  if (accepted === undefined) return 'credentials_missing'
+  if (accepted === 'nobody') return 'gateway_identity_invalid'
   // "structural_admin: JWT with role": keys and gateways are of data_access
   const admin = key === undefined && token !== undefined
   if (route === 'admin' && !admin) return 'privilege_domain_mismatch'
-  return who.replace('-anon', '')
+  return accepted.replace('-anon', '')
 }
 
 function wire(key: string | undefined, token: string | undefined): string {
@@ -64,15 +67,15 @@ function wire(key: string | undefined, token: string | undefined): string {
   return token === 'ours' ? 'ours' : 'token_invalid'
 }
 
-/** Every set of `size` presentations in different places. */
-export function sets(size: number): Sent[][] {
-  const choose = (places: readonly Place[], left: number): Sent[][] => {
+/** Every set of `size` presentations in different carriers. */
+export function sets(size: number): Presentation[][] {
+  const choose = (carriers: readonly Carrier[], left: number): Presentation[][] => {
     if (left === 0) return [[]]
-    return places.flatMap((place, index) =>
-      PLACES[place].flatMap((what) =>
-        choose(places.slice(index + 1), left - 1).map((rest) => [{ place, what }, ...rest]),
+    return carriers.flatMap((carrier, index) =>
+      CARRIERS[carrier].flatMap((credential) =>
+        choose(carriers.slice(index + 1), left - 1).map((rest) => [{ carrier, credential }, ...rest]),
       ),
     )
   }
-  return choose(Object.keys(PLACES) as Place[], size)
+  return choose(Object.keys(CARRIERS) as Carrier[], size)
 }

@@ -1,4 +1,4 @@
-/** The order of credentials: every one, two and three of them at once, on five routes, as the specification says. */
+/** Precedence of credentials: all combinations of one, two and three, on five routes, compared with the model. */
 
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
@@ -9,12 +9,12 @@ import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/client
 import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { repeated } from '../support/stack/soak.ts'
-import { expected, type Place, ROUTES, type Route, type Sent, sets } from './credential-model.ts'
+import { type Carrier, expected, type Presentation, ROUTES, type Route, sets } from './credential-model.ts'
 
 type Presented = { readonly headers: Record<string, string | string[]>; readonly query: string[] }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-/** What each presentation is, as a header's or a parameter's name and value. */
+/** The text of each credential. */
 let texts: Record<'ours' | 'ours-anon' | 'theirs' | 'theirs-anon' | 'nobody' | 'nobody-anon', string>
 let tokens: Record<'api' | 'mcp', Record<'ours' | 'theirs' | 'nobody', string>>
 let gateways: Record<string, Caller>
@@ -39,7 +39,7 @@ beforeAll(async () => {
   }
   server = await aServer(ours, 'table')
   const foreign = await aServer(theirs, 'table')
-  for (const room of [ours, theirs]) await furnish(room, room === ours ? 'ours' : 'theirs')
+  for (const room of [ours, theirs]) await createMarks(room, room === ours ? 'ours' : 'theirs')
   tokens = {
     api: {
       ours: await adminOf(ours),
@@ -50,45 +50,47 @@ beforeAll(async () => {
       ),
     },
     mcp: {
-      ours: bare(await tokenFor(server, scopesOf(server, 'notes_list'))),
-      theirs: bare(await tokenFor(foreign, scopesOf(foreign, 'notes_list'))),
+      ours: tokenText(await tokenFor(server, scopesOf(server, 'notes_list'))),
+      theirs: tokenText(await tokenFor(foreign, scopesOf(foreign, 'notes_list'))),
       nobody: 'garbage',
     },
   }
 })
 afterAll(() => agent.destroy())
 
-const bare = (as: Caller) => (as['authorization'] ?? '').slice('Bearer '.length)
+const tokenText = (as: Caller) => (as['authorization'] ?? '').slice('Bearer '.length)
 
 async function adminOf({ tenantId: tenant_id, workspaceId: workspace_id }: Room, jwk?: object) {
   const claims = { roles: ['tenant_admin', 'service'], tenant_id, workspace_id }
-  return bare(await tokenOf(claims, jwk && { jwk }))
+  return tokenText(await tokenOf(claims, jwk && { jwk }))
 }
 
-/** A document and an event by which replies show whose they are. */
-async function furnish({ service: as }: Room, whose: string): Promise<void> {
-  expect((await call('POST', '/v1/collections/marks/documents', { as, body: { whose } })).status).toBe(201)
+/** Creates a document and events that show the owner in responses. */
+async function createMarks({ service: as }: Room, ownerIn: string): Promise<void> {
+  expect(
+    (await call('POST', '/v1/collections/marks/documents', { as, body: { whose: ownerIn } })).status,
+  ).toBe(201)
   for (let n = 0; n < 2; n++)
-    await call('POST', '/v1/events/publish', { as, body: { topic: 'mark', data: { whose, n } } })
+    await call('POST', '/v1/events/publish', { as, body: { topic: 'mark', data: { whose: ownerIn, n } } })
 }
 
-const AUTHORIZATION: Partial<Record<Place, string>> = {
+const AUTHORIZATION: Partial<Record<Carrier, string>> = {
   'Authorization: ApiKey': 'ApiKey',
   'Authorization: Bearer svc_': 'Bearer',
   'Authorization: Bearer JWT': 'Bearer',
 }
 
-function present(route: Route, sent: readonly Sent[]): Presented {
+function present(route: Route, sent: readonly Presentation[]): Presented {
   const headers: Record<string, string | string[]> = {}
   const query: string[] = []
-  for (const { place, what } of sent) {
-    const scheme = AUTHORIZATION[place]
-    const text = place.endsWith('JWT')
-      ? tokens[route === 'mcp' ? 'mcp' : 'api'][what as 'ours']
-      : texts[what as 'ours']
-    if (place === 'gateway') Object.assign(headers, gateways[what])
-    else if (place === '?apikey=') query.push(`apikey=${text}`)
-    else if (scheme === undefined) headers[place] = text
+  for (const { carrier, credential } of sent) {
+    const scheme = AUTHORIZATION[carrier]
+    const text = carrier.endsWith('JWT')
+      ? tokens[route === 'mcp' ? 'mcp' : 'api'][credential as 'ours']
+      : texts[credential as 'ours']
+    if (carrier === 'gateway') Object.assign(headers, gateways[credential])
+    else if (carrier === '?apikey=') query.push(`apikey=${text}`)
+    else if (scheme === undefined) headers[carrier] = text
     else headers['authorization'] = [headers['authorization'] ?? [], `${scheme} ${text}`].flat()
   }
   return { headers, query }
@@ -102,7 +104,7 @@ const PATHS: Record<Route, string> = {
   mcp: '',
 }
 
-/** Who the route took the caller for, or the code of the problem. */
+/** The tenant that the route served, or the problem code. */
 function ask(route: Route, { headers, query }: Presented): Promise<string> {
   const mcp = route === 'mcp'
   const path = `${mcp ? `${server.path}?` : PATHS[route]}${query.join('&')}`
@@ -118,50 +120,54 @@ function ask(route: Route, { headers, query }: Presented): Promise<string> {
     params: { name: 'notes_list', arguments: {} },
   })
   return new Promise((done, fail) => {
-    const asked = request(`${inject('tenon').url}${path}`, {
+    const outgoing = request(`${inject('tenon').url}${path}`, {
       method: mcp ? 'POST' : 'GET',
       agent,
       headers: { ...more, ...headers },
     })
-    asked.once('error', fail).once('response', (response) => {
+    outgoing.once('error', fail).once('response', (response) => {
       let text = ''
       response.on('data', (chunk) => {
         text += chunk
-        // A stream has no end: it is known by the first event of its past.
+        // A stream does not end: its first replayed event identifies the owner.
         if (route === 'events' && response.statusCode === 200 && text.includes('"whose"')) {
-          done(whose(text))
-          asked.destroy()
+          done(ownerIn(text))
+          outgoing.destroy()
         }
       })
       response.once('error', () => {})
-      response.once('end', () => done(response.statusCode === 200 ? whose(text) : JSON.parse(text).code))
+      response.once('end', () => done(response.statusCode === 200 ? ownerIn(text) : JSON.parse(text).code))
     })
-    asked.end(mcp ? body : undefined)
+    outgoing.end(mcp ? body : undefined)
   })
 }
 
-/** Whose tenant shows in a reply; both, if it comes to that. */
-function whose(text: string): string {
+/** The owner that shows in a response, or both. */
+function ownerIn(text: string): string {
   const signs = {
     ours: ['"whose":"ours"', ours.tenantId, 'hello'],
     theirs: ['"whose":"theirs"', theirs.tenantId],
   }
-  const found = Object.entries(signs).filter(([, marks]) => marks.some((mark) => text.includes(mark)))
+  const found = Object.entries(signs).filter(([, signsOfOwner]) =>
+    signsOfOwner.some((mark) => text.includes(mark)),
+  )
   return found.map(([name]) => name).join(' and ') || text
 }
 
 test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as const)))(
-  '%s: %i at once',
+  '%s route with %i credentials: accepted or refused as the model says',
   async (route, size) => {
     const wrong: string[] = []
-    // Of those of three, the suite asks for every seventh; which of one and two count is asked in any case.
+    // Of the sets of three, every seventh is tested by default.
     const all = sets(size).filter((_, n) => size < 3 || n % repeated(7, 1) === 0)
     let next = 0
     const worker = async () => {
       for (let sent = all[next++]; sent !== undefined; sent = all[next++]) {
         const [is, ought] = [await ask(route, present(route, sent)), expected(route, sent)]
         if (is !== ought)
-          wrong.push(`${sent.map(({ place, what }) => `${place} ${what}`).join(' + ')}: ${is}, not ${ought}`)
+          wrong.push(
+            `${sent.map(({ carrier, credential }) => `${carrier} ${credential}`).join(' + ')}: ${is}, not ${ought}`,
+          )
       }
     }
     await Promise.all([worker(), worker(), worker(), worker()])
@@ -171,7 +177,7 @@ test.each(ROUTES.flatMap((route) => [1, 2, 3].map((size) => [route, size] as con
   120_000,
 )
 
-test('the table has every answer there is, so none is right by accident', () => {
+test('model: produces every possible outcome', () => {
   const answers = new Set(
     ROUTES.flatMap((route) => [1, 2, 3].flatMap((size) => sets(size).map((sent) => expected(route, sent)))),
   )

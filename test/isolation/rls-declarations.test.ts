@@ -1,19 +1,22 @@
-/** Declarations behind the walls: what may become of a table, by whom, and that it is walled in as before. */
+/**
+ * Declared collections in the database: which tables can be created or changed, by which role, and that row-level
+ * security stays.
+ */
 
 import { expect, test } from 'vitest'
 import { aTable, masked } from '../support/clients/sql-as-role.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixtures/tenants.ts'
 
-test('tables come from declarations alone, and a declaration is of the own tenant', async () => {
+test('database roles: create tables only through a declaration of their own tenant', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const own = [a.tenantId, a.workspaceId]
-  for (const mask of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
+  for (const role of ['none', 'tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon']) {
     for (const schema of ['tenon', 'tenon_data', 'public'])
-      await expect(masked(mask, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
+      await expect(masked(role, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
         /permission denied/,
       )
     for (const inner of ["act_for_workspace('a', 'b')", 'create_table(null)', 'alter_table(null, null)'])
-      await expect(masked(mask, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
   }
   const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
   const insert = (of: Room, columns: string, schemaId = id) =>
@@ -48,14 +51,14 @@ test('tables come from declarations alone, and a declaration is of the own tenan
   await expect(masked('tenon_admin', own, insert(a, '[]', 'x"; drop table y'))).rejects.toThrow(
     /check constraint/,
   )
-  // What is left must be able to work, or the refusals above prove nothing.
+  // Verifies that a valid declaration works, so the refusals above are meaningful.
   const good =
     '[{"property":"x","column":"c1","type":"timestamptz"},{"property":"y","column":"c2","type":"uuid"}]'
   const table = `select relname from pg_class where relname = '${id}'`
   expect(await masked('tenon_admin', own, `${insert(a, good)}; ${table}`)).toEqual([{ relname: id }])
 })
 
-test('tables of another tenant or workspace: none of the functions acts on them', async () => {
+test('table functions called for another tenant or workspace: refused', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(a)
   const { id } = await aTable(a)
@@ -70,7 +73,7 @@ test('tables of another tenant or workspace: none of the functions acts on them'
       await expect(masked('tenon_admin', [by.tenantId, by.workspaceId], text)).rejects.toThrow(
         /permission denied for the workspace/,
       )
-  // In the caller's own workspace there is no such declaration.
+  // In the caller's own workspace this declaration does not exist.
   for (const by of [b, sibling]) {
     const [create = '', change = '', drop = ''] = calls(by)
     const own = [by.tenantId, by.workspaceId]
@@ -78,13 +81,13 @@ test('tables of another tenant or workspace: none of the functions acts on them'
       await expect(masked('tenon_admin', own, text)).rejects.toThrow(/returned no rows/)
     expect(await masked('tenon_admin', own, drop)).toEqual([{ drop_collection_table: false }])
   }
-  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
+  for (const role of ['tenon_service', 'tenon_anon', 'none'])
     for (const text of calls(a))
-      await expect(masked(mask, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, [a.tenantId, a.workspaceId], text)).rejects.toThrow(/permission denied/)
   expect(await asSuperuser(`select c1 from tenon_data."${id}"`)).toEqual([{ c1: '1' }])
 })
 
-test('a declaration without its table: shows nothing of what was written before it, and takes nothing', async () => {
+test('declaration whose table is missing: shows no earlier documents, accepts none', async () => {
   const room = await aRoom()
   const path = '/v1/collections/y/documents'
   const own = [room.tenantId, room.workspaceId]
@@ -104,12 +107,12 @@ test('a declaration without its table: shows nothing of what was written before 
       expect(reply.status).toBeGreaterThanOrEqual(400)
       expect(JSON.stringify(reply.body)).not.toContain('kept')
     }
-  for (const mask of ['tenon_admin', 'tenon_operator'])
+  for (const role of ['tenon_admin', 'tenon_operator'])
     for (const change of ["update tenon.schemas set access = '{}'", 'delete from tenon.schemas'])
-      await expect(masked(mask, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
+      await expect(masked(role, own, `${change} where collection = 'y'`)).rejects.toThrow(/permission denied/)
 })
 
-test('anon keys do in the database what `access` says, and nothing else', async () => {
+test('anon role in the database: may do what `access` allows, nothing else', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const ref = [room.tenantId, room.workspaceId]
   const none = { create: false, update: false, delete: false }
@@ -138,7 +141,7 @@ test('anon keys do in the database what `access` says, and nothing else', async 
   }
 })
 
-test('a declaration that changes makes no table of another shape than ours, and of nobody else', async () => {
+test('declaration changed with hostile columns, indexes or by another tenant: refused', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const { id } = await aTable(a)
   const own = [a.tenantId, a.workspaceId]
@@ -179,9 +182,9 @@ test('a declaration that changes makes no table of another shape than ours, and 
       /permission denied|only be updated to DEFAULT/,
     )
   expect(await masked('tenon_admin', [b.tenantId, b.workspaceId], set(`indexes = '[]'`))).toEqual([])
-  for (const mask of ['tenon_service', 'tenon_anon', 'none'])
-    await expect(masked(mask, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
-  // What is left must be able to work, or the refusals above prove nothing.
+  for (const role of ['tenon_service', 'tenon_anon', 'none'])
+    await expect(masked(role, own, set(`indexes = '[]'`))).rejects.toThrow(/permission denied/)
+  // Verifies that a valid change works, so the refusals above are meaningful.
   const good = change(
     `'[{"property":"n","column":"c1","type":"bigint"},{"property":"x","column":"c2","type":"jsonb"}]'`,
     `'[{"name":"i1","fields":["n"],"columns":["c1"],"unique":false,"state":"ready"}]'`,
@@ -190,7 +193,7 @@ test('a declaration that changes makes no table of another shape than ours, and 
   expect(await masked('tenon_admin', own, `${good}; ${revision}`)).toEqual([{ revision: 1 }])
 })
 
-test('a table that changed forces row-level security, has its policies, and counts as before', async () => {
+test('changed table: forces row-level security, keeps its policies and counters', async () => {
   const room = await aRoom()
   const { id, collection } = await aTable(room)
   const as = room.operator

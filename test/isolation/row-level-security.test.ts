@@ -1,4 +1,4 @@
-/** The walls in the database itself: asked of its catalogue, and shown to be able to fail. */
+/** Row-level security, checked in the database's catalogue and by queries, including a check that the test can fail. */
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
@@ -6,7 +6,7 @@ import { DERIVED, deriveSecret } from '../../src/infra/crypto/secrets.ts'
 import { aTable, masked } from '../support/clients/sql-as-role.ts'
 import { aRoom, asSuperuser, aWorkspace, call } from '../support/fixtures/tenants.ts'
 
-test('every table of the schemas forces row-level security and has a policy', async () => {
+test('every table: forces row-level security and has a policy', async () => {
   await aTable(await aRoom())
   const open = await asSuperuser<{ relname: string }>(`
     select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -20,7 +20,7 @@ test('every table of the schemas forces row-level security and has a policy', as
   expect(Number(tables[0]?.count)).toBeGreaterThanOrEqual(12)
 })
 
-test('a table of a collection is bound to its tenant and workspace and nothing else, in every policy', async () => {
+test('table of a collection: every policy is bound to its tenant and workspace only', async () => {
   const room = await aRoom()
   const reading = (read: boolean) => aTable(room, { access: { anon: { read } } })
   const [open, silent, closed] = [await reading(true), await aTable(room), await reading(false)]
@@ -30,12 +30,12 @@ test('a table of a collection is bound to its tenant and workspace and nothing e
       ['tenon_data', id],
     )
   const bound = '((tenant_id = tenon.tenant()) AND (workspace_id = tenon.workspace()))'
-  // The owner asks whether there are rows, and counts them for quotas; nobody logs in as it.
+  // The owner role checks for rows and counts them for quotas; it cannot log in.
   const counting = { policyname: 'counting', cmd: 'SELECT', qual: bound, with_check: null }
   const owner = { policyname: 'owner', cmd: 'SELECT', qual: bound, with_check: null }
   const service = { policyname: 'service', cmd: 'ALL', qual: bound, with_check: bound }
   const anon = { policyname: 'anon', cmd: 'SELECT', qual: bound, with_check: null }
-  // A declaration that does not say follows the workspace's setting.
+  // A declaration without an access rule follows the workspace's setting.
   const setting = '( SELECT tenon.anon_workspace() AS anon_workspace)'
   const bySetting = { ...anon, qual: bound.replace('tenon.workspace()', setting) }
   expect(await policies(open.id)).toEqual([anon, counting, owner, service])
@@ -48,15 +48,15 @@ test('a table of a collection is bound to its tenant and workspace and nothing e
   )
 })
 
-test('with the id of a foreign schema nobody sees, writes or drops anything', async () => {
+test('table of another workspace: no role reads, writes or drops it', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(a)
   const { id } = await aTable(a)
   const table = `tenon_data."${id}"`
   for (const of of [b, sibling]) {
     const ref = [of.tenantId, of.workspaceId]
-    for (const mask of ['tenon_service', 'tenon_anon'])
-      expect(await masked(mask, ref, `select id from ${table}`)).toEqual([])
+    for (const databaseRole of ['tenon_service', 'tenon_anon'])
+      expect(await masked(databaseRole, ref, `select id from ${table}`)).toEqual([])
     expect(await masked('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
     expect(await masked('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
     await expect(
@@ -69,26 +69,26 @@ test('with the id of a foreign schema nobody sees, writes or drops anything', as
         `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
       ),
     ).rejects.toThrow(/row-level security/)
-    for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
-      await expect(masked(mask, ref, `drop table ${table}`)).rejects.toThrow(
+    for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+      await expect(masked(databaseRole, ref, `drop table ${table}`)).rejects.toThrow(
         /permission denied|must be owner/,
       )
   }
-  for (const mask of ['tenon_admin', 'tenon_operator'])
-    await expect(masked(mask, [a.tenantId, a.workspaceId], `select id from ${table}`)).rejects.toThrow(
-      /permission denied/,
-    )
+  for (const databaseRole of ['tenon_admin', 'tenon_operator'])
+    await expect(
+      masked(databaseRole, [a.tenantId, a.workspaceId], `select id from ${table}`),
+    ).rejects.toThrow(/permission denied/)
 })
 
-test('who declares a collection and who writes to it undeclared wait for each other', async () => {
+test('collection declared and written undeclared at the same time: one waits, then fails with its code', async () => {
   const { tenantId, workspaceId } = await aRoom()
-  const open = async (mask: string) => {
+  const open = async (databaseRole: string) => {
     const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
     await client.connect()
     await client.query('begin')
     await client.query(
       "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-      [mask, tenantId, workspaceId],
+      [databaseRole, tenantId, workspaceId],
     )
     return client
   }
@@ -119,7 +119,7 @@ test('who declares a collection and who writes to it undeclared wait for each ot
   }
 })
 
-test('a declaration leaves the settings of its transaction as they were', async () => {
+test('declaration: leaves the session settings of its transaction unchanged', async () => {
   const { tenantId, workspaceId } = await aRoom()
   const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off');
@@ -130,7 +130,7 @@ test('a declaration leaves the settings of its transaction as they were', async 
   expect(await masked('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([{ ref: `${tenantId}:` }])
 })
 
-test('the builder can do nothing until it has put on the owner, which the login role of the API cannot', async () => {
+test("index builder role: powerless until it sets the owner role, which the API's login role cannot", async () => {
   const { databaseUrl, masterKey, env } = inject('tenon')
   const url = new URL(databaseUrl)
   url.username = 'tenon_builder'
@@ -139,10 +139,10 @@ test('the builder can do nothing until it has put on the owner, which the login 
   await builder.connect()
   try {
     await expect(builder.query('select from tenon.documents')).rejects.toThrow(/permission denied/)
-    for (const mask of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
-      await expect(builder.query(`set role ${mask}`)).rejects.toThrow(/permission denied/)
+    for (const databaseRole of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
+      await expect(builder.query(`set role ${databaseRole}`)).rejects.toThrow(/permission denied/)
     await builder.query('set role tenon_owner')
-    // The owner too is under row-level security, and this session is nobody's.
+    // The owner is subject to row-level security too, and this session has no tenant.
     expect((await builder.query('select from tenon.schemas')).rows).toEqual([])
   } finally {
     await builder.end()
@@ -151,7 +151,7 @@ test('the builder can do nothing until it has put on the owner, which the login 
   expect(env).not.toHaveProperty('DATABASE_BUILDER_URL')
 })
 
-test('no role of ours is superuser, bypasses RLS or inherits; the owner of the tables is none that logs in', async () => {
+test('database roles: none is superuser, bypasses row-level security or inherits; the table owner cannot log in', async () => {
   const roles = await asSuperuser(`
     select rolname, rolsuper, rolbypassrls, rolcanlogin from pg_roles where rolname like 'tenon%' order by 1`)
   expect(roles.map((role) => Object.values(role))).toEqual([
@@ -174,18 +174,18 @@ test('no role of ours is superuser, bypasses RLS or inherits; the owner of the t
   expect(owners).toEqual([{ rolname: 'tenon_owner' }])
 })
 
-test('the login role sees nothing by itself, and no mask sees another tenant', async () => {
+test('login role: sees nothing by itself; each role sees its own tenant only', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   await call('POST', '/v1/collections/c/documents', { as: a.service, body: { of: 'a' } })
   const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
   await client.connect()
   try {
     await expect(client.query('select count(*) from tenon.documents')).rejects.toThrow(/permission denied/)
-    const count = async (mask: string, tenant: string, workspace: string) => {
+    const count = async (databaseRole: string, tenant: string, workspace: string) => {
       await client.query('begin')
       await client.query(
         "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-        [mask, tenant, workspace],
+        [databaseRole, tenant, workspace],
       )
       const { rows } = await client.query(
         "select count(*)::int as n from tenon.documents where collection = 'c'",
@@ -203,7 +203,7 @@ test('the login role sees nothing by itself, and no mask sees another tenant', a
   }
 })
 
-test('what was answered under an idempotency key is seen in its own role and place alone', async () => {
+test('stored idempotent reply: visible to its own role, tenant and workspace only', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(a)
   const headers = { 'idempotency-key': 'k' }
@@ -218,18 +218,19 @@ test('what was answered under an idempotency key is seen in its own role and pla
     ['', ''],
   ]
   for (const ref of others) expect(await masked('tenon_service', ref, all)).toEqual([])
-  for (const mask of ['tenon_anon', 'tenon_admin']) expect(await masked(mask, own, all)).toEqual([])
+  for (const databaseRole of ['tenon_anon', 'tenon_admin'])
+    expect(await masked(databaseRole, own, all)).toEqual([])
   expect(await masked('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
   const insert = (role: string) => `insert into tenon.idempotency (role, id, request, seed, expires_at)
     values ('${role}', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now()) returning role`
   await expect(masked('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
   expect(await masked('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
-  // What is not over stays, whoever asks for the removal of what is.
+  // Unexpired replies stay, whichever role calls the cleanup.
   await masked('tenon_anon', own, 'select tenon.delete_expired_replies(); commit')
   expect(await masked('tenon_service', own, all)).toHaveLength(1)
 })
 
-test('passwords, secrets, sessions and signing keys are the issuer’s alone; accounts are their tenant’s', async () => {
+test('issuer secrets: hidden from other roles; accounts and clients: visible to their tenant only', async () => {
   const [a, b] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(a)
   const as = a.operator
@@ -247,8 +248,8 @@ test('passwords, secrets, sessions and signing keys are the issuer’s alone; ac
     const all = `select id from tenon.${table} where tenant_id = '${a.tenantId}'`
     for (const ref of [own, [a.tenantId, '']]) expect(await masked('tenon_admin', ref, all)).toHaveLength(1)
     for (const ref of others) expect(await masked('tenon_admin', ref, all)).toEqual([])
-    for (const mask of ['tenon_anon', 'tenon_service', 'tenon_relay'])
-      await expect(masked(mask, own, all)).rejects.toThrow(/permission denied/)
+    for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_relay'])
+      await expect(masked(databaseRole, own, all)).rejects.toThrow(/permission denied/)
   }
   const hidden = ['password from tenon.accounts', 'invitation from tenon.accounts']
   hidden.push(
@@ -256,9 +257,9 @@ test('passwords, secrets, sessions and signing keys are the issuer’s alone; ac
     'id from tenon.issuer_state',
     'id from tenon.signing_keys',
   )
-  for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service'])
+  for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
     for (const what of hidden)
-      await expect(masked(mask, own, `select ${what}`)).rejects.toThrow(/permission denied/)
+      await expect(masked(databaseRole, own, `select ${what}`)).rejects.toThrow(/permission denied/)
   const promote = "update tenon.accounts set role = 'tenant_admin', workspace_id = null"
   const setPassword = "update tenon.accounts set password = 'x'"
   for (const text of [promote, setPassword])
@@ -281,7 +282,7 @@ test('passwords, secrets, sessions and signing keys are the issuer’s alone; ac
   )
 })
 
-test('with row-level security off the same question leaks: the test above is able to fail', async () => {
+test('table without row-level security: the same query leaks, so the tests above can fail', async () => {
   const client = new Client({ connectionString: inject('tenon').databaseUrl })
   await client.connect()
   try {
@@ -302,16 +303,16 @@ test('with row-level security off the same question leaks: the test above is abl
   }
 })
 
-test('who looks up triggers sees whose they are, keeps how far they have heard, and nothing else', async () => {
+test('trigger role: reads triggers and secrets, updates offsets, nothing else', async () => {
   const { tenantId, workspaceId } = await aRoom()
   const as = (text: string) => masked('tenon_triggers', [tenantId, workspaceId], text)
   const tables = await asSuperuser<{ name: string }>(
     "select tablename as name from pg_tables where schemaname = 'tenon'",
   )
-  const seen = ['trigger_offsets', 'flow_triggers', 'webhook_secrets']
-  for (const { name } of tables.filter((table) => !seen.includes(table.name)))
+  const visible = ['trigger_offsets', 'flow_triggers', 'webhook_secrets']
+  for (const { name } of tables.filter((table) => !visible.includes(table.name)))
     await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
-  for (const name of seen) {
+  for (const name of visible) {
     await expect(as(`select from tenon.${name} limit 1`)).resolves.toBeDefined()
     await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
     await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
@@ -320,24 +321,24 @@ test('who looks up triggers sees whose they are, keeps how far they have heard, 
     [],
   )
   await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
-  for (const mask of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
+  for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
     for (const name of ['webhook_secrets', 'webhook_deliveries', 'trigger_offsets'])
-      await expect(masked(mask, [tenantId, workspaceId], `select from tenon.${name}`)).rejects.toThrow(
-        /permission denied/,
-      )
+      await expect(
+        masked(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
+      ).rejects.toThrow(/permission denied/)
 })
 
-test('who mends sees that executions are open, and nothing of what they carry', async () => {
-  const nobody = ['', '']
-  for (const seen of ['input', 'output', 'error', 'started_by', 'correlation_key'])
-    await expect(masked('tenon_reconciler', nobody, `select ${seen} from tenon.executions`)).rejects.toThrow(
+test('reconciler role: sees open executions, nothing of their content', async () => {
+  const noTenant = ['', '']
+  for (const visible of ['input', 'output', 'error', 'started_by', 'correlation_key'])
+    await expect(masked('tenon_reconciler', noTenant, `select ${visible} from tenon.executions`)).rejects.toThrow(
       /permission denied/,
     )
-  await expect(masked('tenon_reconciler', nobody, 'select run from tenon.concurrency_slots')).rejects.toThrow(
+  await expect(masked('tenon_reconciler', noTenant, 'select run from tenon.concurrency_slots')).rejects.toThrow(
     /permission denied/,
   )
   for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
-    await expect(masked('tenon_reconciler', nobody, `select from tenon.${table}`)).rejects.toThrow(
+    await expect(masked('tenon_reconciler', noTenant, `select from tenon.${table}`)).rejects.toThrow(
       /permission denied/,
     )
   for (const change of [
@@ -347,7 +348,7 @@ test('who mends sees that executions are open, and nothing of what they carry', 
     'delete from tenon.concurrency_slots',
     "update tenon.workspaces set state = 'active'",
   ])
-    await expect(masked('tenon_reconciler', nobody, change)).rejects.toThrow(/permission denied/)
+    await expect(masked('tenon_reconciler', noTenant, change)).rejects.toThrow(/permission denied/)
   const ended = 'select id from tenon.executions where ended_at is not null'
-  expect(await masked('tenon_reconciler', nobody, ended)).toEqual([])
+  expect(await masked('tenon_reconciler', noTenant, ended)).toEqual([])
 })

@@ -1,28 +1,28 @@
-/** Who may open which scope, and who runs as the system: pinned by file, so a new user is a decision. */
+/** Pins which files open scopes or act as the system, so that a new one is a deliberate decision. */
 
 import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 
-async function filesThat(say: RegExp): Promise<string[]> {
+async function filesThat(pattern: RegExp): Promise<string[]> {
   const entries = await readdir('src', { recursive: true })
   const files = entries.filter((name) => name.endsWith('.ts'))
   const texts = await Promise.all(
     files.map(async (name) => [name, await readFile(`src/${name}`, 'utf8')] as const),
   )
-  return texts.flatMap(([name, text]) => (say.test(text) ? [name] : [])).sort()
+  return texts.flatMap(([name, text]) => (pattern.test(text) ? [name] : [])).sort()
 }
 
-test('scopes are opened in one place', async () => {
+test('scopes: opened in one file', async () => {
   expect(await filesThat(/(Workspace|Admin|Caller)Scope\.open\(/)).toEqual(['access/access.ts'])
 })
 
-test('identity headers are read in one place, which takes them away', async () => {
+test('identity headers: read in one file', async () => {
   expect(await filesThat(/x-(tenant-id|workspace-id|auth-subject|pg-role|gateway-secret)'/)).toEqual([
     'access/authentication/credentials.ts',
   ])
 })
 
-test('an admin scope goes inside a workspace to judge its documents, and to count the bytes of its objects', async () => {
+test('admin scope inside a workspace: entered to validate documents and to count bytes only', async () => {
   expect(await filesThat(/\benterWorkspace\(/)).toEqual([
     'access/access.ts',
     'features/collections/schemas/change-schema.ts',
@@ -30,7 +30,7 @@ test('an admin scope goes inside a workspace to judge its documents, and to coun
   ])
 })
 
-test('the doors alone ask for scopes', async () => {
+test('scopes: requested by entry points only', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/activity-scopes.ts',
     'activities/flow/event-trigger-handler.ts',
@@ -43,7 +43,7 @@ test('the doors alone ask for scopes', async () => {
   ])
 })
 
-test('a scope puts on the rights of a service key for tools of MCP servers alone', async () => {
+test('rights of a service key: assumed for tools of MCP servers only', async () => {
   expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
     'access/access.ts',
     'features/mcp-servers/call-tool.ts',
@@ -51,7 +51,7 @@ test('a scope puts on the rights of a service key for tools of MCP servers alone
   ])
 })
 
-test('the system acts for few reasons', async () => {
+test('system scope: used by a fixed list of files', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
     'access/audit/audit.ts',
     'access/authentication/authenticator.ts',
@@ -68,7 +68,7 @@ test('the system acts for few reasons', async () => {
   ])
 })
 
-test('of what comes over HTTP, webhooks, the wire of MCP and the page that admits the Temporal UI alone are no operations', async () => {
+test('HTTP routes that are not operations: webhooks, MCP and the payload viewer only', async () => {
   expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual([
     'api/payload-viewer.ts',
     'api/webhooks.ts',
@@ -76,17 +76,17 @@ test('of what comes over HTTP, webhooks, the wire of MCP and the page that admit
   ])
 })
 
-test('settings of the database are set in one file', async () => {
+test('session settings: set in one file', async () => {
   expect(await filesThat(/set_config/)).toEqual(['infra/postgres/database.ts'])
 })
 
-test('workflow ids are made of a ref in one file', async () => {
+test('workflow ids: built from a tenant reference in one file', async () => {
   expect(await filesThat(/workflow\.(start|getHandle|execute|signalWithStart)\(/)).toEqual([
     'infra/temporal/temporal.ts',
   ])
 })
 
-test('what runs there are is asked of the database: nobody asks the visibility of Temporal', async () => {
+test('lists of executions: queried from the database, never from Temporal visibility', async () => {
   const asking = /\b(workflow|schedule)\.(list|count)\(|(list|scan|count)\w*Workflow\w*\(/i
   expect(await filesThat(asking)).toEqual([])
 })

@@ -1,10 +1,13 @@
-/** Functions of the database that run as its owner: who may call them, and that they count nobody else's. */
+/**
+ * Database functions that run as their owner: which roles may call them, and that they count only for their own
+ * tenant.
+ */
 
 import { expect, test } from 'vitest'
 import { transaction } from '../support/fixtures/outbox.ts'
 import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/fixtures/tenants.ts'
 
-test('of what runs as its owner the masks may call these functions; each says where it looks', async () => {
+test('security definer functions: callable by the listed roles, with a fixed search path', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
     select p.proname as name, array_agg(r.rolname::text order by r.rolname) as roles
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace, pg_roles r
@@ -32,7 +35,7 @@ test('of what runs as its owner the masks may call these functions; each says wh
     { name: 'register_objects', roles: writers },
     { name: 'reserve_bytes', roles: writers },
   ])
-  // Everybody may make temporary things: none of them is found before ours.
+  // Any role may create temporary objects; none is found before ours.
   const open = await asSuperuser(`
     select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname like 'tenon%' and p.prosecdef and not coalesce(
@@ -40,10 +43,10 @@ test('of what runs as its owner the masks may call these functions; each says wh
   expect(open).toEqual([])
 })
 
-test('the login role puts on the nine masks and nothing else', async () => {
+test('login role: may set nine roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
-  const masks = [
+  const databaseRoles = [
     'tenon_admin',
     'tenon_anon',
     'tenon_issuer',
@@ -54,7 +57,7 @@ test('the login role puts on the nine masks and nothing else', async () => {
     'tenon_service',
     'tenon_triggers',
   ]
-  expect(roles).toEqual(masks.map((rolname) => ({ rolname })))
+  expect(roles).toEqual(databaseRoles.map((rolname) => ({ rolname })))
 })
 
 async function withOneDocument(room: Room): Promise<void> {
@@ -65,11 +68,11 @@ async function withOneDocument(room: Room): Promise<void> {
   expect(made.status).toBe(201)
 }
 
-test('what a workspace has is counted for its own admins alone, and their settings stay', async () => {
+test('quota_count: counts for admins of that tenant or workspace only, keeps their session settings', async () => {
   const [own, stranger] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(own)
   await Promise.all([own, stranger, sibling].map(withOneDocument))
-  const counted = async (by: Room, of: Room) => {
+  const countAs = async (by: Room, of: Room) => {
     const client = await transaction(by, 'tenon_admin')
     const text = `select tenon.quota_count($1, $2, 'documents')::int as n,
       current_setting('tenon.tenant') = $3 and current_setting('tenon.workspace') = $4 as same`
@@ -81,18 +84,18 @@ test('what a workspace has is counted for its own admins alone, and their settin
     }
   }
   const ofTenant = { ...own, workspaceId: '' }
-  const nobody = { ...own, tenantId: '', workspaceId: '' }
+  const noTenant = { ...own, tenantId: '', workspaceId: '' }
   for (const [by, of] of [
     [own, own],
     [ofTenant, own],
     [ofTenant, sibling],
   ] as const)
-    expect(await counted(by, of)).toEqual([{ n: 1, same: true }])
+    expect(await countAs(by, of)).toEqual([{ n: 1, same: true }])
   for (const [by, of] of [
     [own, sibling],
     [own, stranger],
     [ofTenant, stranger],
-    [nobody, own],
+    [noTenant, own],
   ] as const)
-    expect(await counted(by, of)).toEqual([{ n: 0, same: true }])
+    expect(await countAs(by, of)).toEqual([{ n: 0, same: true }])
 })

@@ -1,4 +1,4 @@
-/** A node that remembers what a collection was: whatever another one has changed, nothing is shown, hidden or refused by it. */
+/** A node with a stale declaration cache shows, hides and refuses nothing because of it. */
 
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -10,7 +10,7 @@ import { openLog } from '../../src/infra/log.ts'
 import { aRoom, type Caller, call, type Room, unique } from '../support/fixtures/tenants.ts'
 
 let platform: Platform
-/** The other node; requests that are not sent to it change things on the first. */
+/** The node with the cache; changes are made through the other node. */
 let node: FastifyInstance
 let room: Room
 beforeAll(async () => {
@@ -39,7 +39,7 @@ async function declare(collection: string, anon: object, schema: object = SCHEMA
 
 const change = async (id: string, body: object) =>
   expect((await call('PUT', `/v1/schemas/${id}`, { as: room.operator, body })).status).toBe(200)
-const make = async (collection: string, body: object): Promise<string> =>
+const createDocument = async (collection: string, body: object): Promise<string> =>
   (await call('POST', `${at(collection)}/documents`, { as: room.service, body })).body.id
 
 async function ask(
@@ -52,17 +52,17 @@ async function ask(
   return { status: reply.statusCode, body: reply.json() }
 }
 
-/** Makes the node remember what it is now. */
-const remember = async (collection: string) =>
+/** Makes the node cache the current declaration. */
+const cacheDeclaration = async (collection: string) =>
   expect((await ask(room.service, 'GET', `${at(collection)}/documents`)).status).toBe(200)
 
-type Way = (as: Caller, collection: string, id: string) => ReturnType<typeof ask>
-const READS: Readonly<Record<string, Way>> = {
+type Access = (as: Caller, collection: string, id: string) => ReturnType<typeof ask>
+const READS: Readonly<Record<string, Access>> = {
   get: (as, collection, id) => ask(as, 'GET', `${at(collection)}/documents/${id}`),
   list: (as, collection) => ask(as, 'GET', `${at(collection)}/documents?n=eq.1`),
   query: (as, collection) => ask(as, 'POST', `${at(collection)}/query`, { count: 'exact' }),
 }
-const WRITES: Readonly<Record<string, Way>> = {
+const WRITES: Readonly<Record<string, Access>> = {
   put: (as, collection, id) => ask(as, 'PUT', `${at(collection)}/documents/${id}`, { n: 1 }),
   patch: (as, collection, id) => ask(as, 'PATCH', `${at(collection)}/documents/${id}`, { n: 1 }),
   batch: (as, collection, id) =>
@@ -76,56 +76,56 @@ const WRITES: Readonly<Record<string, Way>> = {
 }
 
 test.each(Object.entries({ ...READS, ...WRITES }))(
-  'declared since: %s finds its document',
-  async (_name, way) => {
+  'declared after caching: %s finds the document',
+  async (_name, access) => {
     const collection = unique('c')
-    await remember(collection)
+    await cacheDeclaration(collection)
     await declare(collection, {})
-    const id = await make(collection, { n: 1 })
-    const { status, body } = await way(room.service, collection, id)
+    const id = await createDocument(collection, { n: 1 })
+    const { status, body } = await access(room.service, collection, id)
     expect([status, JSON.stringify(body)]).toEqual([200, expect.stringContaining(id)])
   },
 )
 
 test.each(Object.entries(READS))(
-  'declared since and closed: %s is refused, not empty',
-  async (_name, way) => {
+  'declared and closed after caching: %s is refused, not empty',
+  async (_name, access) => {
     const collection = unique('c')
-    await remember(collection)
+    await cacheDeclaration(collection)
     await declare(collection, { read: false })
-    const id = await make(collection, { n: 1 })
-    const { status, body } = await way(room.anon, collection, id)
+    const id = await createDocument(collection, { n: 1 })
+    const { status, body } = await access(room.anon, collection, id)
     expect([status, body.code]).toEqual([403, 'forbidden'])
   },
 )
 
 test.each(Object.entries({ ...READS, ...WRITES }))(
-  'closed since: %s is refused at once',
-  async (_name, way) => {
+  'closed after caching: %s is refused at once',
+  async (_name, access) => {
     const collection = unique('c')
     const schema = await declare(collection, { read: true, create: true, update: true, delete: true })
-    const id = await make(collection, { n: 1 })
-    await remember(collection)
+    const id = await createDocument(collection, { n: 1 })
+    await cacheDeclaration(collection)
     await change(schema, { access: { anon: { read: false } } })
-    const { status, body } = await way(room.anon, collection, id)
+    const { status, body } = await access(room.anon, collection, id)
     expect([status, body.code]).toEqual([403, 'forbidden'])
     expect((await READS['get']?.(room.service, collection, id))?.body).toMatchObject({ n: 1, _version: 1 })
   },
 )
 
-test('a value that a schema forbids by now is refused by who remembers the former one', async () => {
+test('value forbidden after caching: refused with schema_violation', async () => {
   const collection = unique('c')
   const schema = await declare(collection, {})
-  await remember(collection)
+  await cacheDeclaration(collection)
   await change(schema, { schema: { properties: { n: { type: 'integer', maximum: 5 } } } })
   const { status, body } = await ask(room.service, 'POST', `${at(collection)}/documents`, { n: 6 })
   expect([status, body.code]).toEqual([422, 'schema_violation'])
 })
 
-test('withdrawn since: it is undeclared, and an anon key that could write no longer can', async () => {
+test('declaration withdrawn after caching: undeclared; an anon key can no longer write', async () => {
   const collection = unique('c')
   const schema = await declare(collection, { create: true })
-  await remember(collection)
+  await cacheDeclaration(collection)
   expect((await call('DELETE', `/v1/schemas/${schema}`, { as: room.operator })).status).toBe(200)
   const documents = `${at(collection)}/documents`
   expect((await ask(room.anon, 'POST', documents, { n: 1 })).body.code).toBe('forbidden')

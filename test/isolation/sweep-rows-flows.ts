@@ -1,11 +1,11 @@
-/** The rows of the sweep for flows and their executions. */
+/** Rows of the sweep for flows and their executions. */
 
 import { type Room, unique } from '../support/fixtures/tenants.ts'
 
 export const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
 
-/** A flow that whoever has its secret may start. */
+/** A flow with a webhook. */
 export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
 
 interface World {
@@ -16,7 +16,7 @@ interface World {
   readonly webhookId: string
 }
 
-/** A row about a flow, a version or an execution, below the workspace's flows. */
+/** A row with a path below the workspace's flows. */
 const row = (path: (world: World) => string, body?: () => unknown) => ({
   path: (world: World) => `${world.room.flows}${path(world)}`,
   ...(body !== undefined && { body }),
@@ -95,7 +95,7 @@ export const FLOW_ROWS = {
   'trigger.resume': hook('/resume'),
 }
 
-/** Of an execution that has ended, as that of the sweep has: it takes no commands any more. */
+/** Commands refused for an execution that has ended, as that of the sweep has. */
 export const RUN_COMMANDS = [
   'execution.signal',
   'execution.approve',

@@ -1,12 +1,12 @@
-/** The rows of the sweep for hosted MCP servers, and the server that they name. */
+/** Rows of the sweep for hosted MCP servers, and the server they name. */
 
 import { aServer } from '../support/clients/mcp.ts'
 import type { Room } from '../support/fixtures/tenants.ts'
 
 const SLUG = 'sweep'
 
-/** A published server in the room that is swept. */
-export const furnishMcp = (room: Room) => aServer(room, SLUG)
+/** Publishes an MCP server in the workspace of the sweep. */
+export const publishSweepServer = (room: Room) => aServer(room, SLUG)
 
 const row = (tail: string, body?: () => unknown) => ({
   path: ({ room }: { room: Room }) => `/v1/mcp/workspaces/${room.workspaceId}/servers${tail}`,

@@ -1,18 +1,18 @@
-/** The table of the sweep: how each operation is called, and what a caller from elsewhere is to be told. */
+/** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
 import { call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
-import { furnishMcp, MCP_ROWS } from './sweep-rows-mcp.ts'
+import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 
-/** How a caller from elsewhere, of the right domain and role, is answered when it names things of ours. */
+/** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
 type Foreign =
-  /** As if it were not there. */
+  /** As if it did not exist. */
   | 'not_found'
-  /** A list of its own things: none of ours is in it. */
+  /** A list of its own resources, without ours. */
   | 'own_list'
-  /** It makes or reads something of its own; ours stays as it is. */
+  /** It creates or reads its own resource; ours stays unchanged. */
   | 'own_thing'
-  /** The role alone refuses it. */
+  /** Refused by role. */
   | 'refused'
   /** The object store refuses the workspace's identity (interface.md §5). */
   | 'denied'
@@ -39,7 +39,7 @@ export interface World {
   readonly functionId: string
 }
 
-/** A payload that says of itself that it is a tenant's. */
+/** A payload that claims to belong to the tenant. */
 const encodedOf = (tenantId: string) => ({
   metadata: { encoding: btoa('binary/tenon-encrypted'), 'encryption-key-id': btoa(`${tenantId}.1`) },
   data: btoa('not what the key has made'),
@@ -252,7 +252,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
     foreign: 'not_found',
   },
-  // What somebody else was refused is on record with the ids that he sent.
+  // Refusals of other callers are logged with the ids that they sent.
   'audit.list': {
     path: ({ room }) => `/v1/audit?tenant_id=${room.tenantId}&outcome=done`,
     foreign: 'own_list',
@@ -288,8 +288,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
   ...MCP_ROWS,
 }
 
-/** A workspace with one thing of each kind in it. */
-export async function furnish(room: Room): Promise<World> {
+/** Creates one resource of each kind in a workspace. */
+export async function createSweepResources(room: Room): Promise<World> {
   const as = room.operator
   const key = await call('POST', '/v1/api-keys', {
     as,
@@ -321,7 +321,7 @@ export async function furnish(room: Room): Promise<World> {
   const schedules = await call('GET', `${room.flows}/schedules`, { as })
   await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
   const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
-  await furnishMcp(room)
+  await publishSweepServer(room)
   const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
     as: room.service,

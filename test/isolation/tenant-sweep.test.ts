@@ -1,4 +1,4 @@
-/** The sweep: every operation × every kind of caller. An operation that is not in the table fails it. */
+/** Sweeps every operation with every kind of caller. An operation missing from the table fails it. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
@@ -13,7 +13,7 @@ import {
   tokenOf,
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
-import { furnish, ROWS, type World } from './sweep-rows.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
 let ours: World
 let callers: {
@@ -33,7 +33,7 @@ let callers: {
 beforeAll(async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const sibling = await aWorkspace(room)
-  ours = await furnish(room)
+  ours = await createSweepResources(room)
   const admin = (role: string, { tenantId, workspaceId }: Room) =>
     tokenOf({ roles: [role], tenant_id: tenantId, workspace_id: workspaceId })
   callers = {
@@ -57,11 +57,11 @@ async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
   const body = row.body?.(ours)
   const reply = await call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
   if (operation.http.method !== 'HEAD') return reply
-  // A reply to HEAD has no body: the code stands in a header.
+  // A response to HEAD has no body; the code is in a header.
   return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
 }
 
-/** Ids of ours that no foreign caller may ever be shown, whether or not it sent them. */
+/** Ids that no caller of another tenant may be shown, whether or not it sent them. */
 function ids(): string[] {
   return [
     ours.keyId,
@@ -79,7 +79,7 @@ function ids(): string[] {
   ]
 }
 
-test('every operation is in the sweep, and nothing else is', () => {
+test('table of the sweep: lists every operation and nothing else', () => {
   expect(Object.keys(ROWS).sort()).toEqual(OPERATIONS.map(({ name }) => name).sort())
 })
 
@@ -94,7 +94,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       expect(headers.get('www-authenticate')).toContain('Bearer')
     })
 
-    test('a broken credential: 401, also beside a good one', async () => {
+    test('invalid credential: 401, even next to a valid one', async () => {
       const broken = 'svc_service_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA00000000'
       const garbage = { authorization: 'Bearer garbage' }
       expect((await send(operation, { apikey: broken })).body.code).toBe('api_key_invalid')
@@ -103,20 +103,20 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       expect((await send(operation, { ...good, apikey: broken })).status).toBe(401)
     })
 
-    test('client-sent identity headers are nobody', async () => {
+    test('identity headers without the gateway secret: ignored', async () => {
       for (const guess of ['', 'guess', `${gatewayHeaders(ours.room)['x-gateway-secret']}x`]) {
         const headers = { ...identityHeaders(ours.room), 'x-gateway-secret': guess }
         expect((await send(operation, headers)).body.code).toBe('credentials_missing')
       }
     })
 
-    test('the wrong domain: 403 that names the right one', async () => {
+    test('wrong privilege domain: 403 that names the right one', async () => {
       if (operation.domain === 'any') return expect(operation.reach).toBe('caller')
       const { status, body } = await send(operation, data ? callers.operator : callers.service)
       expect([status, body.code, body.domain]).toEqual([403, 'privilege_domain_mismatch', operation.domain])
     })
 
-    test('a lower role: 403', async () => {
+    test('lower role: 403', async () => {
       const lower = {
         operator: callers.tenantAdmin,
         tenant_admin: callers.workspaceAdmin,
@@ -129,26 +129,26 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       expect([status, body.code]).toEqual([403, 'forbidden'])
     })
 
-    test('another tenant', async () => {
+    test('other tenant: reaches nothing of ours', async () => {
       const caller = data
         ? callers.otherService
         : operation.roles.includes('tenant_admin')
           ? callers.otherTenantAdmin
           : callers.otherWorkspaceAdmin
-      await elsewhere(operation, caller)
+      await expectNothingOfOurs(operation, caller)
     })
 
-    test('another tenant, by the word of a gateway: data alone', async () => {
-      if (operation.domain !== 'structural_admin') return elsewhere(operation, callers.otherGateway)
+    test('other tenant through a gateway: reaches nothing of ours, data operations only', async () => {
+      if (operation.domain !== 'structural_admin') return expectNothingOfOurs(operation, callers.otherGateway)
       expect((await send(operation, callers.otherGateway)).body.code).toBe('privilege_domain_mismatch')
     })
 
-    test('another workspace of the same tenant', async () => {
+    test('other workspace of the tenant: reaches nothing of ours', async () => {
       if (!data && !operation.roles.includes('workspace_admin')) return expect(operation.reach).toBe('admin')
-      await elsewhere(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
+      await expectNothingOfOurs(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
     })
 
-    async function elsewhere(swept: AnyOperation, caller: Caller): Promise<void> {
+    async function expectNothingOfOurs(swept: AnyOperation, caller: Caller): Promise<void> {
       const foreign = ROWS[name]?.foreign
       const reply = await send(swept, caller)
       if (foreign === 'refused') return expect(reply.status).toBe(403)
@@ -170,7 +170,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
 const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
-test('after all of that, everything of ours is as it was', async () => {
+test('after the sweep: our resources are unchanged', async () => {
   const { room, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
   const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
   expect([stored.status, stored.body]).toEqual([200, 'ours'])

@@ -1,4 +1,4 @@
-/** Who sends to webhooks: strangers cost the database no more than a measure, and each address at each webhook has its own. */
+/** Rate limits of webhook senders: few database round trips for unknown webhooks, one limit per address and webhook. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sign } from '../../src/features/flows/triggers/webhook-signatures.ts'
@@ -26,7 +26,7 @@ interface Hook {
   readonly secret: string
 }
 
-async function aHook(): Promise<Hook> {
+async function createWebhook(): Promise<Hook> {
   const name = unique('hook')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { webhook: {} }\ndo: [{ a: { set: {} } }]`
   await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
@@ -38,7 +38,7 @@ async function aHook(): Promise<Hook> {
   return { path: new URL(url).pathname, secret }
 }
 
-/** @returns the code of the refusal, or the status */
+/** Sends a delivery. @returns the problem code, or the status */
 async function send({ path, secret }: Hook, address: string): Promise<string | number> {
   const seconds = Math.floor(Date.now() / 1_000)
   const id = unique('msg')
@@ -55,8 +55,8 @@ async function send({ path, secret }: Hook, address: string): Promise<string | n
   return reply.status === 202 ? 202 : (JSON.parse(await reply.text()) as { code: string }).code
 }
 
-test('webhooks that are none: the database is asked for a few, and who has signed well goes on', async () => {
-  const [known, late] = [await aHook(), await aHook()]
+test('unknown webhooks: few round trips, then rate limited; a known sender from the same address continues', async () => {
+  const [known, late] = [await createWebhook(), await createWebhook()]
   expect(await send(known, '203.0.113.60')).toBe(202)
   const before = node.seen.trips
   const codes = new Set<string | number>()
@@ -66,15 +66,15 @@ test('webhooks that are none: the database is asked for a few, and who has signe
   }
   expect([...codes].sort()).toEqual(['rate_limited', 'signature_invalid'])
   expect(node.seen.trips - before).toBeLessThanOrEqual(TRIES + 4)
-  // Their neighbour at the same address; one who comes for the first time waits, and elsewhere nobody does.
+  // Cached webhooks still work at that address, uncached ones are limited there; other addresses are unaffected.
   expect(await send(known, '203.0.113.60')).toBe(202)
   expect(await send(late, '203.0.113.60')).toBe('rate_limited')
   expect(await send(late, '203.0.113.61')).toBe(202)
 })
 
-test('an address has its measure at each webhook, whatever others do', async () => {
-  const [flooded, other] = [await aHook(), await aHook()]
-  // Where Valkey is late, the node counts by itself: twice the burst may pass.
+test('webhook flooded from one address: limited for that webhook and address only', async () => {
+  const [flooded, other] = [await createWebhook(), await createWebhook()]
+  // If Valkey is slow, the node counts locally and up to twice the burst passes.
   const all = Array.from({ length: 2 * BURST + 30 }, () => send(flooded, '203.0.113.70'))
   const codes = await Promise.all(all)
   expect(codes.filter((code) => code === 'rate_limited').length).toBeGreaterThanOrEqual(15)

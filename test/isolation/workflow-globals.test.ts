@@ -1,4 +1,7 @@
-/** What all runs of a worker share: modules that are evaluated once for all tenants, so they must hold nothing of a run. */
+/**
+ * Module state shared by all executions of a worker: modules are evaluated once for all tenants, so they may hold
+ * nothing of an execution.
+ */
 
 import { readFile } from 'node:fs/promises'
 import { beforeAll, expect, test } from 'vitest'
@@ -14,11 +17,11 @@ beforeAll(async () => {
   modules = all.filter((name) => /^(src|flows-dsl)\//.test(name)).sort()
 }, 60_000)
 
-/** Of a module's own lines: what can be bound anew, or can grow. */
+/** Top-level lines that can be rebound or grow. */
 const VARIABLE = /^(export )?(let|var) (\w+)/
 const GROWING = /^(?:export )?const (\w+)[^=]*= (?:new (?:Map|Set|WeakMap|WeakSet)\b.*|\[\]|\{\})/
 
-test('no module holds what a run could change, but what was compiled', async () => {
+test('workflow modules: hold no mutable state but caches of compiled code', async () => {
   expect(modules.length).toBeGreaterThan(100)
   const found: string[] = []
   for (const name of modules) {
@@ -27,7 +30,7 @@ test('no module holds what a run could change, but what was compiled', async () 
       if (held !== undefined) found.push(`${name} ${held}`)
     }
   }
-  // By expression, pattern or program: the same for whoever asks.
+  // Keyed by expression, pattern or program: the same for every execution.
   expect(found).toEqual([
     'flows-dsl/jq/builtins/call.ts CELLS',
     'flows-dsl/jq/builtins/strings.ts CACHE',
@@ -43,13 +46,15 @@ test('no module holds what a run could change, but what was compiled', async () 
   ])
 })
 
-test('of promises no stacks are kept: a run is asked for them in vain', async (context) => {
+test('stack trace query of a workflow: refused, no stacks of promises are kept', async (context) => {
   if (process.env['TENON_SDK_PATCHES'] === 'off')
     context.skip('without its patches the SDK keeps a stack for each promise')
   const runs = new Runs(await aRoom())
   const id = await runs.start(await runs.publish('  - rest: { wait: { hours: 1 } }\n'))
   const { workflow_id } = await runs.until(id, ({ status }) => status === 'waiting')
-  const asked = withReadingClient((client) => client.workflow.getHandle(workflow_id).query('__stack_trace'))
-  await expect(asked).rejects.toThrow('IllegalStateError')
+  const stackTrace = withReadingClient((client) =>
+    client.workflow.getHandle(workflow_id).query('__stack_trace'),
+  )
+  await expect(stackTrace).rejects.toThrow('IllegalStateError')
   await runs.send(id, 'cancel')
 })

@@ -1,4 +1,7 @@
-/** The audit log while its database is away: what waits is bounded, what is lost is said, and nobody administers meanwhile. */
+/**
+ * The audit log while its database is unreachable: pending entries are bounded, lost ones are reported,
+ * administration is refused.
+ */
 
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -10,32 +13,32 @@ import { openLog } from '../../src/infra/log.ts'
 import { ofRoom, recorded, verified } from '../support/clients/audit.ts'
 import { aRoom, eventually, type Room, unique } from '../support/fixtures/tenants.ts'
 
-let wire: Server
+let proxy: Server
 let port: number
-const open = new Set<Socket>()
+const sockets = new Set<Socket>()
 let platform: Platform
 let room: Room
 
-/** Between the platform and PostgreSQL; it can be cut. */
-function plugIn(at: number): Promise<void> {
+/** Opens a proxy between the platform and PostgreSQL that can be cut. */
+function openProxy(at: number): Promise<void> {
   const { hostname, port: upstream } = new URL(inject('tenon').env['DATABASE_APP_URL'] ?? '')
-  wire = createServer((client) => {
+  proxy = createServer((client) => {
     const server = connect({ host: hostname, port: Number(upstream) })
-    for (const end of [client, server]) open.add(end.on('error', () => end.destroy()))
+    for (const end of [client, server]) sockets.add(end.on('error', () => end.destroy()))
     client.pipe(server).pipe(client)
   })
-  return new Promise((done) => wire.listen(at, '127.0.0.1', done))
+  return new Promise((done) => proxy.listen(at, '127.0.0.1', done))
 }
 
-async function pullOut(): Promise<void> {
-  for (const socket of open) socket.destroy()
-  open.clear()
-  await new Promise((done) => wire.close(done))
+async function closeProxy(): Promise<void> {
+  for (const socket of sockets) socket.destroy()
+  sockets.clear()
+  await new Promise((done) => proxy.close(done))
 }
 
 beforeAll(async () => {
-  await plugIn(0)
-  port = (wire.address() as { port: number }).port
+  await openProxy(0)
+  port = (proxy.address() as { port: number }).port
   const { env } = inject('tenon')
   const url = new URL(env['DATABASE_APP_URL'] ?? '')
   url.port = String(port)
@@ -47,10 +50,10 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await platform?.close()
-  await pullOut()
+  await closeProxy()
 })
 
-const deed = (requestId: string): AuditEvent => ({
+const auditEvent = (requestId: string): AuditEvent => ({
   place: { tenantId: room.tenantId },
   requestId,
   actor: { subject: 'somebody', role: 'service', kind: 'api_key' },
@@ -63,18 +66,18 @@ const deed = (requestId: string): AuditEvent => ({
   after: null,
 })
 
-test('what waits comes when it is back, in its order; what was too much is one entry that says so', async () => {
+test('database unreachable: pending entries are written later in order, lost ones counted in one entry', async () => {
   const { audit } = platform
   const name = unique('away')
-  await audit.write(deed(`${name}-before`))
-  await pullOut()
-  await audit.write(deed(`${name}-0`))
+  await audit.write(auditEvent(`${name}-before`))
+  await closeProxy()
+  await audit.write(auditEvent(`${name}-0`))
   expect(() => audit.refuseUnlessReady()).not.toThrow()
-  for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.note(deed(`${name}-${n}`))
+  for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.note(auditEvent(`${name}-${n}`))
   expect(() => audit.refuseUnlessReady()).toThrow('takes no entries at present')
   for (let n = LIMITS.auditPendingMax / 2; n < LIMITS.auditPendingMax + 7; n++)
-    audit.note(deed(`${name}-${n}`))
-  await plugIn(port)
+    audit.note(auditEvent(`${name}-${n}`))
+  await openProxy(port)
   const lost = await eventually(async () => (await ofRoom(room, '&operation=audit.lost'))[0])
   expect(lost).toMatchObject({ count: 7, outcome: 'failed', actor: { kind: 'platform' } })
   const names = (await recorded(`${name}-%`)).map(({ request_id }) => request_id)
@@ -86,26 +89,26 @@ test('what waits comes when it is back, in its order; what was too much is one e
   expect(await verified(room, `&after=${first.next}`)).toMatchObject({ ok: true, next: null })
 })
 
-test('an end of the process leaves nothing behind', async () => {
+test('platform closed: pending entries and throttled counts are written first', async () => {
   const { env } = inject('tenon')
   const other = openPlatform(parseConfig(env), openLog('silent', 'test')).platform
   const name = unique('end')
   for (let n = 0; n < 25; n++)
-    other.audit.throttled({ ...deed(`${name}-${n}`), outcome: 'denied', address: '::1' })
-  other.audit.note(deed(`${name}-done`))
+    other.audit.throttled({ ...auditEvent(`${name}-${n}`), outcome: 'denied', address: '::1' })
+  other.audit.note(auditEvent(`${name}-done`))
   await other.close()
-  const kept = await recorded(`${name}-%`)
-  expect(kept).toHaveLength(LIMITS.auditAlikePerMinute + 1)
+  const written = await recorded(`${name}-%`)
+  expect(written).toHaveLength(LIMITS.auditAlikePerMinute + 1)
   const [summary] = await ofRoom(room, '&operation=audit.summary')
   expect(summary).toMatchObject({ count: 25 - LIMITS.auditAlikePerMinute, address: '::1', outcome: 'denied' })
 })
 
-test('an entry that the database does not take costs itself and no other', async () => {
+test('entry that the database refuses: dropped, others are written', async () => {
   const name = unique('odd')
-  platform.audit.note(deed(`${name}-a`))
-  // No chain has such a name: no text of PostgreSQL holds it.
-  platform.audit.note({ ...deed(`${name}-b`), place: { tenantId: 'ten_\u0000' } })
-  platform.audit.note(deed(`${name}-c`))
+  platform.audit.note(auditEvent(`${name}-a`))
+  // PostgreSQL texts cannot contain this character.
+  platform.audit.note({ ...auditEvent(`${name}-b`), place: { tenantId: 'ten_\u0000' } })
+  platform.audit.note(auditEvent(`${name}-c`))
   await platform.audit.flush()
   expect((await recorded(`${name}-%`)).map(({ request_id }) => request_id)).toEqual([
     `${name}-a`,

@@ -1,4 +1,4 @@
-/** Servers and workers that die or hang under the relay: every change is heard, in order, and doubles can be told. */
+/** Crashes and hangs around the change relay: every change is delivered in order, duplicates are recognisable. */
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -26,21 +26,24 @@ afterAll(() => own?.end())
 
 const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, n) => from + n)
 
-const write = (collection: string, of: readonly number[]) =>
+const writeChanges = (collection: string, of: readonly number[]) =>
   change(
     room,
     of.map((n) => ({ collection, document: { n } })),
     started.running,
   )
 
-/** What was heard, each event once: a double has the id of the first. */
-function firsts(heard: readonly Heard[]): number[] {
-  const events = new Map(messages(heard).map(({ data }) => [data.id, data.data.document.n] as const))
+/** The numbers of distinct events; a duplicate has the id of the first. */
+function distinctNumbers(frames: readonly Heard[]): number[] {
+  const events = new Map(messages(frames).map(({ data }) => [data.id, data.data.document.n] as const))
   return [...events.values()]
 }
 
-const hearAll = (heard: readonly Heard[], count: number) =>
-  eventually(async () => (firsts(heard).length >= count ? firsts(heard) : undefined), 60_000)
+const receiveAll = (frames: readonly Heard[], count: number) =>
+  eventually(
+    async () => (distinctNumbers(frames).length >= count ? distinctNumbers(frames) : undefined),
+    60_000,
+  )
 
 function pidOf(name: string): number {
   const pid = started.stack.supervisor.pid(name)
@@ -56,44 +59,44 @@ const failures = async () => {
   return log.split('changes of documents wait in the outbox').length - 1
 }
 
-test('Valkey hangs while documents are written: all of it is heard in order when it is back', async () => {
-  const heard = await subscribe('frozen')
-  await write('frozen', numbers(10))
-  await hearAll(heard, 10)
+test('Valkey hangs during writes: all changes are delivered in order afterwards', async () => {
+  const frames = await subscribe('frozen')
+  await writeChanges('frozen', numbers(10))
+  await receiveAll(frames, 10)
   const before = await failures()
   const pid = pidOf('valkey')
   process.kill(pid, 'SIGSTOP')
   try {
-    for (const part of numbers(30)) await write('frozen', numbers(20, 10 + part * 20))
+    for (const part of numbers(30)) await writeChanges('frozen', numbers(20, 10 + part * 20))
     await eventually(async () => ((await failures()) > before + 1 ? true : undefined), 40_000)
   } finally {
     process.kill(pid, 'SIGCONT')
   }
-  expect(await hearAll(heard, 610)).toEqual(numbers(610))
-  // It is not woken up with the same again for every attempt.
-  expect(messages(heard).length).toBeLessThanOrEqual(610 + 500)
+  expect(await receiveAll(frames, 610)).toEqual(numbers(610))
+  // A hanging Valkey does not receive the same batch again at every attempt.
+  expect(messages(frames).length).toBeLessThanOrEqual(610 + 500)
 }, 120_000)
 
-test('Valkey dies while documents are written: nothing is lost', async () => {
-  const heard = await subscribe('killed')
-  await write('killed', numbers(100))
-  await hearAll(heard, 100)
+test('Valkey crashes during writes: no change is lost', async () => {
+  const frames = await subscribe('killed')
+  await writeChanges('killed', numbers(100))
+  await receiveAll(frames, 100)
   process.kill(pidOf('valkey'), 'SIGKILL')
-  for (const part of numbers(10)) await write('killed', numbers(20, 100 + part * 20))
-  expect(await hearAll(heard, 300)).toEqual(numbers(300))
+  for (const part of numbers(10)) await writeChanges('killed', numbers(20, 100 + part * 20))
+  expect(await receiveAll(frames, 300)).toEqual(numbers(300))
 }, 120_000)
 
-test('the worker is killed again and again while documents are written', async () => {
-  const heard = await subscribe('worker')
+test('worker crashes repeatedly during writes: no change is lost', async () => {
+  const frames = await subscribe('worker')
   let written = 0
   for (const strike of numbers(repeated(2, 3))) {
     for (const _part of numbers(10)) {
-      await write('worker', numbers(20, written))
+      await writeChanges('worker', numbers(20, written))
       written += 20
     }
     const killed = pidOf('worker')
     process.kill(killed, 'SIGKILL')
-    await write('worker', numbers(20, written))
+    await writeChanges('worker', numbers(20, written))
     written += 20
     expect(written).toBe((strike + 1) * 220)
     await eventually(async () => {
@@ -101,13 +104,13 @@ test('the worker is killed again and again while documents are written', async (
       return pid === undefined || pid === killed ? undefined : true
     })
   }
-  expect(await hearAll(heard, written)).toEqual(numbers(written))
+  expect(await receiveAll(frames, written)).toEqual(numbers(written))
 }, 120_000)
 
-test('the worker that has its turn hangs: another one takes over', async () => {
-  const heard = await subscribe('hung')
-  await write('hung', numbers(10))
-  await hearAll(heard, 10)
+test('worker with the leader lease hangs: another one takes over', async () => {
+  const frames = await subscribe('hung')
+  await writeChanges('hung', numbers(10))
+  await receiveAll(frames, 10)
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = started.running.env
   const database = Database.open(DATABASE_APP_URL, () => {}, 2)
   const relay = new Relay(database, REDIS_URL, pino({ level: 'silent' }))
@@ -115,27 +118,27 @@ test('the worker that has its turn hangs: another one takes over', async () => {
   process.kill(pid, 'SIGSTOP')
   try {
     relay.start()
-    await write('hung', numbers(10, 10))
-    expect(await hearAll(heard, 20)).toEqual(numbers(20))
+    await writeChanges('hung', numbers(10, 10))
+    expect(await receiveAll(frames, 20)).toEqual(numbers(20))
   } finally {
     process.kill(pid, 'SIGCONT')
   }
   await relay.close()
   await database.close()
-  await write('hung', numbers(10, 20))
-  expect(await hearAll(heard, 30)).toEqual(numbers(30))
+  await writeChanges('hung', numbers(10, 20))
+  expect(await receiveAll(frames, 30)).toEqual(numbers(30))
 }, 120_000)
 
-test('PostgreSQL dies: what was committed is heard, and what comes later', async () => {
-  const heard = await subscribe('postgres')
-  await write('postgres', numbers(200))
+test('PostgreSQL crashes: committed and later changes are delivered', async () => {
+  const frames = await subscribe('postgres')
+  await writeChanges('postgres', numbers(200))
   process.kill(pidOf('postgres'), 'SIGKILL')
   await eventually(
     () =>
-      write('postgres', numbers(200, 200))
+      writeChanges('postgres', numbers(200, 200))
         .then(() => true)
         .catch(() => undefined),
     60_000,
   )
-  expect(await hearAll(heard, 400)).toEqual(numbers(400))
+  expect(await receiveAll(frames, 400)).toEqual(numbers(400))
 }, 120_000)

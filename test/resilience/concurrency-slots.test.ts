@@ -1,4 +1,4 @@
-/** Workers that die while executions hand their places on: the limit holds, and everybody has his turn. */
+/** Worker crashes while executions hand on slots: the limit holds, every execution runs. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
@@ -13,7 +13,7 @@ import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 const RUNS = repeated(9, 18)
-/** The worker is killed when so many have ended. */
+/** The worker is killed when that many executions have ended. */
 const STRIKES = [2, ...(RUNS > 9 ? [7, 12] : [5])]
 const LIMIT = 3
 
@@ -26,32 +26,32 @@ beforeAll(async () => {
   room = own.room
 }, 120_000)
 afterAll(() => own?.end())
-// Who has crashed five times within a minute is given up; the crashes of the other test do not count.
+// The supervisor gives up after five crashes within a minute; a restart resets its count.
 beforeEach(() => started.stack.supervisor.restart('worker'))
 
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })
 
-const noting = (what: string, name: string) =>
-  `  - ${what}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${what} } } }\n`
-/** They give their places back while they rest, or keep them. */
+const createTask = (task: string, name: string) =>
+  `  - ${task}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${task} } } }\n`
+/** Executions keep or yield their slot while they wait. */
 const sourceOf = (
   name: string,
   keeps: boolean,
 ) => `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }
 concurrency: { limit: ${LIMIT}, holdWhileWaiting: ${keeps} }
 do:
-${noting('begun', name)}
+${createTask('begun', name)}
   - rest: { wait: { milliseconds: ${keeps ? 100 : 600} }, output: { as: '\${ $workflow.input }' } }
-${noting('rested', name)}`
+${createTask('rested', name)}`
 
-interface Now {
+interface Counts {
   readonly ended: number
   readonly admitted: number
 }
 
-async function now(flow: string): Promise<Now> {
-  const [row] = await asSuperuser<Now>(
+async function readCounts(flow: string): Promise<Counts> {
+  const [row] = await asSuperuser<Counts>(
     `select (select count(*)::int from tenon.executions where flow_id = $1 and ended_at is not null) as ended,
       (select count(*)::int from tenon.concurrency_slots where flow_id = $1 and state = 'admitted') as admitted`,
     [flow],
@@ -60,7 +60,7 @@ async function now(flow: string): Promise<Now> {
   return row ?? { ended: 0, admitted: 0 }
 }
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): void {
   const pid = started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
@@ -70,7 +70,7 @@ test.each([
   ['few', true],
   ['fewer', false],
 ])(
-  'killed again and again among runs of %s (they keep their places: %s): never more than three at once, and each runs once',
+  'worker crashes repeatedly, flow %s, holdWhileWaiting %s: never more than three executions at once, each runs once',
   async (name, keeps) => {
     const as = room.operator
     const source = sourceOf(name, keeps)
@@ -82,20 +82,20 @@ test.each([
       Array.from({ length: RUNS }, (_, n) => call('POST', path, { as, body: { input: { n } } })),
     )
     expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: RUNS }, () => 201))
-    let most = 0
+    let maxAdmitted = 0
     for (const strike of [...STRIKES, RUNS]) {
       await eventually(async () => {
-        const { ended, admitted } = await now(flow.id)
-        most = Math.max(most, admitted)
+        const { ended, admitted } = await readCounts(flow.id)
+        maxAdmitted = Math.max(maxAdmitted, admitted)
         return ended >= strike ? true : undefined
       }, 120_000)
       if (strike < RUNS) killWorker()
     }
-    expect(most).toBeLessThanOrEqual(LIMIT)
+    expect(maxAdmitted).toBeLessThanOrEqual(LIMIT)
     const listed = `${room.flows}/executions?flow=${name}&status=completed&page[size]=200`
     expect((await call('GET', listed, { as })).body.data).toHaveLength(RUNS)
     const made = await call('GET', `/v1/collections/${name}/documents?page[size]=200`, { as: room.service })
-    const done = made.body.data.map(({ n, what }: { n: number; what: string }) => `${what} ${n}`)
+    const done = made.body.data.map(({ n, what: task }: { n: number; what: string }) => `${task} ${n}`)
     const all = Array.from({ length: RUNS }, (_, n) => [`begun ${n}`, `rested ${n}`])
     expect(done.toSorted()).toEqual(all.flat().toSorted())
   },

@@ -1,6 +1,6 @@
 /**
- * Runs that go on in a new history after every few events, on a worker that keeps nothing between tasks: what they do
- * is what they would do in one history, and each effect happens once.
+ * Executions that continue as new after every few events, on a worker without a cache: same results, each effect
+ * once.
  */
 
 import { Client, Connection } from '@temporalio/client'
@@ -53,7 +53,7 @@ const documents = async (collection: string) => {
   return (await callAt('GET', path, { as: room.service, at: started.running })).body.data
 }
 
-/** In how many histories the run was, and the length of the longest. */
+/** How many histories the execution had, and the length of the longest. */
 async function histories(workflowId: string): Promise<{ count: number; longest: number }> {
   const connection = await Connection.connect({ address: started.running.env['TEMPORAL_ADDRESS'] ?? '' })
   try {
@@ -69,7 +69,7 @@ async function histories(workflowId: string): Promise<{ count: number; longest: 
   }
 }
 
-test('a loop of calls that are tasks of their own: all of it, once, in many histories', async () => {
+test('loop of activity calls over many histories: every call is made once', async () => {
   const tasks = `do:
   - keep:
       for: { each: n, in: '\${ [range(40)] }' }
@@ -83,8 +83,8 @@ test('a loop of calls that are tasks of their own: all of it, once, in many hist
 `
   const { id, workflow_id } = await run('loop', tasks, {})
   expect(await ended(id)).toMatchObject({ status: 'completed', output: { sum: 780 } })
-  const kept = (await documents('kept')).map(({ n }: { n: number }) => n)
-  expect(kept.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
+  const stored = (await documents('kept')).map(({ n }: { n: number }) => n)
+  expect(stored.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
   const { count, longest } = await eventually(async () => {
     const seen = await histories(workflow_id)
     return seen.count > 3 ? seen : undefined
@@ -93,7 +93,7 @@ test('a loop of calls that are tasks of their own: all of it, once, in many hist
   expect(longest).toBeLessThan(HINT * 3)
 })
 
-test('many at a time, one in ten failing: results in order, timers go on, steps are recorded once', async () => {
+test('concurrent loop over many histories: results in order, steps and events recorded once', async () => {
   const tasks = `do:
   - all:
       for: { each: n, in: '\${ [range(60)] }', concurrency: 7, onError: continue }
@@ -124,19 +124,19 @@ test('many at a time, one in ten failing: results in order, timers go on, steps 
   expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
   expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
   expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
-  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
-  await eventually(async () => heard.find(({ event }) => event === 'end'))
+  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => frames.find(({ event }) => event === 'end'))
   stopHearing()
-  const told = messages(heard)
-  expect(told.map((one) => Number(one.id))).toEqual(told.map((_, index) => index + 1))
-  const rests = told.map(({ data }) => data.data).filter((data) => data.name === 'rest')
+  const reported = messages(frames)
+  expect(reported.map((one) => Number(one.id))).toEqual(reported.map((_, index) => index + 1))
+  const rests = reported.map(({ data }) => data.data).filter((data) => data.name === 'rest')
   for (let n = 0; n < 60; n++) {
     const of = rests.filter(({ iteration }) => iteration === n)
     expect(of.map((data) => data.status)).toEqual(['running', 'waiting', 'completed'])
   }
 })
 
-test('an approval, events and a compensation stand across histories', async () => {
+test('approval, events and compensation over many histories: take effect as in one', async () => {
   const tasks = `do:
   - before:
       for: { each: n, in: '\${ [range(12)] }' }
@@ -157,8 +157,10 @@ test('an approval, events and a compensation stand across histories', async () =
   const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
   await become(id, ['waiting'])
   for (const type of ['a', 'b', 'c']) {
-    const said = await call('POST', `${room.flows}/executions/${id}/signal`, { event: { type, id: type } })
-    expect(said.status).toBe(202)
+    const signalled = await call('POST', `${room.flows}/executions/${id}/signal`, {
+      event: { type, id: type },
+    })
+    expect(signalled.status).toBe(202)
   }
   const decided = await eventually(async () => {
     const reply = await call('POST', `${room.flows}/executions/${id}/approve`, { approved: true })
@@ -173,7 +175,7 @@ test('an approval, events and a compensation stand across histories', async () =
   expect((await histories(workflow_id)).count).toBeGreaterThan(1)
 })
 
-test('a place is given back and taken again in every history', async () => {
+test('slot over many histories: yielded and acquired again', async () => {
   const tasks = `concurrency: { limit: 1, holdWhileWaiting: false }
 do:
   - turns:
@@ -193,7 +195,7 @@ do:
   expect((await histories(first.workflow_id)).count).toBeGreaterThan(2)
 })
 
-test('cancelled between histories: it undoes what it had done, and ends', async () => {
+test('cancel after several histories: compensates everything, ends cancelled', async () => {
   const tasks = `do:
   - before:
       for: { each: n, in: '\${ [range(10)] }' }

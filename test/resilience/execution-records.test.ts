@@ -1,4 +1,4 @@
-/** What runs do cannot be written down for a while: nothing of it is missing when it can, whoever was killed meanwhile. */
+/** Records of executions while they cannot be written, and while a worker is killed: nothing is missing afterwards. */
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -8,9 +8,9 @@ import { eventually } from '../support/fixtures/tenants.ts'
 import { Gate } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
-/** A task lasts ten seconds; whoever has it and does not answer loses it. */
+/** Longer than a workflow task timeout, ten seconds. */
 const LONG_MS = 12_000
-/** More than a worker does tasks at the same time. */
+/** More than the tasks that a worker runs at once. */
 const RUNS = 60
 
 let own: OwnPlatform
@@ -29,8 +29,8 @@ beforeAll(async () => {
 afterEach(stopHearing)
 afterAll(() => own?.end())
 
-/** Each step, and each thing that happened, is there once and in its place. */
-async function expectWhole(id: string): Promise<void> {
+/** Expects every step and every event once, in order. */
+async function expectComplete(id: string): Promise<void> {
   const run = await eventually(async () => {
     const shown = await runs.read(id)
     return shown.ended_at === null ? undefined : shown
@@ -39,14 +39,14 @@ async function expectWhole(id: string): Promise<void> {
   const steps = run.steps.map(({ name, status }: { name: string; status: string }) => `${name} ${status}`)
   expect(steps).toEqual(['breath completed', 'first completed', 'second completed'])
   const { room, started } = own
-  const heard = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
-  await eventually(async () => heard.find(({ event }) => event === 'end'))
-  const told = messages(heard).map(({ id: seq }) => Number(seq))
-  expect(told).toEqual(told.map((_, n) => n + 1))
-  expect(told.length).toBeGreaterThan(6)
+  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  await eventually(async () => frames.find(({ event }) => event === 'end'))
+  const seqs = messages(frames).map(({ id: seq }) => Number(seq))
+  expect(seqs).toEqual(seqs.map((_, n) => n + 1))
+  expect(seqs.length).toBeGreaterThan(6)
 }
 
-test('it lasts longer than a task, for more runs than a worker has tasks: all end, and their records are whole', async () => {
+test('writes blocked for longer than a workflow task, many executions: all end with complete records', async () => {
   const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
   const gate = await Gate.at(own, 'tenon.execution_steps')
   try {
@@ -55,11 +55,11 @@ test('it lasts longer than a task, for more runs than a worker has tasks: all en
   } finally {
     await gate.open()
   }
-  for (const id of ids) await expectWhole(id)
+  for (const id of ids) await expectComplete(id)
   expect(await runs.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
 }, 180_000)
 
-test('the worker is killed meanwhile: the record of what it was about to say is whole', async () => {
+test('worker killed while writes are blocked: the record is complete', async () => {
   const id = await runs.start(flow)
   await runs.shown(id, 'waiting')
   const gate = await Gate.at(own, 'tenon.execution_steps')
@@ -73,5 +73,5 @@ test('the worker is killed meanwhile: the record of what it was about to say is 
   } finally {
     await gate.open()
   }
-  await expectWhole(id)
+  await expectComplete(id)
 }, 120_000)

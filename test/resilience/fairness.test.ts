@@ -1,4 +1,4 @@
-/** One tenant queues five thousand calls: another's ten wait as if it were hardly there, and only since fairness is on. */
+/** Fairness between tenants: one queues five thousand calls, another's ten calls are hardly delayed. */
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { Client, Connection } from '@temporalio/client'
@@ -9,9 +9,9 @@ import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 
 const CALLS_PER_RUN = 250
-/** A call lasts so long, whoever makes it; the worker makes a hundred at once. */
+/** How long each call takes; the worker makes a hundred at once. */
 const CALL_MS = 3_000
-/** In Temporal's protocol. */
+/** TASK_QUEUE_TYPE_ACTIVITY in Temporal's protocol. */
 const ACTIVITIES = 2
 
 const source = (url: string) => `document: { dsl: '1.0.3', namespace: test, name: many, version: '1.0.0' }
@@ -24,16 +24,16 @@ do:
 
 const CASES = [
   { fairness: true, calls: 5_000, servers: {} },
-  // The control, in a soak alone: a thousand are too many already.
+  // The control without fairness, in a soak only: a thousand calls are already too many.
   { fairness: false, calls: 1_000, servers: { TEMPORAL_DYNAMIC_CONFIG: 'matching.enableFairness=false' } },
 ].slice(0, repeated(1, 2))
 
-describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers }) => {
+describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, servers }) => {
   let own: OwnPlatform
   let temporal: Client
   let slow: Server
-  /** Calls that nobody answers, while the others are queued: what ends makes work. */
-  let held: ServerResponse[] | undefined
+  /** Unanswered calls while others are queued, as completed calls would cause work. */
+  let pendingResponses: ServerResponse[] | undefined
   let loud: Room
   let quiet: Room
   beforeAll(async () => {
@@ -59,26 +59,26 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
   const later = (response: ServerResponse, ms: number) => setTimeout(() => response.end('"done"'), ms)
 
   function answer(response: ServerResponse): void {
-    if (held === undefined) later(response, CALL_MS)
-    else held.push(response)
+    if (pendingResponses === undefined) later(response, CALL_MS)
+    else pendingResponses.push(response)
   }
 
-  /** From now on calls last as long as they should; those that were held end one after the other. */
-  function letGo(): void {
-    const first = held ?? []
-    held = undefined
+  /** From now on calls take their normal time; held ones end one after the other. */
+  function releaseResponses(): void {
+    const first = pendingResponses ?? []
+    pendingResponses = undefined
     for (const [index, response] of first.entries()) later(response, (index * CALL_MS) / first.length)
   }
 
   async function publish(room: Room): Promise<void> {
-    const how = { at: at(), as: room.operator }
+    const options = { at: at(), as: room.operator }
     const body = { source: source(`http://127.0.0.1:${at().echoPorts[0]}/`) }
-    await call('POST', `${room.flows}/definitions`, { ...how, body })
-    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...how, body: {} })
+    await call('POST', `${room.flows}/definitions`, { ...options, body })
+    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...options, body: {} })
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 
-  async function begin(room: Room, calls: number) {
+  async function startFlow(room: Room, calls: number) {
     const path = `${room.flows}/definitions/many/executions`
     const body = { input: { calls } }
     const run = await call('POST', path, { at: at(), as: room.operator, body })
@@ -86,22 +86,25 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
     return run.body
   }
 
-  /** How long ten calls take that the quiet tenant makes at once, in milliseconds; `ms` where they take longer. */
+  /** How long ten concurrent calls of the quiet tenant take in milliseconds, at most `ms`. */
   async function tenCalls(ms: number): Promise<number> {
-    const begun = performance.now()
-    const { id } = await begin(quiet, 10)
+    const startedMs = performance.now()
+    const { id } = await startFlow(quiet, 10)
     const end = eventually(async () => {
       const { body } = await call('GET', `${quiet.flows}/executions/${id}`, { at: at(), as: quiet.operator })
-      return body.status === 'completed' ? performance.now() - begun : undefined
+      return body.status === 'completed' ? performance.now() - startedMs : undefined
     }, ms)
     return end.catch(() => ms)
   }
 
-  /** Two runs at a time: a workflow task that begins many calls has ten seconds, on a slow machine too. */
+  /**
+   * Starts two executions at a time: a workflow task that schedules many calls has ten seconds, on a slow machine
+   * too.
+   */
   async function queueAll(): Promise<void> {
     const lane = async () => {
       for (let run = 0; run < queued / CALLS_PER_RUN / 2; run++) {
-        const { workflow_id } = await begin(loud, CALLS_PER_RUN)
+        const { workflow_id } = await startFlow(loud, CALLS_PER_RUN)
         const handle = temporal.workflow.getHandle(workflow_id)
         await eventually(async () => {
           const { historyLength } = await handle.describe()
@@ -112,7 +115,7 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
     await Promise.all([lane(), lane()])
   }
 
-  /** How many calls wait for a place at the worker. */
+  /** How many calls wait in the task queue. */
   async function waiting(): Promise<number> {
     const { stats } = await temporal.connection.workflowService.describeTaskQueue({
       namespace: 'default',
@@ -123,13 +126,13 @@ describe.each(CASES)('fairness: $fairness', ({ fairness, calls: queued, servers 
     return Number(stats?.approximateBacklogCount ?? 0)
   }
 
-  test(`ten calls behind ${queued} take ${fairness ? 'less' : 'more'} than twice what they take alone`, async () => {
+  test(`ten calls behind ${queued} queued calls: take ${fairness ? 'less' : 'more'} than twice their time alone`, async () => {
     const alone = await tenCalls(30_000)
-    held = []
+    pendingResponses = []
     await queueAll()
-    letGo()
+    releaseResponses()
     const behind = await tenCalls(2 * alone + 500)
-    // It is told some seconds late.
+    // Temporal reports the backlog some seconds late.
     await eventually(async () => ((await waiting()) > queued / 2 ? true : undefined))
     if (fairness) expect(behind).toBeLessThan(2 * alone)
     else expect(behind).toBeGreaterThan(2 * alone)

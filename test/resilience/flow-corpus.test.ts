@@ -1,6 +1,6 @@
 /**
- * The flows that other tests run, where runs are read from their history before each step, and where they go on in a new
- * history after each: the results are the same.
+ * Runs the flows of other tests with replay before each step, and with continue-as-new after each step: the results
+ * are the same.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -16,19 +16,19 @@ import { withRawClient } from '../support/stack/temporal.ts'
 
 const CALL =
   '{ call: collection.create, with: { name: moves, document: {} }, metadata: { tenon: { local: false } } }'
-/** In Temporal's protocol: the queue of the worker that has the run. */
+/** TASK_QUEUE_KIND_STICKY in Temporal's protocol. */
 const STICKY = 2
 
 describe.each([
-  // A worker that keeps nothing does one task after the other: of many runs at once, some would come too late.
-  { how: 'nothing is kept between steps', atOnce: 1, servers: {}, env: { TENON_MAX_CACHED_WORKFLOWS: '0' } },
+  // A worker without a cache runs one task after the other; with many executions some would time out.
+  { how: 'worker without a cache', atOnce: 1, servers: {}, env: { TENON_MAX_CACHED_WORKFLOWS: '0' } },
   {
-    how: 'a new history after each step',
+    how: 'continue-as-new after each step',
     atOnce: 5,
     servers: { TEMPORAL_DYNAMIC_CONFIG: 'limit.historyCount.suggestContinueAsNew=1' },
     env: {},
   },
-])('$how', ({ atOnce, servers, env }) => {
+])('flow corpus, $how', ({ atOnce, servers, env }) => {
   let own: OwnPlatform
   let kinds: Kinds
   beforeAll(async () => {
@@ -43,39 +43,39 @@ describe.each([
 
   testExamples(() => kinds.place)
 
-  test.each(KINDS)('$name', async (kind) => {
+  test.each(KINDS)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
   })
 
-  test('what calls five times moves as often as it is told to', async () => {
+  test('flow with five calls: continues as new as often as configured', async () => {
     const calls = Array.from({ length: 5 }, (_, n) => `  - call${n}: ${CALL}`)
     const head = "document: { dsl: '1.0.3', namespace: n, name: moves, version: '1.0.0' }"
     await kinds.place.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
     const { id, workflow_id } = await kinds.place.begin('moves', {})
     expect(await kinds.place.ended(id)).toMatchObject({ status: 'completed' })
     // Visibility lags.
-    const wanted = atOnce === 1 ? 1 : 5
-    await eventually(async () => ((await histories(workflow_id)) >= wanted ? true : undefined))
-    if (wanted === 1) expect(await histories(workflow_id)).toBe(1)
+    const expected = atOnce === 1 ? 1 : 5
+    await eventually(async () => ((await histories(workflow_id)) >= expected ? true : undefined))
+    if (expected === 1) expect(await histories(workflow_id)).toBe(1)
   })
 
-  test('made-up flows, and those of the corpus that ask nothing of the world, agree with the simulator', async () => {
+  test('generated flows and the quiet corpus: agree with the simulator', async () => {
     const madeUp = madeUpFlows(repeated(6, 20)).filter(isShort)
-    const left = [
+    const remaining = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
       ...quietCorpus().filter((_, n) => n % repeated(3, 1) === 0),
     ]
-    expect(left.length).toBeGreaterThan(10)
+    expect(remaining.length).toBeGreaterThan(10)
     const lane = async () => {
-      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+      for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
         await agrees(kinds.place, next.name, next.source, next.input)
       }
     }
     await Promise.all(Array.from({ length: atOnce }, lane))
   }, 120_000)
 
-  test('of all these runs, tasks come to whoever keeps the run only where one may', async () => {
-    const kept = await withRawClient(async ({ workflow }) => {
+  test('all these executions: sticky tasks only if the worker has a cache', async () => {
+    const stickyUse = await withRawClient(async ({ workflow }) => {
       const many: boolean[] = []
       for await (const { workflowId, runId } of workflow.list({ query: "WorkflowType = 'flowRun'" })) {
         const { events } = await workflow.getHandle(workflowId, runId).fetchHistory()
@@ -84,11 +84,11 @@ describe.each([
       }
       return many
     }, kinds.place.at)
-    expect(kept.length).toBeGreaterThan(20)
-    expect(kept.includes(true)).toBe(!('TENON_MAX_CACHED_WORKFLOWS' in env))
+    expect(stickyUse.length).toBeGreaterThan(20)
+    expect(stickyUse.includes(true)).toBe(!('TENON_MAX_CACHED_WORKFLOWS' in env))
   })
 
-  /** In how many histories a run was. */
+  /** How many histories an execution had. */
   const histories = (workflowId: string) =>
     withRawClient(async (client) => {
       let count = 0

@@ -1,4 +1,4 @@
-/** Runs while workers and Temporal are killed and connections are cut: each ends, and does each of its effects once. */
+/** Worker crashes, Temporal crashes and cut connections: every execution ends, each effect happens once. */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -14,27 +14,27 @@ import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 const RUNS = repeated(60, 200)
-/** So many have ended when something breaks: workers are killed, and in the midst of it connections are cut. */
+/** How many executions have ended when something is broken: a worker is killed, once the connections are cut. */
 const STRIKES = (RUNS < 200 ? [0.1, 0.4, 0.7] : [0.05, 0.22, 0.4, 0.57, 0.75]).map((share) =>
   Math.round(share * RUNS),
 )
-/** So long that some wait for the answer when their worker is killed. */
+/** Long enough that some calls are waiting when the worker is killed. */
 const ANSWER_MS = 100
 
 let own: OwnPlatform
 let started: Started
 let room: Room
-let outside: Server
-/** How often the server outside was told of each run. */
-const told = new Map<number, number>()
+let fakeServer: Server
+/** How often the server was called by each execution. */
+const requestCounts = new Map<number, number>()
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   room = own.room
   const [port = 0] = started.running.echoPorts
-  outside = createServer(({ url = '' }, response) => {
+  fakeServer = createServer(({ url = '' }, response) => {
     const n = Number(url.slice(1))
-    told.set(n, (told.get(n) ?? 0) + 1)
+    requestCounts.set(n, (requestCounts.get(n) ?? 0) + 1)
     setTimeout(() => response.end(), ANSWER_MS)
   }).listen(port, '127.0.0.1')
   await call('POST', `${room.flows}/definitions`, { source: sourceAt(port) })
@@ -42,15 +42,15 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   await own?.end()
-  outside?.close()
+  fakeServer?.close()
 })
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
   callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
 
 /**
- * Local calls, a call that is a task of its own, a request that is not sent twice (docs/decisions/0004), a timer, and
- * something that is undone in one run of ten.
+ * Local calls, an activity call, a request that is never repeated (docs/decisions/0004), a timer, and compensation in
+ * one execution of ten.
  */
 const sourceAt = (
   port: number,
@@ -80,20 +80,20 @@ do:
       raise: { error: { type: 'https://example.com/no', status: 409, title: No } }
 `
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function kill(name: 'worker' | 'temporal'): void {
   const pid = started.stack.supervisor.pid(name)
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
 }
 
-/** @returns how many were cut */
+/** Cuts all connections to the database. @returns how many */
 async function cutConnections(): Promise<number> {
   const text = "select pg_terminate_backend(pid) as is_cut from pg_stat_activity where usename = 'tenon_app'"
   const rows = await asSuperuser<{ is_cut: boolean }>(text, [], started.running)
   return rows.filter(({ is_cut }) => is_cut).length
 }
 
-/** How many runs have ended, and how many are open. */
+/** How many executions have ended, and how many are open. */
 async function progress(): Promise<{ ended: number; open: number }> {
   const text =
     'select count(ended_at)::int as ended, (count(*) - count(ended_at))::int as open from tenon.executions where workspace_id = $1'
@@ -101,7 +101,7 @@ async function progress(): Promise<{ ended: number; open: number }> {
   return row ?? { ended: 0, open: 0 }
 }
 
-/** How many runs are open as soon as so many have ended. */
+/** How many executions are open once `ended` have ended. */
 function openAfter(ended: number): Promise<number> {
   return eventually(async () => {
     const stand = await progress()
@@ -109,7 +109,7 @@ function openAfter(ended: number): Promise<number> {
   }, 120_000)
 }
 
-/** A start that was refused is asked for again under its key, as clients do. */
+/** Starts an execution; a refused start is repeated under its idempotency key, as clients do. */
 async function start(n: number): Promise<void> {
   let last: unknown
   await eventually(async () => {
@@ -130,7 +130,7 @@ async function start(n: number): Promise<void> {
 interface Entry {
   readonly of: number
   readonly at: string
-  /** In the last one: whether the run knows that it has told the server outside. */
+  /** In the last entry: whether the execution knows that its request was answered. */
   readonly told?: boolean
 }
 
@@ -146,7 +146,7 @@ async function ledger(): Promise<Map<number, Entry[]>> {
   }
 }
 
-/** Those that have not ended. */
+/** Executions that have not ended. */
 async function open(): Promise<unknown[]> {
   const pages = await Promise.all(
     ['pending', 'running', 'waiting', 'suspended'].map((status) =>
@@ -156,12 +156,12 @@ async function open(): Promise<unknown[]> {
   return pages.flatMap(({ body }) => body.data ?? [body])
 }
 
-/** Starts them, ten at a time, while `breaking` breaks what it can; @returns when all have ended */
+/** Starts executions, ten at a time, while `breaking` runs. @returns when all have ended */
 async function runAll(runs: readonly number[], breaking: () => Promise<void>): Promise<void> {
   const broken = breaking()
-  const left = [...runs]
+  const remaining = [...runs]
   const lane = async () => {
-    for (let n = left.shift(); n !== undefined; n = left.shift()) await start(n)
+    for (let n = remaining.shift(); n !== undefined; n = remaining.shift()) await start(n)
   }
   await Promise.all([broken, ...Array.from({ length: 10 }, lane)])
   await eventually(async () => ((await open()).length === 0 ? true : undefined), 240_000).catch(
@@ -172,19 +172,19 @@ async function runAll(runs: readonly number[], breaking: () => Promise<void>): P
 }
 
 /**
- * What was done for each run, once: nothing twice, nothing left out. Only a request that may have had its effect is not
- * sent again where its worker was lost: the run knows that it cannot know.
+ * Expects each effect once. Only a request that may have had its effect is not repeated after its worker is lost; the
+ * execution then knows that the outcome is unknown.
  */
 async function expectOnce(runs: readonly number[]): Promise<void> {
   const entries = await ledger()
   let known = 0
   for (const n of runs) {
-    const wanted = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
+    const expected = n % 10 === 9 ? ['first', 'second', 'third', 'undo'] : ['first', 'second', 'third']
     const made = entries.get(n) ?? []
-    expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(wanted)
+    expect(made.map(({ at }) => at).toSorted(), `run ${n}`).toEqual(expected)
     const isKnown = made.find(({ at }) => at === 'third')?.told
-    expect(told.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
-    if (isKnown) expect(told.get(n), `run ${n}`).toBe(1)
+    expect(requestCounts.get(n) ?? 0, `run ${n}`).toBeLessThanOrEqual(1)
+    if (isKnown) expect(requestCounts.get(n), `run ${n}`).toBe(1)
     if (isKnown) known += 1
   }
   expect(known).toBeGreaterThan(runs.length / 2)
@@ -192,11 +192,11 @@ async function expectOnce(runs: readonly number[]): Promise<void> {
 
 const numbers = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n)
 
-test('Temporal is killed while runs go on and others start: none is lost, and each does each thing once', async () => {
+test('Temporal killed during executions and starts: none is lost, each effect happens once', async () => {
   const runs = numbers(1_000, repeated(30, 60))
   const before = started.stack.supervisor.pid('temporal')
   await runAll(runs, async () => {
-    // In the midst of it: what has begun goes on, what is asked for meanwhile is refused and asked again.
+    // Running executions continue; starts during the outage are refused and repeated.
     await eventually(async () => ((await ledger()).size >= 8 ? true : undefined), 60_000)
     expect((await progress()).open).toBeGreaterThan(0)
     kill('temporal')
@@ -205,13 +205,13 @@ test('Temporal is killed while runs go on and others start: none is lost, and ea
   await expectOnce(runs)
 }, 300_000)
 
-test('workers are killed and connections are cut: each run ends, and has done each of its effects once', async () => {
-  // The crashes of before do not count.
+test('workers killed and connections cut: every execution ends, each effect happens once', async () => {
+  // Resets the supervisor's count of crashes.
   await started.stack.supervisor.restart('worker')
   const runs = numbers(0, RUNS)
   const { ended: before } = await progress()
   await runAll(runs, async () => {
-    // Four times at most: who dies five times in a minute is not started again.
+    // Four times at most: after five crashes within a minute the supervisor gives up.
     for (const [index, ended] of STRIKES.entries()) {
       expect(await openAfter(before + ended), `after ${ended}`).toBeGreaterThan(0)
       if (index === STRIKES.length >> 1) expect(await cutConnections()).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-/** A worker that dies under a function: an error that says so, no second run, no process left, and on it goes. */
+/** Worker crashes during a function: the caller gets an error, the function is not run again, no process remains. */
 
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -21,8 +21,8 @@ afterAll(() => own?.end())
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })
 
-/** Processes of the runtime whose parent is the worker. */
-async function functionsOf(worker: number): Promise<string[]> {
+/** Function processes whose parent is the worker. */
+async function functionProcessesOf(worker: number): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
   return stdout.split('\n').flatMap((line) => {
     const [, pid = '', ppid, args = ''] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []
@@ -30,7 +30,7 @@ async function functionsOf(worker: number): Promise<string[]> {
   })
 }
 
-test('a function that takes longer than a worker may be silent is not taken for lost', async () => {
+test('function longer than the heartbeat timeout: completes', async () => {
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 13_000)); return "done" }'
   const body = { workspace_id: room.workspaceId, name: 'long', source, config: { timeout: '30s' } }
@@ -39,7 +39,7 @@ test('a function that takes longer than a worker may be silent is not taken for 
   expect([reply.status, reply.body]).toEqual([200, 'done'])
 })
 
-test('the worker is killed while a function runs', async () => {
+test('worker killed during a function: 502 run_cut_off, its processes end, later calls work', async () => {
   const deploy = (name: string, source: string) =>
     call('POST', '/v1/functions', {
       as: room.operator,
@@ -51,7 +51,7 @@ test('the worker is killed while a function runs', async () => {
   await new Promise((done) => setTimeout(done, 1_500))
   const pid = started.stack.supervisor.pid('worker')
   if (pid === undefined) throw new Error('the worker does not run')
-  const before = await functionsOf(pid)
+  const before = await functionProcessesOf(pid)
   expect(before.length).toBeGreaterThan(0)
   const startedMs = performance.now()
   process.kill(pid, 'SIGKILL')

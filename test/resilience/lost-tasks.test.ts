@@ -1,4 +1,7 @@
-/** Local calls outlast the task that makes them, a later task is lost with its worker, or they hang: each effect happens once. */
+/**
+ * Local calls that outlast a workflow task, a workflow task lost with its worker, calls that hang: each effect
+ * happens once.
+ */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,7 +10,7 @@ import { aRoom, call, eventually } from '../support/fixtures/tenants.ts'
 import { Gate } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
-/** A task lasts ten seconds; before that, while local calls go on, it is ended and another one begins. */
+/** Longer than a workflow task, which ends and is followed by another while local calls run. */
 const LONG_MS = 11_000
 
 let own: OwnPlatform
@@ -18,7 +21,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   server = createServer((_request, response) => {
     response.setHeader('content-type', 'application/json')
-    // Now and then too long for a call beside the run: done again, it is one that is.
+    // Sometimes too slow for an inline call; when repeated it may be fast.
     setTimeout(() => response.end('{"ok":true}'), Math.random() < 0.05 ? 400 : Math.random() * 100)
   })
   const port = own.started.running.echoPorts[0] ?? 0
@@ -31,7 +34,7 @@ afterAll(async () => {
   await own?.end()
 })
 
-test('whatever ends first when a task is done again, it makes what it made before', async () => {
+test('lost workflow task repeated with calls ending in another order: each document is created once', async () => {
   const { started, room } = own
   const runs = new Runs(room, started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
@@ -82,7 +85,7 @@ test('whatever ends first when a task is done again, it makes what it made befor
   expect(made).toEqual([...each('first', 3), ...each('second', 8), ...each('third', 8)].sort())
 }, 180_000)
 
-test('nor does who could give his place back make anything twice', async () => {
+test('lost workflow task of an execution that yields its slot: each document is created once', async () => {
   const { started, room } = own
   const runs = new Runs(room, started.running)
   const [, , late] = gates
@@ -108,7 +111,7 @@ test('nor does who could give his place back make anything twice', async () => {
   expect(body.data.map(({ at }: { at: string }) => at).toSorted()).toEqual(['a', 'b', 'c', 'd'])
 }, 120_000)
 
-test('a request beside the run that hangs on our side has a task, and the run goes on', async () => {
+test("inline request that hangs on the platform's side: repeated as an activity, the execution completes", async () => {
   const { started } = own
   const runs = new Runs(await aRoom(started.running), started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
@@ -116,7 +119,7 @@ test('a request beside the run that hangs on our side has a task, and the run go
     `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,
   )
   const id = await runs.start(name)
-  // Whom a workspace may ask is read before its first request.
+  // The egress allowlist of a workspace is read before its first request.
   const gate = await Gate.at(own, 'tenon.services')
   try {
     await eventually(async () => (await gate.waiting()).length || undefined)

@@ -1,4 +1,4 @@
-/** Runs that stand still, while workers die, or for longer than what they were started with; on a stack of our own. */
+/** Paused and waiting executions survive worker crashes, new versions, expired credentials and rotated keys. */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,9 +19,9 @@ import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
-/** The server's own bound is 10,000. */
+/** The server's own limit is 10,000. */
 const SIGNALS_MAX = 100
-/** For which a token counts beyond its end. */
+/** Clock tolerance for expired tokens. */
 const TOLERANCE_SECONDS = 30
 
 let own: OwnPlatform
@@ -29,7 +29,7 @@ let started: Started
 let room: Room
 let runs: Runs
 let server: Server
-let asked = 0
+let requestCount = 0
 let echo: string
 beforeAll(async () => {
   own = await ownPlatform({
@@ -39,7 +39,7 @@ beforeAll(async () => {
   room = own.room
   runs = new Runs(room, started.running)
   server = createServer((_request, response) => {
-    asked += 1
+    requestCount += 1
     response.setHeader('content-type', 'application/json').end('{"heard":true}')
   })
   const port = started.running.echoPorts[0] ?? 0
@@ -53,10 +53,10 @@ afterAll(async () => {
 
 const call = (method: string, path: string, body?: object, as: Caller = room.operator) =>
   callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
-const go = { event: { type: 'go', data: 1 } }
+const goSignal = { event: { type: 'go', data: 1 } }
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): number {
   const pid = started.stack.supervisor.pid('worker')
   if (pid === undefined) throw new Error('the worker does not run')
@@ -64,7 +64,7 @@ function killWorker(): number {
   return pid
 }
 
-/** Another worker, which has nothing in its memory. */
+/** Kills the worker and waits for another one, whose cache is empty. */
 async function replaceWorker(): Promise<void> {
   const pid = killWorker()
   await eventually(async () => {
@@ -73,19 +73,19 @@ async function replaceWorker(): Promise<void> {
   })
 }
 
-test('a run that is paused stays so when its worker is killed, and goes on with all that it has heard', async () => {
+test('paused execution whose worker is killed: stays paused, continues with all events after resume', async () => {
   const ledger = unique('c')
   const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
-  await runs.send(id, 'signal', go)
+  await runs.send(id, 'signal', goSignal)
   killWorker()
-  // Only another worker can take the patch: it has been through the whole history by then.
+  // Only the new worker can accept the patch; it has replayed the whole history by then.
   const patched = await runs.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
   expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })
-  const mended = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
-  let status = await mended()
-  for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await mended()
+  const patchData = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
+  let status = await patchData()
+  for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await patchData()
   expect(status).toBe(200)
   expect(await runs.ledger(ledger)).toEqual([])
   await runs.send(id, 'resume')
@@ -93,24 +93,24 @@ test('a run that is paused stays so when its worker is killed, and goes on with 
   expect(await runs.ledger(ledger)).toEqual(['a'])
 }, 120_000)
 
-test('a run that has heard as many events as it can says so, and goes on', async () => {
+test('execution that received the maximum number of signals: further ones get 409, other commands still work', async () => {
   const id = await runs.start(await runs.publish(LISTEN))
   await runs.shown(id, 'waiting')
   const noise = { event: { type: 'noise' } }
   for (let sent = 0; sent < SIGNALS_MAX; sent++)
     expect((await runs.send(id, 'signal', noise)).status).toBe(202)
-  expect(await runs.send(id, 'signal', go)).toMatchObject({
+  expect(await runs.send(id, 'signal', goSignal)).toMatchObject({
     status: 409,
     body: { code: 'state_conflict', detail: expect.stringContaining('as many events') },
   })
-  // Commands that are answered are not signals.
+  // Commands with a response are updates, not signals.
   expect(await runs.send(id, 'pause')).toMatchObject({ status: 200 })
   await runs.send(id, 'resume')
   await runs.send(id, 'cancel')
   expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
 }, 120_000)
 
-test('another version of its flow is published: it ends by its own, as does who is queued; who starts now has the other', async () => {
+test('new version published: running and queued executions keep theirs, new ones use the new version', async () => {
   const more = 'concurrency: { limit: 1 }\n'
   const name = await runs.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
   const before = await runs.start(name)
@@ -123,7 +123,7 @@ test('another version of its flow is published: it ends by its own, as does who 
   expect((await runs.read(queued)).status).toBe('pending')
   for (const id of [before, queued, after]) {
     await runs.shown(id, 'waiting')
-    expect((await runs.send(id, 'signal', go)).status).toBe(202)
+    expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
   }
   const ends = await Promise.all([before, queued, after].map((id) => runs.ended(id)))
   const first = ['completed', 1, { said: 'first' }, ['heard', 'said']]
@@ -132,15 +132,15 @@ test('another version of its flow is published: it ends by its own, as does who 
   expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
 }, 90_000)
 
-/** By which keys the payloads in a run's history are encrypted. */
+/** Ids of the keys that encrypt payloads in an execution's history. */
 const keysOf = (workflowId: string) =>
   withRawClient(async (client) => {
     const texts = textsIn(await client.workflow.getHandle(workflowId).fetchHistory())
     return [...new Set(texts.filter((text) => /^ten_\w+\.\d+$/.test(text)))].sort()
   }, started.running)
 
-/** A client of this workspace that may start runs. */
-async function machine(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
+/** Creates a machine client of this workspace that may start executions. */
+async function createMachineClient(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
   const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inRoom(room) }
   const { client_id: id } = await ok(call('POST', '/v1/oauth-clients', body))
   const token = (seconds: number) => {
@@ -151,11 +151,11 @@ async function machine(): Promise<{ id: string; token: (seconds: number) => Prom
   return { id, token }
 }
 
-/** Who may do nothing any more is told by this code. */
-const becomes = (as: Caller, code: string, path: string) =>
+/** Waits until requests of the caller are refused with `code`. */
+const untilRefusedWith = (as: Caller, code: string, path: string) =>
   eventually(async () => ((await call('GET', path, undefined, as)).body.code === code ? true : undefined))
 
-test('whoever started it is gone, and the tenant has another key: it hears, calls, writes and completes', async () => {
+test('starting credential deleted and payload key rotated: waiting executions hear, call, write and complete', async () => {
   const ledger = unique('c')
   const rest = `${LISTEN}
   - got: { call: http, with: { method: get, endpoint: '${echo}' } }
@@ -166,7 +166,7 @@ test('whoever started it is gone, and the tenant has another key: it hears, call
   const triggered = await runs.publish(rest, {
     more: `schedule: { on: { one: { with: { type: ${topic} } } } }\n`,
   })
-  const client = await machine()
+  const client = await createMachineClient()
   const [brief, lasting] = await Promise.all([client.token(6), client.token(3_600)])
   const ids = [
     await runs.start(flow, { input: { x: 1 } }, brief),
@@ -185,9 +185,9 @@ test('whoever started it is gone, and the tenant has another key: it hears, call
   await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))
   const { data } = await ok(call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`))
   for (const { id, kind } of data) if (kind === 'service') await ok(call('DELETE', `/v1/api-keys/${id}`))
-  await becomes(brief, 'token_expired', `${room.flows}/executions`)
-  await becomes(lasting, 'token_invalid', `${room.flows}/executions`)
-  await becomes(room.service, 'api_key_revoked', '/v1/collections/x/documents')
+  await untilRefusedWith(brief, 'token_expired', `${room.flows}/executions`)
+  await untilRefusedWith(lasting, 'token_invalid', `${room.flows}/executions`)
+  await untilRefusedWith(room.service, 'api_key_revoked', '/v1/collections/x/documents')
   await asSuperuser(
     "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
     [room.tenantId],
@@ -195,14 +195,14 @@ test('whoever started it is gone, and the tenant has another key: it hears, call
   )
   await replaceWorker()
 
-  for (const id of all) expect((await runs.send(id, 'signal', go)).status).toBe(202)
+  for (const id of all) expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
   const done = await Promise.all(all.map((id) => runs.ended(id)))
   expect(done.map(({ status, error, output }) => [status, error, output])).toEqual(
     waiting.map(({ input }) => ['completed', null, { had: input }]),
   )
-  // Who it was stays on record.
+  // The record keeps the original starter.
   expect(done.map(({ started_by }) => started_by)).toEqual(waiting.map(({ started_by }) => started_by))
-  expect(asked).toBe(3)
+  expect(requestCount).toBe(3)
   const [kept] = await asSuperuser<{ n: number }>(
     'select count(*)::int as n from tenon.documents where workspace_id = $1 and collection = $2',
     [room.workspaceId, ledger],

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The object store dies while runs carry what is too large for a history: no run is lost, no effect comes twice. */
+/** Object store crashes while executions carry large payloads: no execution is lost, each effect happens once. */
 
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
@@ -12,13 +12,13 @@ let own: OwnPlatform
 let started: Started
 let room: Room
 let server: Server
-let asked: ServerResponse[] = []
+let pendingResponses: ServerResponse[] = []
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   room = own.room
-  server = createServer((_request, response) => asked.push(response))
+  server = createServer((_request, response) => pendingResponses.push(response))
   const port = started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
   const tasks = `  - got: { call: http, with: { method: post, endpoint: 'http://127.0.0.1:${port}/' } }
@@ -44,22 +44,25 @@ const until = (id: string, statuses: readonly string[]) =>
     return statuses.includes(body.status) ? body : undefined
   }, 90_000)
 
-/** Kills by the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killStore(): void {
   const pid = started.stack.supervisor.pid('seaweedfs')
   if (pid === undefined) throw new Error('the store does not run')
   process.kill(pid, 'SIGKILL')
 }
 
-test('it is away when a call gives much: the run goes on when it is back, and the call is made once', async () => {
+test('object store down when a call returns a large result: the execution continues afterwards, the call is made once', async () => {
   const x = textOf(300_000)
   const { body: run } = await start(x)
-  const [response] = await eventually(async () => (asked.length > 0 ? asked : undefined), 60_000)
+  const [response] = await eventually(
+    async () => (pendingResponses.length > 0 ? pendingResponses : undefined),
+    60_000,
+  )
   killStore()
   response?.setHeader('content-type', 'application/json').end(JSON.stringify(textOf(300_000)))
   const waiting = await until(run.id, ['waiting', 'faulted'])
   expect([waiting.status, waiting.error]).toEqual(['waiting', null])
-  expect(asked).toHaveLength(1)
+  expect(pendingResponses).toHaveLength(1)
   killStore()
   const event = { type: 'told', data: { x: textOf(300_000) } }
   const statuses = new Set<number>()
@@ -77,8 +80,8 @@ test('it is away when a call gives much: the run goes on when it is back, and th
   ])
 }, 240_000)
 
-test('it is away when a run is started: 503, and the run begins when it is back', async () => {
-  asked = []
+test('object store down at a start: 503, a repeated start runs once it is back', async () => {
+  pendingResponses = []
   killStore()
   const statuses: number[] = []
   const run = await eventually(async () => {
@@ -88,6 +91,6 @@ test('it is away when a run is started: 503, and the run begins when it is back'
   }, 60_000)
   expect(statuses.filter((status) => status !== 201 && status !== 503)).toEqual([])
   expect(statuses).toContain(503)
-  await eventually(async () => (asked.length > 0 ? true : undefined), 60_000)
+  await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
   expect((await call('GET', `${room.flows}/executions/${run.id}`)).body.status).toBe('running')
 }, 150_000)

@@ -1,4 +1,4 @@
-/** Schedules while Temporal hangs or dies, on a stack of our own: nothing is half done, and all of it comes back. */
+/** Schedules while Temporal hangs or crashes: no partial changes, all continue afterwards. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { executionsOf, publishScheduled } from '../support/fixtures/schedules.ts'
@@ -6,7 +6,7 @@ import { aRoom, call as callAt, eventually, type Room } from '../support/fixture
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
-/** Longer than the shortest time that starts may be late by. */
+/** Longer than the shortest `catchUp`. */
 const STANDSTILL_MS = 12_500
 
 let own: OwnPlatform
@@ -31,7 +31,7 @@ function pidOfTemporal(): number {
   return pid
 }
 
-test('Temporal hangs: nothing of a schedule changes; who has none is published, who is foreign is not asked of', async () => {
+test('Temporal hangs: schedule changes get 503 and change nothing, flows without one are published, foreign ids get 404', async () => {
   expect((await publish('rare', '{ cron: 0 0 1 1 * }')).status).toBe(201)
   const [rare] = (await call('GET', `${room.flows}/schedules`)).body.data
   const other = await aRoom(started.running)
@@ -61,14 +61,14 @@ test('Temporal hangs: nothing of a schedule changes; who has none is published, 
   expect(body.data).toMatchObject([{ key: 'cron:0 0 2 1 *', flow_name: 'rare' }])
 }, 120_000)
 
-/** What has become of the times of the one schedule that a flow has. */
-async function standing(flow: string) {
+/** The counters of the only schedule of a flow. */
+async function scheduleCounters(flow: string) {
   const [{ id }] = (await call('GET', `${room.flows}/schedules?flow=${flow}`)).body.data
   const { status, body } = await call('GET', `${room.flows}/schedules/${id}`)
   return status === 200 ? { id, taken: body.taken, missed: body.missed } : undefined
 }
 
-test('Temporal stands still: what was due is made up for as far back as `catchUp` says, and no further', async () => {
+test('Temporal stalls: missed starts are made up for as far back as `catchUp` allows', async () => {
   const each = 'every: PT1S, overlap: allow_all'
   for (const [name, catchUp] of [
     ['near', 'PT10S'],
@@ -76,7 +76,7 @@ test('Temporal stands still: what was due is made up for as far back as `catchUp
   ] as const)
     expect((await publish(name, `{ ${each}, catchUp: ${catchUp} }`)).status).toBe(201)
   const begun = await eventually(async () => {
-    const now = await standing('near')
+    const now = await scheduleCounters('near')
     return now !== undefined && now.taken > 0 ? now : undefined
   })
   const pid = pidOfTemporal()
@@ -87,18 +87,18 @@ test('Temporal stands still: what was due is made up for as far back as `catchUp
   } finally {
     process.kill(pid, 'SIGCONT')
   }
-  // It may take its time to find back into what it was about to do.
+  // Temporal may need time to recover.
   const near = await eventually(async () => {
-    const now = await standing('near')
+    const now = await scheduleCounters('near')
     return now !== undefined && now.missed > 0 ? now : undefined
   }, 60_000)
   const seconds = (Date.now() - stoppedMs) / 1_000
   const far = await eventually(async () => {
-    const now = await standing('far')
+    const now = await scheduleCounters('far')
     return now !== undefined && now.taken > STANDSTILL_MS / 1_000 ? now : undefined
   }, 60_000)
   expect(far.missed).toBe(0)
-  // Those of the ten seconds before it was itself again, and of a moment before it stood still.
+  // Starts of the ten seconds before it recovered, and of those just before it stalled.
   expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
   expect(near.missed).toBeLessThanOrEqual(seconds - 8)
   await eventually(async () => {
@@ -106,12 +106,12 @@ test('Temporal stands still: what was due is made up for as far back as `catchUp
     const ended = runs.filter(({ status }: { status: string }) => status === 'completed')
     return ended.length >= near.taken ? true : undefined
   }, 60_000)
-  // Not before: what is about to begin does not, where its schedule is paused meanwhile.
+  // Paused only now, as pausing drops starts that are about to begin.
   for (const { id } of [near, far])
     expect((await call('POST', `${room.flows}/schedules/${id}/pause`, {})).status).toBe(200)
 }, 240_000)
 
-test('Temporal dies and comes back: schedules go on by themselves, without another start of the platform', async () => {
+test('Temporal crashes and restarts: schedules continue by themselves', async () => {
   await eventually(async () => ((await publish('tick', '{ every: PT1S }')).status === 201 ? true : undefined))
   const ran = async (): Promise<number> =>
     (await executionsOf(room, 'tick', started.running)).filter(

@@ -1,4 +1,4 @@
-/** Servers and workers that die, on a stack of our own: nothing is lost, nothing doubled, nothing is a 500. */
+/** Crashed and hanging servers: nothing is lost or doubled, no response is a 500. */
 
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -40,7 +40,7 @@ async function publishHello(): Promise<void> {
   await call('POST', `${room.flows}/definitions/hello/versions`, { as: room.operator, body: {} })
 }
 
-/** Kills by the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function kill9(name: string): number {
   const pid = started.stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
@@ -48,7 +48,7 @@ function kill9(name: string): number {
   return pid
 }
 
-test("the worker is killed in hello.yaml's wait: the run finishes, each effect happened once", async () => {
+test('worker killed during a wait of hello.yaml: the execution completes, each effect happens once', async () => {
   await publishHello()
   const path = `${room.flows}/definitions/hello/executions`
   const run = await call('POST', path, { as: room.operator, body: { input: { name: 'Ada' } } })
@@ -66,7 +66,7 @@ test("the worker is killed in hello.yaml's wait: the run finishes, each effect h
   expect(stored.body.data).toHaveLength(1)
 }, 90_000)
 
-test('the worker is killed again and again under twenty runs: twenty documents, no more', async () => {
+test('worker killed repeatedly during twenty executions: twenty documents, no more', async () => {
   const path = `${room.flows}/definitions/hello/executions`
   const runs = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
@@ -91,8 +91,8 @@ test('the worker is killed again and again under twenty runs: twenty documents, 
   expect(names.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `Hello, N${n}!`).sort())
 }, 150_000)
 
-/** A server that hangs is worse than one that is gone: its port still answers. */
-async function whileFrozen(name: string, work: () => Promise<void>): Promise<void> {
+/** Stops a server without closing its port, which is harder to detect than a crash. */
+async function whileStopped(name: string, work: () => Promise<void>): Promise<void> {
   const pid = started.stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
   process.kill(pid, 'SIGSTOP')
@@ -106,9 +106,9 @@ async function whileFrozen(name: string, work: () => Promise<void>): Promise<voi
 const makeTenant = (headers: Record<string, string> = {}) =>
   call('POST', '/v1/tenants', { as: room.operator, body: { name: 'X', slug: unique('x') }, headers })
 
-test('Temporal hangs: 503 with Retry-After, data routes go on, foreign ids are 404 without asking it', async () => {
+test('Temporal hangs: 503 with Retry-After, data routes work, foreign ids get 404 without asking it', async () => {
   const path = (flow: string) => `${room.flows}/definitions/${flow}/executions`
-  await whileFrozen('temporal', async () => {
+  await whileStopped('temporal', async () => {
     const [tenant, foreign, mine, read] = await Promise.all([
       makeTenant(),
       call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: room.operator, body: {} }),
@@ -121,35 +121,35 @@ test('Temporal hangs: 503 with Retry-After, data routes go on, foreign ids are 4
   })
 }, 60_000)
 
-/** For how long a request waits for Temporal. */
-const PATIENCE_MS = 5_000
+/** How long a request waits for Temporal. */
+const TEMPORAL_TIMEOUT_MS = 5_000
 
-/** All that a run is told, by what the sweep of the walls sends. */
+/** The commands of executions, as the sweep of test/isolation sends them. */
 const COMMANDS = OPERATIONS.filter(
   ({ http }) => http.method === 'POST' && http.path.includes('/executions/{id}/'),
 ).map(({ name }) => FLOW_ROWS[name as 'execution.cancel'])
 
-/** A run that waits, in a room. */
-async function waiting(of: Room) {
+/** Starts an execution that waits. */
+async function startWaiting(of: Room) {
   const runs = new Runs(of, started.running)
   const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
   const id = await runs.start(flow)
   return { flow, ...(await runs.shown(id, 'waiting')) }
 }
 
-test('Temporal hangs: it is asked of no run of others, whichever the command; what is ours is read and watched', async () => {
+test('Temporal hangs, commands to executions of other workspaces: 404 without asking it; own ones can be read and watched', async () => {
   expect(COMMANDS).toHaveLength(9)
   const { running: at } = started
   const others = [await aWorkspace(room, at), await aRoom(at)]
-  const [mine, ...theirs] = [await waiting(room), ...(await Promise.all(others.map(waiting)))]
+  const [mine, ...theirs] = [await startWaiting(room), ...(await Promise.all(others.map(startWaiting)))]
   const send = (row: (typeof COMMANDS)[number], executionId: string) =>
     call('POST', row.path({ room, executionId } as Parameters<typeof row.path>[0]), {
       as: room.operator,
       body: row.body?.(),
     })
   const get = (path: string) => call('GET', `${room.flows}${path}`, { as: room.operator })
-  await whileFrozen('temporal', async () => {
-    const given = send(FLOW_ROWS['execution.cancel'], mine.id)
+  await whileStopped('temporal', async () => {
+    const cancelled = send(FLOW_ROWS['execution.cancel'], mine.id)
     const since = Date.now()
     const refused = await Promise.all(
       theirs.flatMap(({ id, flow_id }) => [
@@ -166,11 +166,11 @@ test('Temporal hangs: it is asked of no run of others, whichever the command; wh
     expect(listed?.body.data.map(({ id }: { id: string }) => id)).toContain(mine.id)
     expect(read?.body).toMatchObject({ id: mine.id, status: 'waiting' })
     expect([watched?.status, watched?.body]).toEqual([200, expect.stringContaining('event: ready')])
-    // Who had asked Temporal would not have been answered yet.
-    expect(Date.now() - since).toBeLessThan(PATIENCE_MS)
-    expect(await given).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
+    // A request to Temporal would not have been answered yet.
+    expect(Date.now() - since).toBeLessThan(TEMPORAL_TIMEOUT_MS)
+    expect(await cancelled).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
   })
-  // They are there: each hears what is said in its own workspace.
+  // The executions exist: each accepts signals in its own workspace.
   for (const [nth, { id }] of theirs.entries()) {
     const runs = new Runs(others[nth] as Room, at)
     expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
@@ -178,7 +178,7 @@ test('Temporal hangs: it is asked of no run of others, whichever the command; wh
   }
 }, 90_000)
 
-test('Temporal dies and comes back: so do provisioning and flows', async () => {
+test('Temporal crashes and restarts: provisioning and flows work again', async () => {
   kill9('temporal')
   const back = await eventually(async () => {
     const tried = await makeTenant({ prefer: 'wait=20' })
@@ -188,7 +188,7 @@ test('Temporal dies and comes back: so do provisioning and flows', async () => {
   expect(back.body.state).toBe('active')
 }, 120_000)
 
-test('the object store dies while a workspace is made: it is made when the store is back', async () => {
+test('object store crashes while a workspace is created: created once it is back', async () => {
   kill9('seaweedfs')
   const { tenantId: tenant_id } = room
   const body = { tenant_id, name: 'Late', slug: unique('late') }
@@ -200,7 +200,7 @@ test('the object store dies while a workspace is made: it is made when the store
   expect([made.status, made.body.state]).toEqual([201, 'active'])
 }, 60_000)
 
-test('the object store dies: 503 in between, the API lives on, and what was stored is there', async () => {
+test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')
   const { body } = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
   const path = `/v1/objects/${body.bucket}/kept`
@@ -217,7 +217,7 @@ test('the object store dies: 503 in between, the API lives on, and what was stor
   expect(started.stack.supervisor.pid('api')).toBe(api)
 }, 60_000)
 
-test('PostgreSQL dies under load: 503, never 500, the API lives on, and what was acknowledged is there', async () => {
+test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, acknowledged documents remain', async () => {
   const api = started.stack.supervisor.pid('api')
   const path = '/v1/collections/ledger/documents'
   const acknowledged: string[] = []
@@ -251,7 +251,7 @@ test('PostgreSQL dies under load: 503, never 500, the API lives on, and what was
   expect(acknowledged.filter((id) => !stored.has(id))).toEqual([])
 }, 90_000)
 
-test('PostgreSQL dies in the midst of an import and an export: neither says that it is whole when it is not', async () => {
+test('PostgreSQL crashes during import and export: neither reports an incomplete result as complete', async () => {
   const { running: at } = started
   const options = { as: room.service, at, headers: { 'idempotency-key': 'k' } }
   const rows = Array.from({ length: 5_000 }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)

@@ -1,4 +1,4 @@
-/** A worker that dies while a tenant is suspended and resumed: who is to stand still does, and all goes on once. */
+/** Worker crashes while a tenant is suspended and resumed: executions stop, and later continue once. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
@@ -27,16 +27,16 @@ do:
         - rest: { wait: { milliseconds: 200 } }
 `
 
-/** By the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function killWorker(): void {
   const pid = started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
 }
 
-const set = (verb: 'suspend' | 'resume') =>
+const sendTenantCommand = (verb: 'suspend' | 'resume') =>
   call('POST', `/v1/tenants/${room.tenantId}/${verb}`, { as: room.operator })
 
-test('killed as it suspends, and as it resumes: each of ten runs does each of its effects once', async () => {
+test('worker killed during suspend and during resume: each of ten executions has each effect once', async () => {
   const as = room.operator
   await call('POST', `${room.flows}/definitions`, { as, body: { source: SOURCE } })
   await call('POST', `${room.flows}/definitions/busy/versions`, { as, body: {} })
@@ -51,17 +51,17 @@ test('killed as it suspends, and as it resumes: each of ten runs does each of it
     Promise.all(
       runs.map(async (id) => (await call('GET', `${room.flows}/executions/${id}`, { as })).body.status),
     )
-  const become = (status: string, ms: number) =>
+  const untilAllAre = (status: string, ms: number) =>
     eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)
-  await become('waiting', 30_000)
-  const suspending = set('suspend')
+  await untilAllAre('waiting', 30_000)
+  const suspending = sendTenantCommand('suspend')
   killWorker()
   expect((await suspending).status).toBe(200)
-  await become('suspended', 60_000)
-  const resuming = set('resume')
+  await untilAllAre('suspended', 60_000)
+  const resuming = sendTenantCommand('resume')
   killWorker()
   expect((await resuming).status).toBe(200)
-  await become('completed', 120_000)
+  await untilAllAre('completed', 120_000)
   for (const n of all.slice(0, 10)) {
     const path = `/v1/collections/kept-run${n}/documents?page[size]=200`
     const { body } = await call('GET', path, { as: room.service })

@@ -1,4 +1,4 @@
-/** Workers and servers that die between an event and the run that it starts: each event is one run, and no more. */
+/** Crashes between an event and the execution it starts: exactly one execution per event. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { change } from '../support/fixtures/outbox.ts'
@@ -7,7 +7,7 @@ import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
-/** The worker is killed so often, each time after so many events. */
+/** How often the worker is killed, each time after `EVENTS` events. */
 const STRIKES = repeated(2, 3)
 const EVENTS = repeated(12, 25)
 
@@ -43,14 +43,14 @@ const emit = async (topic: string, n: number) => {
   expect(status).toBe(202)
 }
 
-/** Kills by the pid that the supervisor knows: only what this test started. */
+/** Kills by the pid that the supervisor reports: only what this test started. */
 function kill9(name: string): void {
   const pid = started.stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
   process.kill(pid, 'SIGKILL')
 }
 
-/** The numbers of the events that runs have been given, once so many of them have completed. */
+/** The numbers of the events passed to executions, once `count` of them have completed. */
 const numbers = (flow: string, count: number) =>
   eventually(async () => {
     const rows = await asSuperuser<{ n: number; status: string }>(
@@ -65,18 +65,18 @@ const numbers = (flow: string, count: number) =>
 
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
 
-test('the worker is killed again and again while events come: each is one run', async () => {
+test('worker killed repeatedly while events arrive: one execution per event', async () => {
   await publish('killed', 'orders')
   for (const strike of upTo(STRIKES)) {
     for (const n of upTo(EVENTS)) await emit('orders', strike * EVENTS + n)
-    // In the midst of it: some runs have begun, others have not.
+    // Some executions have started by then, others have not.
     await numbers('killed', strike * EVENTS + 1)
     kill9('worker')
   }
   expect(await numbers('killed', STRIKES * EVENTS)).toEqual(upTo(STRIKES * EVENTS))
 }, 180_000)
 
-test('Temporal is killed while changes of documents come: they start their runs when it is back', async () => {
+test('Temporal killed while documents change: one execution per change once it is back', async () => {
   await publish('changed', 'collections.things.created')
   const write = (n: number) => change(room, [{ collection: 'things', document: { n } }], started.running)
   for (const n of upTo(10)) await write(n)

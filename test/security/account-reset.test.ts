@@ -1,4 +1,7 @@
-/** Attacks on accounts: a peer gets no way into another person's account, and a reset account decides nothing unseen. */
+/**
+ * Attacks on accounts: no peer gains access to another account, and a reset account cannot decide approvals
+ * unnoticed.
+ */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Entry, ofRoom } from '../support/clients/audit.ts'
@@ -28,13 +31,13 @@ beforeAll(async () => {
   room = await aRoom()
   runs = new Runs(room)
   clientId = await aClient(room.operator)
-  mallory = await anAdmin()
+  mallory = await createAdmin()
   malloryToken = await tokenFor(mallory)
   trent = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
   trentToken = await tokenFor(trent)
 })
 
-const anAdmin = () => aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
+const createAdmin = () => aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
 
 async function tokenFor(person: Person): Promise<Caller> {
   const { status, body } = await tokensOf(clientId, person)
@@ -42,17 +45,17 @@ async function tokenFor(person: Person): Promise<Caller> {
   return bearer(body['access_token'])
 }
 
-const ask = (verb: string, { id }: { id: string }, as: Caller) =>
+const sendCommand = (verb: string, { id }: { id: string }, as: Caller) =>
   call('POST', `/v1/accounts/${id}/${verb}`, { as, body: {} })
 const statusOf = async ({ id }: Person) =>
   (await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))).status
 
-/** Of the audit log, what is about a person's account. */
+/** Audit entries about an account. */
 const entriesOf = async ({ id }: Person): Promise<Entry[]> =>
   (await ofRoom(room)).filter(({ target }) => String(target).includes(id))
 
-/** Takes up a link with a password. @returns the status of the page */
-async function taken(url: string, password: string): Promise<number> {
+/** Sets a password through a link. @returns the status of the page */
+async function setPasswordByLink(url: string, password: string): Promise<number> {
   const browser = new Browser('nowhere:')
   const page = await browser.open(url)
   return page.status === 200
@@ -60,56 +63,56 @@ async function taken(url: string, password: string): Promise<number> {
     : page.status
 }
 
-const isLetIn = async (as: Caller) => (await call('GET', '/v1/accounts', { as })).status === 200
+const isAccepted = async (as: Caller) => (await call('GET', '/v1/accounts', { as })).status === 200
 
-describe('an accepted account', () => {
-  test('invited again by a peer or a higher role – is refused, and keeps its password', async () => {
-    const bob = await anAdmin()
+describe('accepted account', () => {
+  test('invited again by a peer or a higher role: refused, keeps its password', async () => {
+    const bob = await createAdmin()
     for (const as of [malloryToken, trentToken, room.operator])
-      expect(await ask('invite', bob, as)).toMatchObject({
+      expect(await sendCommand('invite', bob, as)).toMatchObject({
         status: 409,
         body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/reset`) },
       })
-    expect(await isLetIn(await tokenFor(bob))).toBe(true)
+    expect(await isAccepted(await tokenFor(bob))).toBe(true)
   })
 
-  test('reset by a peer, or by a lower role – is refused, and keeps its password and sessions', async () => {
-    const bob = await anAdmin()
+  test('reset by a peer or a lower role: refused, keeps its password and sessions', async () => {
+    const bob = await createAdmin()
     const token = await tokenFor(bob)
-    const peer = await ask('reset', bob, malloryToken)
+    const peer = await sendCommand('reset', bob, malloryToken)
     expect([peer.status, peer.body.code]).toEqual([403, 'forbidden'])
     expect(JSON.stringify(peer.body)).not.toContain('token=')
-    expect((await ask('reset', trent, malloryToken)).status).toBe(404)
+    expect((await sendCommand('reset', trent, malloryToken)).status).toBe(404)
     const operator = await aPerson(room.operator, { role: 'operator' })
-    expect((await ask('reset', operator, room.operator)).status).toBe(403)
-    expect(await isLetIn(token)).toBe(true)
-    expect(await isLetIn(await tokenFor(bob))).toBe(true)
+    expect((await sendCommand('reset', operator, room.operator)).status).toBe(403)
+    expect(await isAccepted(token)).toBe(true)
+    expect(await isAccepted(await tokenFor(bob))).toBe(true)
   })
 
-  test('reset by itself – is refused with the page where it changes its password', async () => {
-    const bob = await anAdmin()
-    expect(await ask('reset', bob, await tokenFor(bob))).toMatchObject({
+  test('reset by itself: refused, names the page to change the password', async () => {
+    const bob = await createAdmin()
+    expect(await sendCommand('reset', bob, await tokenFor(bob))).toMatchObject({
       status: 403,
       body: { detail: expect.stringContaining('/auth/password') },
     })
   })
 
-  test('reset by a strictly higher role – is signed out at once and until the link is taken up; both are audited', async () => {
-    const bob = await anAdmin()
+  test('reset by a strictly higher role: signed out at once until the link is used; both steps are audited', async () => {
+    const bob = await createAdmin()
     const { body: tokens } = await tokensOf(clientId, bob)
     const token = bearer(tokens['access_token'])
-    expect(await isLetIn(token)).toBe(true)
-    const reset = await ask('reset', bob, trentToken)
-    expect(reset).toMatchObject({ status: 200, body: { id: bob.id, status: 'reset' } })
-    expect(await isLetIn(token)).toBe(false)
+    expect(await isAccepted(token)).toBe(true)
+    const resetAccount = await sendCommand('reset', bob, trentToken)
+    expect(resetAccount).toMatchObject({ status: 200, body: { id: bob.id, status: 'reset' } })
+    expect(await isAccepted(token)).toBe(false)
     expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(400)
     await expect(tokensOf(clientId, bob)).rejects.toThrow('forbidden')
-    // It was accepted once: it is not invited again, by anybody.
-    expect((await ask('invite', bob, malloryToken)).status).toBe(409)
-    expect(await taken(reset.body.reset_url, 'correct horse again')).toBe(200)
-    expect(await taken(reset.body.reset_url, 'another horse again')).toBe(404)
-    expect(await isLetIn(token)).toBe(false)
-    expect(await isLetIn(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
+    // It was accepted before, so it cannot be invited again.
+    expect((await sendCommand('invite', bob, malloryToken)).status).toBe(409)
+    expect(await setPasswordByLink(resetAccount.body.reset_url, 'correct horse again')).toBe(200)
+    expect(await setPasswordByLink(resetAccount.body.reset_url, 'another horse again')).toBe(404)
+    expect(await isAccepted(token)).toBe(false)
+    expect(await isAccepted(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
     const entries = await entriesOf(bob)
     expect(entries).toEqual(
       expect.arrayContaining([
@@ -125,8 +128,8 @@ describe('an accepted account', () => {
     )
   })
 
-  test('with a new invitation written by an admin role past the code – is refused by the database', async () => {
-    const bob = await anAdmin()
+  test('invitation or confirmation written to the database by an equal role: refused', async () => {
+    const bob = await createAdmin()
     const invite = `update tenon.accounts set invitation = decode(repeat('ab', 32), 'hex'), invited_until = now() + interval '1 d'
       where id = '${bob.id}'`
     const confirm = `update tenon.accounts set confirmed_by = '{mallory}' where id = '${bob.id}'`
@@ -136,28 +139,28 @@ describe('an accepted account', () => {
       await expect(
         asSuperuser(`begin; ${settings(room.workspaceId)}; set local role tenon_admin; ${statement}; commit`),
       ).rejects.toThrow(/higher role/)
-    expect(await isLetIn(await tokenFor(bob))).toBe(true)
-    // What a higher role writes ends the password, whatever the code thinks.
+    expect(await isAccepted(await tokenFor(bob))).toBe(true)
+    // A write by a higher role clears the password, independent of the product code.
     await asSuperuser(`begin; ${settings('')}; set local role tenon_admin; ${invite}; commit`)
     expect(await statusOf(bob)).toBe('reset')
   })
 })
 
-describe('an account that was never accepted', () => {
-  test('is invited again by a peer, and not reset', async () => {
+describe('account that was never accepted', () => {
+  test('invited again by a peer: accepted; reset: refused', async () => {
     const body = { role: 'workspace_admin', ...inRoom(room), email: `new-${Date.now()}@example.test` }
     const made = await ok(call('POST', '/v1/accounts', { as: malloryToken, body }))
-    expect(await ask('reset', made, trentToken)).toMatchObject({
+    expect(await sendCommand('reset', made, trentToken)).toMatchObject({
       status: 409,
       body: { detail: expect.stringContaining(`/v1/accounts/${made.id}/invite`) },
     })
-    const again = await ask('invite', made, malloryToken)
+    const again = await sendCommand('invite', made, malloryToken)
     expect(again.status).toBe(200)
-    expect(await taken(again.body.invitation_url, 'correct horse again')).toBe(200)
+    expect(await setPasswordByLink(again.body.invitation_url, 'correct horse again')).toBe(200)
   })
 })
 
-describe('the account holder', () => {
+describe('account holder', () => {
   /** Changes the password on the page. @returns its status */
   async function change(person: Person, current: string, password: string): Promise<number> {
     const browser = new Browser('nowhere:')
@@ -166,77 +169,77 @@ describe('the account holder', () => {
     return (await browser.submit(page, { tenant, email, current, password, again: password })).status
   }
 
-  test('changes the password – with the present one alone, and other sessions end', async () => {
-    const bob = await anAdmin()
+  test('changes the password: needs the current one, other sessions end', async () => {
+    const bob = await createAdmin()
     const token = await tokenFor(bob)
     expect(await change(bob, 'not the password', 'correct horse again')).toBe(401)
     expect(await change(bob, bob.password, 'short')).toBe(400)
-    expect(await isLetIn(token)).toBe(true)
+    expect(await isAccepted(token)).toBe(true)
     expect(await change(bob, bob.password, 'correct horse again')).toBe(200)
-    expect(await isLetIn(token)).toBe(false)
+    expect(await isAccepted(token)).toBe(false)
     await expect(tokensOf(clientId, bob)).rejects.toThrow('forbidden')
-    expect(await isLetIn(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
+    expect(await isAccepted(await tokenFor({ ...bob, password: 'correct horse again' }))).toBe(true)
     expect(await entriesOf(bob)).toEqual(
       expect.arrayContaining([expect.objectContaining({ operation: 'account.password_set' })]),
     )
   })
 
-  test('who guesses at the page – is held up like who guesses at the sign-in', async () => {
-    const bob = await anAdmin()
+  test('guesses the current password: throttled like sign-in', async () => {
+    const bob = await createAdmin()
     const statuses = new Set<number>()
     for (let n = 0; n < 12; n++) statuses.add(await change(bob, `wrong ${n}`, 'correct horse again'))
     expect([...statuses]).toEqual([401, 429])
   })
 })
 
-describe('an approval that was asked for before its approver was reset', () => {
-  const asking = (...approvers: Person[]) =>
+describe('approval requested before its approver was reset', () => {
+  const publishApproval = (...approvers: Person[]) =>
     runs.publish(
       `  - board: { approve: { approvers: [${approvers.map(({ id }) => id).join(', ')}] } }\n  - paid: { set: { paid: true } }`,
     )
 
-  /** Resets bob's account. @returns his next token */
-  async function reset(bob: Person, by: Caller): Promise<Caller> {
-    const { reset_url } = await ok(ask('reset', bob, by))
-    expect(await taken(reset_url, 'correct horse again')).toBe(200)
+  /** Resets the account of bob and sets a new password. @returns the next token */
+  async function resetAccount(bob: Person, by: Caller): Promise<Caller> {
+    const { reset_url } = await ok(sendCommand('reset', bob, by))
+    expect(await setPasswordByLink(reset_url, 'correct horse again')).toBe(200)
     return tokenFor({ ...bob, password: 'correct horse again' })
   }
 
-  test('is not decided by that account – until another admin than the starter confirms it', async () => {
-    const bob = await anAdmin()
-    const flow = await asking(bob)
-    // Trent may reset bob, and has started the run.
+  test('decided by the reset account: refused until an admin other than the starter confirms the account', async () => {
+    const bob = await createAdmin()
+    const flow = await publishApproval(bob)
+    // Trent may reset bob, and started the execution.
     const id = await runs.start(flow, {}, trentToken)
     await runs.shown(id, 'waiting')
-    expect((await ask('confirm', bob, room.operator)).status).toBe(409)
-    const token = await reset(bob, trentToken)
-    const decided = () => runs.send(id, 'approve', { approved: true }, token)
+    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(409)
+    const token = await resetAccount(bob, trentToken)
+    const approve = () => runs.send(id, 'approve', { approved: true }, token)
     const suspended = {
       status: 409,
       body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/confirm`) },
     }
-    expect(await decided()).toMatchObject(suspended)
-    expect((await ask('confirm', bob, malloryToken)).status).toBe(403)
-    expect((await ask('confirm', bob, token)).status).toBe(403)
-    expect((await ask('confirm', bob, trentToken)).status).toBe(200)
-    expect(await decided()).toMatchObject(suspended)
+    expect(await approve()).toMatchObject(suspended)
+    expect((await sendCommand('confirm', bob, malloryToken)).status).toBe(403)
+    expect((await sendCommand('confirm', bob, token)).status).toBe(403)
+    expect((await sendCommand('confirm', bob, trentToken)).status).toBe(200)
+    expect(await approve()).toMatchObject(suspended)
     expect((await runs.read(id)).status).toBe('waiting')
-    expect((await ask('confirm', bob, room.operator)).status).toBe(200)
-    expect((await decided()).status).toBe(200)
+    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(200)
+    expect((await approve()).status).toBe(200)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { paid: true } })
     expect(await entriesOf(bob)).toEqual(
       expect.arrayContaining([expect.objectContaining({ operation: 'account.confirm' })]),
     )
   })
 
-  test('is suspended again by the next reset; one that is asked for later is not', async () => {
-    const bob = await anAdmin()
-    const flow = await asking(bob)
-    await reset(bob, trentToken)
-    expect((await ask('confirm', bob, room.operator)).status).toBe(200)
+  test('reset again after confirmation: refused again; an approval requested later is accepted', async () => {
+    const bob = await createAdmin()
+    const flow = await publishApproval(bob)
+    await resetAccount(bob, trentToken)
+    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(200)
     const before = await runs.start(flow, {}, malloryToken)
     await runs.shown(before, 'waiting')
-    const token = await reset(bob, trentToken)
+    const token = await resetAccount(bob, trentToken)
     expect((await runs.send(before, 'approve', { approved: true }, token)).status).toBe(409)
     const after = await runs.start(flow, {}, malloryToken)
     await runs.shown(after, 'waiting')
@@ -245,11 +248,11 @@ describe('an approval that was asked for before its approver was reset', () => {
     await runs.ended(before)
   })
 
-  test('by its other approvers is decided as before', async () => {
-    const [bob, carol] = [await anAdmin(), await anAdmin()]
-    const id = await runs.start(await asking(bob, carol), {}, malloryToken)
+  test('decided by another approver: accepted', async () => {
+    const [bob, carol] = [await createAdmin(), await createAdmin()]
+    const id = await runs.start(await publishApproval(bob, carol), {}, malloryToken)
     await runs.shown(id, 'waiting')
-    await reset(bob, trentToken)
+    await resetAccount(bob, trentToken)
     expect((await runs.send(id, 'approve', { approved: true }, await tokenFor(carol))).status).toBe(200)
     await runs.ended(id)
   })

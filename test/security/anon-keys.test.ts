@@ -1,4 +1,4 @@
-/** Anon keys: they ship in web pages, so they read and hear what their workspace opens to them, and nothing else. */
+/** Anon keys ship in web pages: they read and hear what their workspace opens to them, and nothing else. */
 
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
@@ -27,14 +27,14 @@ const create = (room: Room, collection: string, body: object = { n: 1 }) =>
 const publish = (room: Room, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: room.service, body: { topic, data } })
 const subscribing = (as: Caller, topic: string) => call('GET', `/v1/events/subscribe?topic=${topic}`, { as })
-const datas = (heard: Parameters<typeof messages>[0]) => messages(heard).map(({ data }) => data.data)
+const dataOf = (frames: Parameters<typeof messages>[0]) => messages(frames).map(({ data }) => data.data)
 const declared = async (room: Room, collection: string, access: object) => {
   const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {}, access }
   const { status } = await call('POST', '/v1/schemas', { as: room.operator, body })
   expect(status).toBe(201)
 }
 
-/** A refusal that says which setting refuses and how an admin changes it. */
+/** Expects a refusal that names the setting and how an admin changes it. */
 function expectClosed({ status, body }: Awaited<ReturnType<typeof call>>, setting: string, room: Room): void {
   expect([status, body.code], JSON.stringify(body)).toEqual([403, 'forbidden'])
   expect(body.detail).toContain(setting)
@@ -42,8 +42,8 @@ function expectClosed({ status, body }: Awaited<ReturnType<typeof call>>, settin
   expect(body.hint).toContain(room.workspaceId)
 }
 
-describe('settings', () => {
-  test('a new workspace – nothing is set – read, none, workspace', async () => {
+describe('anon settings', () => {
+  test('new workspace: collections read, objects none, events workspace', async () => {
     const room = await aRoom()
     const { body } = await call('GET', `/v1/services?workspace_id=${room.workspaceId}`, { as: room.operator })
     expect(body).toMatchObject({
@@ -52,7 +52,7 @@ describe('settings', () => {
     })
   })
 
-  test('one member is set – the others keep their values', async () => {
+  test('one member set: the others keep their values', async () => {
     const room = await aRoom()
     await configured(room, { anon: { events: 'none' } })
     await configured(room, { anon: { collections: 'none' } })
@@ -78,7 +78,7 @@ describe('settings', () => {
     { anon: { events: 'tenant' } },
     { anon: { documents: 'none' } },
     ...prefixes.map((prefix) => ({ objects: { public_read: [prefix] } })),
-  ])('%j – is refused and changes nothing', async (settings) => {
+  ])('invalid settings %j: refused, nothing changes', async (settings) => {
     const room = await aRoom()
     const { status, body } = await configuring(room, settings)
     expect([status, body.code], JSON.stringify(body)).toEqual([400, 'validation_failed'])
@@ -88,7 +88,7 @@ describe('settings', () => {
     expect(now).toMatchObject({ anon: { objects: 'none' }, objects: { public_read: [] } })
   })
 
-  test('keys – set no settings; an admin of another tenant does not either', async () => {
+  test('changed by keys or an admin of another tenant: refused', async () => {
     const [room, stranger] = await Promise.all([aRoom(), aRoom()])
     for (const as of [room.anon, room.service, stranger.service]) {
       const body = { workspace_id: room.workspaceId, anon: { objects: 'public' } }
@@ -103,8 +103,8 @@ describe('settings', () => {
   })
 })
 
-describe('events', () => {
-  test('a sibling workspace publishes – an anon key hears nothing of it, live or from the past', async () => {
+describe('anon key and events', () => {
+  test('sibling workspace publishes: not delivered, live or replayed', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     const live = await hear({}, `topic=orders.*&apikey=${room.anon['apikey']}`)
@@ -113,13 +113,13 @@ describe('events', () => {
     await publish(room, 'orders.created', { card: 'own' })
     expect((await heardAtLeast(service, 2)).map(({ data }) => data.data.card)).toEqual(['internal', 'own'])
     const past = await hear(room.anon, 'topic=orders.*', PAST)
-    for (const heard of [live, past]) {
-      await heardAtLeast(heard, 1)
-      expect(datas(heard)).toEqual([{ card: 'own' }])
+    for (const frames of [live, past]) {
+      await heardAtLeast(frames, 1)
+      expect(dataOf(frames)).toEqual([{ card: 'own' }])
     }
   })
 
-  test('events: none – every subscription of an anon key is refused, an open one ends; a service key stays', async () => {
+  test('events set to none: subscriptions refused, open streams end; service keys continue', async () => {
     const room = await aRoom()
     const [events, changes, service] = await Promise.all([
       hear(room.anon, 'topic=orders.*'),
@@ -128,8 +128,8 @@ describe('events', () => {
     ])
     await configured(room, { anon: { events: 'none' } })
     const ended = Date.now()
-    for (const heard of [events, changes]) {
-      const end = await eventually(async () => heard.find(({ event }) => event === 'end'), 5_000)
+    for (const frames of [events, changes]) {
+      const end = await eventually(async () => frames.find(({ event }) => event === 'end'), 5_000)
       expect(end.data).toEqual({ code: 'forbidden' })
     }
     expect(Date.now() - ended).toBeLessThan(5_000)
@@ -142,7 +142,7 @@ describe('events', () => {
     expect((await subscribing(room.anon, 'orders.*')).status).toBe(200)
   })
 
-  test('collections: none – changes are not heard, by streams that are open neither, and not when it is open again', async () => {
+  test('collections set to none: changes not delivered, on open streams either, nor after reopening', async () => {
     const room = await aRoom()
     await declared(room, 'shown', { anon: { read: true } })
     const live = await hear(room.anon, 'topic=collections.*')
@@ -151,12 +151,13 @@ describe('events', () => {
     await create(room, 'todos', { n: 1 })
     await heardAtLeast(live, 1)
     await configured(room, { anon: { collections: 'none' } })
-    // An open stream asks once a second.
+    // An open stream checks once a second.
     await new Promise((done) => setTimeout(done, 1_500))
     await create(room, 'todos', { n: 2 })
     await create(room, 'shown', { n: 3 })
     await heardAtLeast(service, 3)
-    const documents = (heard: Parameters<typeof messages>[0]) => datas(heard).map(({ document }) => document)
+    const documents = (frames: Parameters<typeof messages>[0]) =>
+      dataOf(frames).map(({ document }) => document)
     await heardAtLeast(live, 2)
     expect(documents(live)).toEqual([{ n: 1 }, { n: 3 }])
     const end = await eventually(async () => narrow.find(({ event }) => event === 'end'), 5_000)
@@ -170,7 +171,7 @@ describe('events', () => {
   })
 })
 
-describe('collections', () => {
+describe('anon key and collections', () => {
   const READS = (name: string): [string, string, object?][] => [
     ['GET', at(name)],
     ['GET', `${at(name)}?count=exact`],
@@ -179,7 +180,7 @@ describe('collections', () => {
     ['GET', `/v1/collections/${name}/export`],
   ]
 
-  test('the list – an anon key is shown names only', async () => {
+  test('list: shows names only', async () => {
     const room = await aRoom()
     await create(room, 'loose')
     await declared(room, 'kept', {})
@@ -188,7 +189,7 @@ describe('collections', () => {
     expect(body.data).toEqual([{ name: 'kept' }, { name: 'loose' }])
   })
 
-  test('collections: none – what says nothing itself is closed to anon keys, what says so stays open', async () => {
+  test('collections set to none: undeclared and silent collections are closed, explicitly readable ones stay open', async () => {
     const room = await aRoom()
     await create(room, 'loose')
     await declared(room, 'silent', {})
@@ -213,7 +214,7 @@ describe('collections', () => {
     expect((await call('GET', at('loose'), { as: room.anon })).status).toBe(200)
   })
 
-  test('collections: none – the database itself shows an anon key nothing', async () => {
+  test('collections set to none: the database role sees no rows', async () => {
     const room = await aRoom()
     const ref = [room.tenantId, room.workspaceId]
     await create(room, 'loose')
@@ -229,7 +230,7 @@ describe('collections', () => {
     }
   })
 
-  test('collections: none – an anon key that may create is shown nothing but what it sent', async () => {
+  test('collections set to none, create allowed: shown only what it sent', async () => {
     const room = await aRoom()
     await configured(room, { anon: { collections: 'none' } })
     await declared(room, 'box', { anon: { create: true, update: true } })
@@ -241,7 +242,7 @@ describe('collections', () => {
     expect((await call('GET', path, { as: room.service })).body.n).toBe(1)
   })
 
-  test('another workspace of the tenant – its setting is its own', async () => {
+  test('other workspace of the tenant: has its own setting', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     for (const each of [room, sibling]) await create(each, 'loose')
@@ -252,30 +253,30 @@ describe('collections', () => {
   })
 })
 
-/** Sends the path as it is written: `fetch` would resolve its dots. */
-async function asWritten(path: string, headers: Caller): Promise<{ status: number; text: string }> {
+/** Sends the path unchanged; `fetch` would resolve its dots. */
+async function sendUnnormalised(path: string, headers: Caller): Promise<{ status: number; text: string }> {
   const { hostname, port } = new URL(inject('tenon').url)
-  const asked = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
-  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  const outgoing = request({ hostname, port, path, headers: { ...headers }, agent: false }).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   return { status: response.statusCode ?? 0, text: await text(response) }
 }
 
-async function store(room: Room, path: string, body: string): Promise<void> {
+async function storeObject(room: Room, path: string, body: string): Promise<void> {
   const headers = { 'content-type': 'text/plain' }
   expect((await call('PUT', path, { as: room.service, headers, body })).status).toBe(201)
 }
 
-describe('objects', () => {
+describe('anon key and objects', () => {
   let room: Room
   let path: string
   const KEYS = ['public/a.txt', 'public/deep/b.txt', 'public-not/c.txt', 'private/d.txt', 'e.txt']
   beforeAll(async () => {
     room = await aStoringRoom()
     path = `/v1/objects/${await bucketOf(room)}`
-    for (const key of KEYS) await store(room, `${path}/${key}`, key)
+    for (const key of KEYS) await storeObject(room, `${path}/${key}`, key)
   })
 
-  test('a new workspace – an anon key lists, gets and heads no object', async () => {
+  test('new workspace: no listing, no reads', async () => {
     for (const of of [path, `${path}?prefix=public/`, `${path}/public/a.txt`, `${path}/absent`])
       expectClosed(await call('GET', of, { as: room.anon }), 'anon.objects', room)
     expect((await call('HEAD', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
@@ -285,13 +286,13 @@ describe('objects', () => {
     expect(await masked('tenon_service', ref, find)).toHaveLength(1)
   })
 
-  test('prefixes without anon.objects: public – open nothing', async () => {
+  test('prefixes without anon.objects public: closed', async () => {
     await configured(room, { objects: { public_read: ['public/'] } })
     expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
     await configured(room, { objects: { public_read: [] } })
   })
 
-  test('an opened prefix – an anon key reads below it and nowhere else', async () => {
+  test('opened prefix: readable below it, nowhere else', async () => {
     await opened(room, 'public/')
     for (const key of ['public/a.txt', 'public/deep/b.txt']) {
       expect((await call('GET', `${path}/${key}`, { as: room.anon })).body).toBe(key)
@@ -317,7 +318,7 @@ describe('objects', () => {
     expect((await call('DELETE', `${path}/public/a.txt`, { as: room.anon })).status).toBe(403)
   })
 
-  test('an opened prefix – no spelling of a key leads out of it', async () => {
+  test('opened prefix with any spelling of a key: no escape', async () => {
     await opened(room, 'public/')
     const spellings = [
       ...[
@@ -334,7 +335,7 @@ describe('objects', () => {
       ],
     ]
     for (const key of spellings) {
-      const { status, text } = await asWritten(`${path}/${key}`, room.anon)
+      const { status, text } = await sendUnnormalised(`${path}/${key}`, room.anon)
       expect([400, 403, 404], `${key}: ${text}`).toContain(status)
       expect(text).not.toBe('private/d.txt')
     }
@@ -345,13 +346,13 @@ describe('objects', () => {
       const below = await call('GET', `${path}?prefix=${prefix}`, { as: room.anon })
       expect(below.body.data ?? [], prefix).toEqual([])
     }
-    // The cursor of a list of everything goes on within the prefix.
+    // The cursor of an unrestricted list stays within the prefix.
     const query = `?prefix=public/&page[after]=${all.body.page.next}`
     const next = await call('GET', `${path}${query}`, { as: room.anon })
     for (const { key } of next.body.data ?? []) expect(key).toMatch(/^public\//)
   })
 
-  test('a prefix that is closed again – is closed at once', async () => {
+  test('prefix closed again: closed at once', async () => {
     await opened(room, 'public/', 'private/')
     expect((await call('GET', `${path}/private/d.txt`, { as: room.anon })).status).toBe(200)
     await opened(room, 'public/')
@@ -360,7 +361,7 @@ describe('objects', () => {
     expectClosed(await call('GET', `${path}/public/a.txt`, { as: room.anon }), 'anon.objects', room)
   })
 
-  test('an opened prefix – opens nothing of the bucket of another workspace', async () => {
+  test("opened prefix and another workspace's bucket: denied", async () => {
     const other = await aStoringRoom()
     await opened(other, 'public/')
     const { status, body } = await call('GET', `${path}/public/a.txt`, { as: other.anon })
@@ -368,21 +369,23 @@ describe('objects', () => {
   })
 })
 
-test('another node – heeds the settings within 5 seconds, its open streams too', async () => {
+test('anon settings changed: another node applies them within 5 s, to open streams too', async () => {
   const room = await aStoringRoom()
   const path = `/v1/objects/${await bucketOf(room)}/public/a.txt`
-  await store(room, path, 'a')
+  await storeObject(room, path, 'a')
   await create(room, 'loose')
   await opened(room, 'public/')
   const { at: node, close } = await aSecondNode()
   try {
-    const ask = async (of: string) => (await call('GET', of, { as: room.anon, at: node })).status
-    const heard = await hear(room.anon, 'topic=orders.*', {}, node)
-    for (const of of [path, at('loose')]) expect(await ask(of)).toBe(200)
+    const statusOf = async (of: string) => (await call('GET', of, { as: room.anon, at: node })).status
+    const frames = await hear(room.anon, 'topic=orders.*', {}, node)
+    for (const of of [path, at('loose')]) expect(await statusOf(of)).toBe(200)
     await configured(room, { anon: { collections: 'none', objects: 'none', events: 'none' } })
     await Promise.all([
-      ...[path, at('loose')].map((of) => eventually(async () => (await ask(of)) === 403 || undefined, 5_000)),
-      eventually(async () => heard.find(({ event }) => event === 'end'), 5_000),
+      ...[path, at('loose')].map((of) =>
+        eventually(async () => (await statusOf(of)) === 403 || undefined, 5_000),
+      ),
+      eventually(async () => frames.find(({ event }) => event === 'end'), 5_000),
     ])
   } finally {
     stopHearing()

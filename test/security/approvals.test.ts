@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Attacks on approvals: a decision holds for what was shown, and for nothing that is put in its place later. */
+/** Attacks on approvals: a decision holds for what was shown, not for what replaces it later. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Runs, type Shown } from '../support/fixtures/executions.ts'
@@ -22,15 +22,15 @@ beforeAll(async () => {
   carol = await asSubject('carol')
 })
 
-const paying = (payments: string, sum: string) =>
+const paymentTask = (payments: string, sum: string) =>
   `  - pay: { call: collection.create, with: { name: ${payments}, document: { entry: '\${ ${sum} | tostring }' } } }`
 
-/** Bob or another decides about a sum that is then paid. */
-const board = (approvers = 'bob, mallory, carol', more = '') =>
+/** A step in which an approver decides about a sum that is paid afterwards. */
+const approvalTask = (approvers = 'bob, mallory, carol', more = '') =>
   `  - board: { approve: { title: '\${ "Pay \\($workflow.input.sum)?" }', approvers: [${approvers}]${more} } }`
 
-/** Starts it as mallory, and has bob approve. @returns the execution, which has ended */
-async function approved(flow: string, input: object): Promise<string> {
+/** Starts the flow as mallory, and has bob approve. @returns the execution, which has ended */
+async function startApproved(flow: string, input: object): Promise<string> {
   const id = await runs.start(flow, { input }, mallory)
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
@@ -41,29 +41,29 @@ async function approved(flow: string, input: object): Promise<string> {
 
 const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
 
-/** Reruns it from `pay`, which has to ask again for `board`. @returns the new execution, which waits */
-async function asksAgain(
+/** Reruns from `pay`, which requires a new decision. @returns the new execution, which waits */
+async function expectAskedAgain(
   id: string,
   body: object,
   as: Caller,
   reason: RegExp,
-  who = 'board',
+  step = 'board',
 ): Promise<Shown> {
   const dry = await runs.send(id, 'rerun', { from: 'pay', dry_run: true, ...body }, as)
-  expect(names(dry.body.plan.reused)).not.toContain(who)
-  expect(names(dry.body.plan.again)).toContain(who)
-  expect(dry.body.plan.asked_again).toMatchObject([{ name: who, reason: expect.stringMatching(reason) }])
+  expect(names(dry.body.plan.reused)).not.toContain(step)
+  expect(names(dry.body.plan.again)).toContain(step)
+  expect(dry.body.plan.asked_again).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
   const made = await runs.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
   return runs.shown(made.body.id, 'waiting')
 }
 
 describe('rerun of an approved execution', () => {
-  test('with another input – asks again, and pays only what was approved anew', async () => {
+  test('other input: requires a new decision, pays only what was approved', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    const id = await approved(flow, { sum: 40 })
-    const again = await asksAgain(id, { input: { sum: 1_000_000 } }, mallory, /input/)
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    const id = await startApproved(flow, { sum: 40 })
+    const again = await expectAskedAgain(id, { input: { sum: 1_000_000 } }, mallory, /input/)
     expect(await runs.ledger(payments)).toEqual(['40'])
     expect((await runs.send(again.id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await runs.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
@@ -72,38 +72,38 @@ describe('rerun of an approved execution', () => {
     expect(steps.find(({ name }: { name: string }) => name === 'board')).toMatchObject({ reused: false })
   })
 
-  test('with another input that the title does not show – asks again', async () => {
+  test('other input not shown in the title: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
-      `  - board: { approve: { title: 'Pay?', approvers: [bob] } }\n${paying(payments, '$workflow.input.sum')}`,
+      `  - board: { approve: { title: 'Pay?', approvers: [bob] } }\n${paymentTask(payments, '$workflow.input.sum')}`,
     )
-    await asksAgain(await approved(flow, { sum: 40 }), { input: { sum: 41 } }, mallory, /input/)
+    await expectAskedAgain(await startApproved(flow, { sum: 40 }), { input: { sum: 41 } }, mallory, /input/)
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('by a newer version – asks again', async () => {
+  test('newer version: requires a new decision', async () => {
     const payments = unique('c')
-    const tasks = `${board()}\n${paying(payments, '$workflow.input.sum')}`
+    const tasks = `${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`
     const flow = await runs.publish(tasks)
-    const id = await approved(flow, { sum: 40 })
+    const id = await startApproved(flow, { sum: 40 })
     await runs.publish(tasks.replace('| tostring', '* 1000 | tostring'), { name: flow })
-    await asksAgain(id, { version: 2 }, mallory, /version/)
+    await expectAskedAgain(id, { version: 2 }, mallory, /version/)
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('by the person who decided – asks another one', async () => {
+  test('by the approver: requires a decision of another one', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    const again = await asksAgain(await approved(flow, { sum: 40 }), {}, bob, /bob/)
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    const again = await expectAskedAgain(await startApproved(flow, { sum: 40 }), {}, bob, /bob/)
     expect((await runs.send(again.id, 'approve', { approved: true }, bob)).status).toBe(409)
     expect((await runs.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
     await runs.shown(again.id, 'completed')
   })
 
-  test('unchanged, by the first starter or a third person – reuses the decision, and so does a rerun of the rerun', async () => {
+  test('unchanged, by another person: reuses the decision, also in a rerun of the rerun', async () => {
     const payments = unique('c')
-    const flow = await runs.publish(`${board()}\n${paying(payments, '$workflow.input.sum')}`)
-    let id = await approved(flow, { sum: 40 })
+    const flow = await runs.publish(`${approvalTask()}\n${paymentTask(payments, '$workflow.input.sum')}`)
+    let id = await startApproved(flow, { sum: 40 })
     for (const as of [mallory, carol]) {
       const made = await runs.send(id, 'rerun', { from: 'pay', input: { sum: 40 } }, as)
       expect([names(made.body.plan.reused), made.body.plan.asked_again]).toEqual([['board'], []])
@@ -112,33 +112,33 @@ describe('rerun of an approved execution', () => {
       id = run.id
     }
     expect(await runs.ledger(payments)).toEqual(['40', '40', '40'])
-    await asksAgain(id, { input: { sum: 41 } }, mallory, /input/)
+    await expectAskedAgain(id, { input: { sum: 41 } }, mallory, /input/)
   })
 
-  test('whose context is another one when it comes to the step – asks again there', async () => {
+  test('context differs at the step: requires a new decision', async () => {
     const payments = unique('c')
     const flow = await runs.publish(
       `  - when: { set: { at: '\${ now }' }, export: { as: '\${ { at: .at } }' } }
-  - board: { input: { from: '\${ {} }' }, approve: { approvers: [bob] } }\n${paying(payments, '$context.at')}`,
+  - board: { input: { from: '\${ {} }' }, approve: { approvers: [bob] } }\n${paymentTask(payments, '$context.at')}`,
     )
-    const id = await approved(flow, {})
+    const id = await startApproved(flow, {})
     const made = await runs.send(id, 'rerun', { from: 'pay' }, mallory)
     expect((await runs.shown(made.body.id, 'waiting')).ended_at).toBeNull()
     expect(await runs.ledger(payments)).toHaveLength(1)
   })
 })
 
-describe('rerun of an execution whose approval stands in a flow that it ran', () => {
-  test('with another input – runs that flow again, also by way of an unchanged rerun', async () => {
+describe('rerun of an execution whose approval is in a subflow', () => {
+  test('other input: runs the subflow again, also after an unchanged rerun', async () => {
     const payments = unique('c')
     const child = await runs.publish(`  - ask: { approve: { approvers: [bob, carol] } }`)
     const flow = await runs.publish(
-      `  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n${paying(payments, '$workflow.input.sum')}`,
+      `  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n${paymentTask(payments, '$workflow.input.sum')}`,
     )
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
     const path = `${room.flows}/definitions/${child}/executions`
     await runs.until(id, ({ steps }) => steps.length > 0)
-    const asked = await runs
+    const childId = await runs
       .until(id, () => true)
       .then(async () => {
         for (;;) {
@@ -147,14 +147,14 @@ describe('rerun of an execution whose approval stands in a flow that it ran', ()
           if (open?.status === 'waiting') return open.id
         }
       })
-    expect((await runs.send(asked, 'approve', { approved: true }, bob)).status).toBe(200)
+    expect((await runs.send(childId, 'approve', { approved: true }, bob)).status).toBe(200)
     await runs.shown(id, 'completed')
     const unchanged = await runs.send(id, 'rerun', { from: 'pay' }, mallory)
     expect(names(unchanged.body.plan.reused)).toEqual(['sub'])
     await runs.shown(unchanged.body.id, 'completed')
     for (const from of [id, unchanged.body.id])
-      await asksAgain(from, { input: { sum: 1_000_000 } }, mallory, /input/, 'sub')
-    await asksAgain(unchanged.body.id, {}, bob, /bob/, 'sub')
+      await expectAskedAgain(from, { input: { sum: 1_000_000 } }, mallory, /input/, 'sub')
+    await expectAskedAgain(unchanged.body.id, {}, bob, /bob/, 'sub')
     expect(await runs.ledger(payments)).toEqual(['40', '40'])
   })
 })
@@ -162,12 +162,12 @@ describe('rerun of an execution whose approval stands in a flow that it ran', ()
 describe('patch-data', () => {
   const CONTEXT = (payments: string, approvers = 'bob, mallory, carol', more = '') =>
     `  - sum: { set: { sum: 40 }, export: { as: '\${ . }' } }
-${board(approvers, more)}
+${approvalTask(approvers, more)}
   - nap: { wait: PT1S }
-${paying(payments, '$context.sum')}`
+${paymentTask(payments, '$context.sum')}`
 
-  /** Approved by bob, and paused by mallory before it pays. */
-  async function paused(payments: string, approvers?: string): Promise<string> {
+  /** An execution approved by bob, and paused by mallory before it pays. */
+  async function startPaused(payments: string, approvers?: string): Promise<string> {
     const id = await runs.start(
       await runs.publish(CONTEXT(payments, approvers)),
       { input: { sum: 40 } },
@@ -179,16 +179,16 @@ ${paying(payments, '$context.sum')}`
     return id
   }
 
-  const resumed = async (id: string) => {
+  const resume = async (id: string) => {
     expect((await runs.send(id, 'resume', {}, mallory)).status).toBe(200)
     await new Promise((done) => setTimeout(done, 2_000))
   }
 
-  test('after an approval – asks for it again, and what follows waits', async () => {
+  test('after an approval: requires a new decision before it continues', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect(await runs.ledger(payments)).toEqual([])
     expect((await runs.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await runs.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
@@ -199,11 +199,11 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual(['1000000'])
   })
 
-  test('by an approver – leaves the decision to another one, and a rejection ends the run', async () => {
+  test('by an approver: another one decides; rejection faults the execution', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect((await runs.send(id, 'approve', { approved: true }, bob)).status).toBe(409)
     for (const as of [carol])
       expect((await runs.send(id, 'approve', { approved: false }, as)).status).toBe(200)
@@ -214,28 +214,28 @@ ${paying(payments, '$context.sum')}`
     expect(await runs.ledger(payments)).toEqual([])
   })
 
-  test('by the only approver – is refused, and changes nothing', async () => {
+  test('by the only approver: refused, nothing changes', async () => {
     const payments = unique('c')
-    const id = await paused(payments, 'bob')
+    const id = await startPaused(payments, 'bob')
     expect(await runs.send(id, 'patch-data', { context: { sum: 7 } }, bob)).toMatchObject({
       status: 409,
       body: { detail: expect.stringContaining('board') },
     })
-    await resumed(id)
+    await resume(id)
     await runs.shown(id, 'completed')
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('that changes nothing – leaves the decision as it is', async () => {
+  test('without a change: keeps the decision', async () => {
     const payments = unique('c')
-    const id = await paused(payments)
+    const id = await startPaused(payments)
     expect((await runs.send(id, 'patch-data', { context: { sum: 40 } }, mallory)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     await runs.shown(id, 'completed')
     expect(await runs.ledger(payments)).toEqual(['40'])
   })
 
-  test('while one of two has decided – both have to decide on what it is now', async () => {
+  test('with one of two decisions made: both must decide on the new data', async () => {
     const payments = unique('c')
     const flow = await runs.publish(CONTEXT(payments, 'bob, carol', ', quorum: 2'))
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
@@ -244,22 +244,22 @@ ${paying(payments, '$context.sum')}`
     await runs.send(id, 'pause', {}, mallory)
     expect((await runs.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(200)
     expect((await runs.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
-    await resumed(id)
+    await resume(id)
     expect((await runs.read(id)).status).toBe('waiting')
     expect((await runs.send(id, 'approve', { approved: true }, bob)).status).toBe(200)
     await runs.shown(id, 'completed')
   })
 
-  test('of the input of a held step, or its output by hand – asks again', async () => {
+  test('patched input or skipped output of a held step: requires a new decision', async () => {
     for (const [command, body] of [
       ['patch-data', { input: { sum: 1_000_000 } }],
       ['skip-step', { output: { sum: 1_000_000 } }],
     ] as const) {
       const payments = unique('c')
       const flow = await runs.publish(
-        `${board()}
+        `${approvalTask()}
   - quote: { set: { sum: '\${ if .sum then .sum else error("no sum") end }' } }
-${paying(payments, '.sum')}`,
+${paymentTask(payments, '.sum')}`,
         { more: 'onFault: hold\n' },
       )
       const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
@@ -277,7 +277,7 @@ ${paying(payments, '.sum')}`,
   })
 })
 
-test('an approval that is held – cannot be skipped with a decision by hand', async () => {
+test('held approval skipped with a decision as output: refused', async () => {
   const flow = await runs.publish(
     '  - board: { approve: { approvers: [bob], deadline: PT1S } }\n  - after: { set: { x: 1 } }',
     { more: 'onFault: hold\n' },

@@ -1,4 +1,4 @@
-/** What happens at the issuer leaves entries in the right tenant's audit log: without secrets, and throttled. */
+/** Audit entries of the issuer: in the right tenant's log, without secrets, throttled. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
@@ -24,7 +24,7 @@ let room: Room
 let hosted: Hosted
 let person: Person
 let clientId: string
-/** Throttles by itself: what other tests do at the same address counts elsewhere. */
+/** A node with its own throttle: other tests from this address count elsewhere. */
 let node: Joined
 beforeAll(async () => {
   ;[room, node] = await Promise.all([aRoom(), joinPlatform()])
@@ -33,7 +33,7 @@ beforeAll(async () => {
   clientId = await aClient(room.operator)
 }, 60_000)
 
-/** Entries of one operation, newest first, as soon as there are `least`. */
+/** Entries of one operation, newest first, once there are `least`. */
 const recorded = (operation: string, least = 1, of = room) =>
   eventually(async () => {
     const found = await ofRoom(of, `&operation=${operation}`)
@@ -46,10 +46,10 @@ const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
   eventually(async () => (await entriesOf(room.operator, `&operation=${operation}`)).find(matches), 5_000)
 
 const detailOf = (entry: Entry | undefined) => entry?.['detail'] as Record<string, string> | undefined
-const wanted = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
+const requestedAccess = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
 
-describe('an account', () => {
-  test('an invitation that is taken up, and a password that is set again, are entries of its tenant', async () => {
+describe('account', () => {
+  test('invitation accepted or password reset: logged in its tenant', async () => {
     const someone = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
     const target = `/v1/accounts/${someone.id}`
     const accepted = await eventually(async () => {
@@ -70,9 +70,9 @@ describe('an account', () => {
   })
 })
 
-describe('a sign-in', () => {
-  test('that succeeds, its consent and its tokens are entries of the tenant', async () => {
-    const { body } = await tokensOf(clientId, person, wanted())
+describe('sign-in', () => {
+  test('succeeds: sign-in, consent and tokens are logged in the tenant', async () => {
+    const { body } = await tokensOf(clientId, person, requestedAccess())
     const actor = { kind: 'person', subject: person.id, role: 'service' }
     const [signedIn] = await recorded('person.sign_in')
     expect(signedIn).toMatchObject({ actor, outcome: 'done', detail: { client_id: clientId } })
@@ -82,7 +82,7 @@ describe('a sign-in', () => {
       actor,
       outcome: 'done',
       workspace_id: room.workspaceId,
-      detail: { client_id: clientId, ...wanted() },
+      detail: { client_id: clientId, ...requestedAccess() },
     })
     const [issued] = await recorded('token.issue')
     expect(issued).toMatchObject({
@@ -94,9 +94,9 @@ describe('a sign-in', () => {
     expect(detailOf(refreshed)?.['grant_type']).toBe('refresh_token')
   })
 
-  test('that is denied at the page is an entry', async () => {
+  test('consent denied: logged', async () => {
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(clientId, wanted()).url)
+    const login = await browser.open(authorization(clientId, requestedAccess()).url)
     const { email, password } = person
     const consent = await browser.submit(login, { action: 'login', email, password })
     await browser.submit(consent, { action: 'deny' })
@@ -106,14 +106,14 @@ describe('a sign-in', () => {
     })
   })
 
-  test('that fails is one entry each up to the limit, then only counted; what was typed is in none', async () => {
+  test('fails: each attempt is logged up to the limit, without what was typed', async () => {
     const own = await aRoom()
     const target = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(clientId).url)
-    const typed = { email: unique('typed'), password: unique('guessed') }
+    const wrongCredentials = { email: unique('typed'), password: unique('guessed') }
     const login = (fields: object) =>
-      browser.submit(page, { action: 'login', tenant: target.tenant, ...typed, ...fields })
+      browser.submit(page, { action: 'login', tenant: target.tenant, ...wrongCredentials, ...fields })
     expect((await login({})).status).toBe(401)
     expect((await login({ email: target.email })).status).toBe(401)
     const [known, unknown] = await recorded('person.sign_in', 2, own)
@@ -127,18 +127,20 @@ describe('a sign-in', () => {
     expect(detailOf(known)).toEqual({ client_id: clientId, account_id: target.id })
     for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress; n++) await login({ email: target.email })
     const all = await recorded('person.sign_in', LIMITS.attemptsMax.accountFromAddress, own)
-    // What comes after too many attempts is part of a summary.
+    // Further attempts are part of a summary.
     expect(all.filter((entry) => entry['status'] === 429)).toEqual([])
-    expect(JSON.stringify(all)).not.toMatch(new RegExp(`${typed.email}|${typed.password}`))
+    expect(JSON.stringify(all)).not.toMatch(
+      new RegExp(`${wrongCredentials.email}|${wrongCredentials.password}`),
+    )
   }, 60_000)
 
-  test('that fails in a tenant that is not there is an entry of the platform', async () => {
+  test('fails for an unknown tenant: logged for the platform', async () => {
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(clientId).url)
     const fields = { tenant: unique('no'), email: 'x@example.test', password: 'x' }
     const headers = { 'x-request-id': unique('req') }
-    const elsewhere = { ...page, url: page.url.replace(inject('tenon').url, node.at.url) }
-    await browser.submit(elsewhere, { action: 'login', ...fields }, headers)
+    const atNode = { ...page, url: page.url.replace(inject('tenon').url, node.at.url) }
+    await browser.submit(atNode, { action: 'login', ...fields }, headers)
     const id = headers['x-request-id']
     expect(await ofPlatform('person.sign_in', (entry) => entry.request_id === id)).toMatchObject({
       outcome: 'denied',
@@ -147,8 +149,8 @@ describe('a sign-in', () => {
   })
 })
 
-describe('a client', () => {
-  test('that registers itself is an entry of the platform', async () => {
+describe('client', () => {
+  test('registers itself: logged for the platform', async () => {
     const body = { redirect_uris: [REDIRECT], client_name: unique('Agent') }
     const made = await ok(call('POST', '/auth/register', { body, at: node.at }))
     const named = (entry: Entry) => detailOf(entry)?.['client_id'] === made.client_id
@@ -160,7 +162,7 @@ describe('a client', () => {
     })
   })
 
-  test('of an agent leaves an entry for each token, and for each wrong secret, in its tenant', async () => {
+  test('agent gets a token or sends a wrong secret: each is logged in its tenant', async () => {
     const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'a' } }))
     const { client_id: id, client_secret: secret } = made
     await askToken({}, { id, secret })
@@ -182,30 +184,27 @@ describe('a client', () => {
   })
 })
 
-describe('a token', () => {
-  test.each(['code', 'refresh token'])(
-    'a %s that is presented twice is an entry of its tenant',
-    async (kind) => {
-      const own = await aRoom()
-      const someone = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
-      const flow = authorization(clientId)
-      const end = await signIn(new Browser(REDIRECT), flow, someone)
-      const { body } = await exchange(clientId, flow, end)
-      if (kind === 'code') await exchange(clientId, flow, end)
-      else for (const _ of [1, 2]) await refresh(clientId, body['refresh_token'])
-      const [reused] = await recorded('token.reuse', 1, own)
-      expect(reused).toMatchObject({
-        outcome: 'denied',
-        code: 'invalid_grant',
-        actor: { kind: 'client', subject: clientId },
-        detail: { subject: someone.id },
-      })
-      expect(JSON.stringify(await ofRoom(own))).not.toContain(body['refresh_token'])
-    },
-  )
+describe('token', () => {
+  test.each(['code', 'refresh token'])('%s presented twice: logged in its tenant', async (kind) => {
+    const own = await aRoom()
+    const someone = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
+    const flow = authorization(clientId)
+    const end = await signIn(new Browser(REDIRECT), flow, someone)
+    const { body } = await exchange(clientId, flow, end)
+    if (kind === 'code') await exchange(clientId, flow, end)
+    else for (const _ of [1, 2]) await refresh(clientId, body['refresh_token'])
+    const [reused] = await recorded('token.reuse', 1, own)
+    expect(reused).toMatchObject({
+      outcome: 'denied',
+      code: 'invalid_grant',
+      actor: { kind: 'client', subject: clientId },
+      detail: { subject: someone.id },
+    })
+    expect(JSON.stringify(await ofRoom(own))).not.toContain(body['refresh_token'])
+  })
 
-  test('that is revoked is an entry of its tenant', async () => {
-    const { body } = await tokensOf(clientId, person, wanted())
+  test('revoked: logged in its tenant', async () => {
+    const { body } = await tokensOf(clientId, person, requestedAccess())
     for (const token of [body['access_token'] ?? '', body['refresh_token'] ?? '']) {
       const parameters = new URLSearchParams({ client_id: clientId, token })
       await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body: parameters })
@@ -215,7 +214,7 @@ describe('a token', () => {
   })
 })
 
-describe('payloads of runs', () => {
+describe('decoding of payloads', () => {
   const data = Buffer.from('"hidden"').toString('base64')
   const plain = { metadata: { encoding: Buffer.from('json/plain').toString('base64') }, data }
   const encoded = async (of: Room) => {
@@ -223,7 +222,7 @@ describe('payloads of runs', () => {
     return (await ok(call('POST', '/v1/codec/encode', { as: of.operator, body }))).payloads[0]
   }
 
-  test('that an operator decodes are an entry in the chain of each tenant, before they are shown', async () => {
+  test("by an operator: logged in each tenant's chain before the payloads are shown", async () => {
     const [one, two] = await Promise.all([aRoom(), aRoom()])
     const payloads = await Promise.all([encoded(one), encoded(two), encoded(two)])
     const headers = { 'x-request-id': unique('decode') }
@@ -240,7 +239,7 @@ describe('payloads of runs', () => {
       ])
   })
 
-  test('that an admin decodes are an entry of the own tenant, and of no other', async () => {
+  test('by a tenant admin: logged in its own tenant only', async () => {
     const [one, two] = await Promise.all([aRoom(), aRoom()])
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: one.tenantId })
     const payloads = await Promise.all([encoded(one), encoded(two)])
@@ -249,7 +248,7 @@ describe('payloads of runs', () => {
     expect(await ofRoom(two, '&operation=codec.decode')).toEqual([])
   })
 
-  test('that a tool of the official MCP server decodes are an entry as well', async () => {
+  test('by a tool of the official MCP server: logged as well', async () => {
     const own = await aRoom()
     const args = { name: 'codec_decode', arguments: { payloads: [await encoded(own)] } }
     const reply = await rpc('/v1/mcp/platform/mcp', room.operator, 'tools/call', args)
@@ -258,12 +257,12 @@ describe('payloads of runs', () => {
   })
 })
 
-describe('the chain', () => {
-  test('holds with the entries of the issuer in it', async () => {
+describe('audit chain', () => {
+  test('with entries of the issuer: verifies', async () => {
     expect(await verified(room)).toMatchObject({ ok: true, next: null })
   })
 
-  test('of another tenant, or of none, is not found when it is verified', async () => {
+  test('of another or no tenant: 404 when verified', async () => {
     const stranger = await aRoom()
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: stranger.tenantId })
     const verify = (id: string, caller = as) =>

@@ -1,4 +1,4 @@
-/** Credentials of `.env.local` go to the TENON_URL of that file alone, and the CLI says which workspace and role it uses. */
+/** Credentials of `.env.local` go to the TENON_URL of that file only, and the CLI reports workspace and role. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,8 +10,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { packedCommand } from '../../stack/project.mjs'
 import { aRoom, type Room } from '../support/fixtures/tenants.ts'
 
-/** Packed if it can be, which starts faster. */
-const mainOf = (verb = '') => {
+/** Uses the packed command if there is one, as it starts faster. */
+const entryPointOf = (verb = '') => {
   const packed = packedCommand(verb === 'demo' ? verb : 'token')
   return packed === undefined ? [resolve('src/cli/main.ts')] : [packed]
 }
@@ -20,14 +20,14 @@ let room: Room
 let folder: string
 let other: Server
 let otherUrl: string
-/** Requests that reached the other server. */
-let heard: IncomingMessage[]
+/** Requests received by the other server. */
+let received: IncomingMessage[]
 
 beforeAll(async () => {
   room = await aRoom()
   folder = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
   other = createServer((request, response) => {
-    heard.push(request)
+    received.push(request)
     response.setHeader('content-type', 'application/json')
     response.end('{"access_token":"x","token_type":"Bearer"}')
   })
@@ -39,11 +39,11 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 beforeEach(() => {
-  heard = []
+  received = []
 })
 
 /** Settings as `npm start` writes them. */
-const ofFile = (): Record<string, string> => {
+const fileSettings = (): Record<string, string> => {
   const { url, clientId, clientSecret } = inject('tenon')
   return {
     TENON_URL: url,
@@ -61,18 +61,18 @@ interface Ended {
   readonly stderr: string
 }
 
-/** Runs the CLI in a folder with this `.env.local`, and with nothing of Tenon's in its environment but `env`. */
-async function tenon(
+/** Runs the CLI in a folder with this `.env.local`; of Tenon's variables its environment has only `env`. */
+async function runCli(
   args: readonly string[],
   file: Record<string, string>,
   env: Record<string, string> = {},
 ): Promise<Ended> {
   const lines = Object.entries(file).flatMap(([name, value]) => (value === '' ? [] : [`${name}=${value}\n`]))
   await writeFile(join(folder, '.env.local'), lines.join(''))
-  const bare = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
-  const options = { cwd: folder, env: { ...Object.fromEntries(bare), ...env } }
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
+  const options = { cwd: folder, env: { ...Object.fromEntries(inherited), ...env } }
   return new Promise((done) => {
-    execFile(process.execPath, [...mainOf(args[0]), ...args], options, (error, stdout, stderr) =>
+    execFile(process.execPath, [...entryPointOf(args[0]), ...args], options, (error, stdout, stderr) =>
       done({ code: Number(error?.code ?? 0), stdout, stderr }),
     )
   })
@@ -80,7 +80,7 @@ async function tenon(
 
 const withoutUrl = ({ TENON_URL: _, ...rest }: Record<string, string>) => rest
 
-describe('TENON_URL in the environment differs from that of the file', () => {
+describe('TENON_URL in the environment differs from the file', () => {
   test.each([
     ['token', ['token'], 'TENON_CLIENT_ID'],
     ['flow list', ['flow', 'list'], 'TENON_WORKSPACE_ID'],
@@ -89,46 +89,46 @@ describe('TENON_URL in the environment differs from that of the file', () => {
     ['event subscribe', ['event', 'subscribe', 'a'], 'TENON_SERVICE_KEY'],
     ['mcp token', ['mcp', 'token', 'x', '--workspace', 'ws_x'], 'TENON_CLIENT_ID'],
     ['demo', ['demo'], 'TENON_CLIENT_ID'],
-  ])('tenon %s – refuses in one line, and sends nothing', async (_, args, name) => {
-    const file = ofFile()
-    const { code, stdout, stderr } = await tenon(args, file, { TENON_URL: otherUrl })
+  ])('tenon %s: refuses in one line, sends nothing', async (_, args, name) => {
+    const file = fileSettings()
+    const { code, stdout, stderr } = await runCli(args, file, { TENON_URL: otherUrl })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(
       `${name} of .env.local is for ${file['TENON_URL']} alone, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
     )
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
   })
 
-  test('a token of the file – refused as the rest', async () => {
-    const file = { ...ofFile(), TENON_TOKEN: 'abc' }
-    const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
+  test('TENON_TOKEN in the file: refused like the other credentials', async () => {
+    const file = { ...fileSettings(), TENON_TOKEN: 'abc' }
+    const { stderr } = await runCli(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
   })
 
-  test('a wrong secret – the reason of the issuer, and no token', async () => {
-    const file = { ...ofFile(), TENON_CLIENT_SECRET: 'wrong' }
-    const { code, stdout, stderr } = await tenon(['token'], file)
+  test("wrong secret: shows the issuer's reason, no token", async () => {
+    const file = { ...fileSettings(), TENON_CLIENT_SECRET: 'wrong' }
+    const { code, stdout, stderr } = await runCli(['token'], file)
     expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
   })
 
-  test('quotes around a value of the file – no part of it', async () => {
-    const file = { ...ofFile(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
-    const { stderr } = await tenon(['token'], file, { TENON_URL: otherUrl })
+  test('quotes around a value of the file: not part of the value', async () => {
+    const file = { ...fileSettings(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
+    const { stderr } = await runCli(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(`TENON_TOKEN of .env.local is for ${inject('tenon').url} alone`)
-    expect(await tenon(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
+    expect(await runCli(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
   })
 
-  test('half of the client in the environment – the secret of the file is not sent', async () => {
-    const { code, stderr } = await tenon(['token'], ofFile(), {
+  test("only the client id in the environment: the file's secret is not sent", async () => {
+    const { code, stderr } = await runCli(['token'], fileSettings(), {
       TENON_URL: otherUrl,
       TENON_CLIENT_ID: 'mine',
     })
-    expect([code, heard]).toEqual([1, []])
+    expect([code, received]).toEqual([1, []])
     expect(stderr).toMatch(/^TENON_CLIENT_SECRET of \.env\.local is for /)
   })
 
-  test('another port, another scheme, a host that begins alike – each is another platform', async () => {
-    const file = { ...ofFile(), TENON_URL: 'http://tenon.example:8787' }
+  test('other port, scheme or host with the same beginning: counts as another platform', async () => {
+    const file = { ...fileSettings(), TENON_URL: 'http://tenon.example:8787' }
     for (const TENON_URL of [
       'http://tenon.example:8788',
       'https://tenon.example:8787',
@@ -136,50 +136,50 @@ describe('TENON_URL in the environment differs from that of the file', () => {
       'http://tenon.example:8787@evil.example',
       'tenon.example:8787',
     ])
-      expect((await tenon(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is for')
+      expect((await runCli(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is for')
   })
 
-  test('credentials of the environment – used there', async () => {
+  test('credentials in the environment: sent there', async () => {
     const env = { TENON_URL: otherUrl, TENON_CLIENT_ID: 'mine', TENON_CLIENT_SECRET: 'own' }
-    const { code, stdout } = await tenon(['token', '--quiet'], ofFile(), env)
+    const { code, stdout } = await runCli(['token', '--quiet'], fileSettings(), env)
     expect([code, stdout]).toEqual([0, 'x\n'])
-    expect(heard.map(({ headers }) => headers.authorization)).toEqual([`Basic ${btoa('mine:own')}`])
+    expect(received.map(({ headers }) => headers.authorization)).toEqual([`Basic ${btoa('mine:own')}`])
   })
 })
 
-test('a file with credentials and no TENON_URL – they belong to no platform and are not sent', async () => {
-  const { code, stderr } = await tenon(['token'], withoutUrl(ofFile()), { TENON_URL: otherUrl })
-  expect([code, heard]).toEqual([1, []])
+test('file with credentials but without TENON_URL: credentials are not sent', async () => {
+  const { code, stderr } = await runCli(['token'], withoutUrl(fileSettings()), { TENON_URL: otherUrl })
+  expect([code, received]).toEqual([1, []])
   expect(stderr).toBe(
     `TENON_CLIENT_ID of .env.local is not sent to ${otherUrl}: the file has no TENON_URL. Set TENON_CLIENT_ID in the environment as well, or TENON_URL in the file.\n`,
   )
 })
 
-test('the platform of the file redirects to another server – no credential follows', async () => {
+test('platform of the file redirects to another server: no credential follows', async () => {
   const first = createServer((request, response) =>
     response.writeHead(307, { location: `${otherUrl}${request.url}` }).end(),
   )
   await new Promise<void>((done) => first.listen(0, '127.0.0.1', done))
   try {
-    const file = { ...ofFile(), TENON_URL: `http://127.0.0.1:${(first.address() as AddressInfo).port}` }
+    const file = { ...fileSettings(), TENON_URL: `http://127.0.0.1:${(first.address() as AddressInfo).port}` }
     for (const args of [['collection', 'list', 'todos'], ['token'], ['event', 'subscribe', 'a']])
-      expect([args, (await tenon(args, file)).code]).toEqual([args, 1])
-    expect(heard).toEqual([])
+      expect([args, (await runCli(args, file)).code]).toEqual([args, 1])
+    expect(received).toEqual([])
   } finally {
     first.close()
   }
 })
 
-describe('TENON_URL is that of the file, or the environment has none', () => {
-  test.each(['nowhere', 'there as well'])(
-    'in the environment %s – a key of the file: one line on stderr, JSON alone on stdout',
+describe('TENON_URL is that of the file', () => {
+  test.each(['unset', 'set as well'])(
+    'TENON_URL in the environment %s, key of the file: one line on stderr, JSON only on stdout',
     async (set) => {
-      const file = ofFile()
+      const file = fileSettings()
       const url = file['TENON_URL'] ?? ''
-      const { code, stdout, stderr } = await tenon(
+      const { code, stdout, stderr } = await runCli(
         ['collection', 'list', 'todos'],
         file,
-        set === 'nowhere' ? {} : { TENON_URL: url },
+        set === 'unset' ? {} : { TENON_URL: url },
       )
       expect([code, JSON.parse(stdout).data]).toEqual([0, []])
       expect(stderr).toBe(
@@ -188,23 +188,23 @@ describe('TENON_URL is that of the file, or the environment has none', () => {
     },
   )
 
-  test('an operator – the workspace of the verb, the role of the token', async () => {
-    const file = ofFile()
-    const { stderr } = await tenon(['flow', 'list'], file)
+  test('operator: reports the workspace of the command and the role of the token', async () => {
+    const file = fileSettings()
+    const { stderr } = await runCli(['flow', 'list'], file)
     expect(stderr).toBe(
       `tenon: workspace ${room.workspaceId}, role operator, ${file['TENON_URL']}, credentials of .env.local\n`,
     )
-    const named = await tenon(['quota', 'show', '--workspace', room.workspaceId], file)
+    const named = await runCli(['quota', 'show', '--workspace', room.workspaceId], file)
     expect(named.stderr).toBe(stderr)
   })
 
-  test('credentials of the environment – no word of the file', async () => {
-    const { stderr } = await tenon(['collection', 'list', 'todos'], {}, ofFile())
+  test('credentials of the environment: the file is not mentioned', async () => {
+    const { stderr } = await runCli(['collection', 'list', 'todos'], {}, fileSettings())
     expect(stderr).toBe(`tenon: workspace ${room.workspaceId}, role service, ${inject('tenon').url}\n`)
   })
 
-  test('tenon token – the token alone on stdout, the role on stderr', async () => {
-    const { stdout, stderr } = await tenon(['token'], ofFile())
+  test('tenon token: token only on stdout, role on stderr', async () => {
+    const { stdout, stderr } = await runCli(['token'], fileSettings())
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
     expect(stderr).toBe(`tenon: role operator, ${inject('tenon').url}, credentials of .env.local\n`)
   })
@@ -213,8 +213,8 @@ describe('TENON_URL is that of the file, or the environment has none', () => {
     ['--quiet at the end', ['collection', 'list', 'todos', '--quiet'], {}],
     ['--quiet at the beginning', ['--quiet', 'collection', 'list', 'todos'], {}],
     ['TENON_QUIET', ['collection', 'list', 'todos'], { TENON_QUIET: '1' }],
-  ])('%s – nothing on stderr', async (_, args, env) => {
-    const { code, stderr } = await tenon(args, ofFile(), env)
+  ])('%s: nothing on stderr', async (_, args, env) => {
+    const { code, stderr } = await runCli(args, fileSettings(), env)
     expect([code, stderr]).toEqual([0, ''])
   })
 })

@@ -1,4 +1,4 @@
-/** Malformed payloads at the codec server: 400 with the place of the fault, never a 500. */
+/** Malformed payloads at the codec server: 400 with the location of the error, never 500. */
 
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
@@ -18,13 +18,13 @@ async function post(route: 'decode' | 'encode', payloads: unknown): Promise<Repl
 }
 
 const MALFORMED: readonly (readonly [string, unknown, string])[] = [
-  ['no list', {}, '/payloads'],
+  ['an object instead of a list', {}, '/payloads'],
   ['null for a payload', [null], '/payloads/0'],
-  ['a text for a payload', ['x'], '/payloads/0'],
+  ['text for a payload', ['x'], '/payloads/0'],
   ['a number for data', [{ data: 5 }], '/payloads/0/data'],
   ['null for data', [{ data: null }], '/payloads/0/data'],
   ['bytes as a list', [{ data: [1, 2] }], '/payloads/0/data'],
-  ['data that is no base64', [{ data: 'é' }], '/payloads/0/data'],
+  ['data that is not base64', [{ data: 'é' }], '/payloads/0/data'],
   ['one character of base64', [{ data: 'a' }], '/payloads/0/data'],
   ['base64 with a character too many', [{ data: 'YWJjZ' }], '/payloads/0/data'],
   ['base64 with too much padding', [{ data: 'YWJj==' }], '/payloads/0/data'],
@@ -43,17 +43,17 @@ const MALFORMED: readonly (readonly [string, unknown, string])[] = [
 ]
 
 for (const route of ['decode', 'encode'] as const) {
-  test.each(MALFORMED)(`codec.${route} – %s – 400 that names the place`, async (_, payloads, place) => {
+  test.each(MALFORMED)(`codec.${route} with %s: 400 with its location`, async (_, payloads, place) => {
     const { status, body } = await post(route, payloads)
     expect([status, body.code]).toEqual([400, 'validation_failed'])
     expect(JSON.stringify(body)).toContain(JSON.stringify(place).slice(1, -1))
   })
 }
 
-test('codec.decode – payloads as other encoders of base64 write them – read all the same', async () => {
+test('codec.decode with other base64 spellings: decoded', async () => {
   const { metadata, data } = encoded
   const urlSafe = (text: string) => text.replaceAll('+', '-').replaceAll('/', '_')
-  const bare = (text: string) => text.replace(/=+$/, '')
+  const unpadded = (text: string) => text.replace(/=+$/, '')
   const each = (change: (text: string) => string) => ({
     metadata: Object.fromEntries(Object.entries(metadata).map(([name, text]) => [name, change(text)])),
     data: change(data),
@@ -61,8 +61,8 @@ test('codec.decode – payloads as other encoders of base64 write them – read 
   const { status, body } = await post('decode', [
     encoded,
     each(urlSafe),
-    each(bare),
-    each((text) => bare(urlSafe(text))),
+    each(unpadded),
+    each((text) => unpadded(urlSafe(text))),
   ])
   expect(status).toBe(200)
   for (const payload of body.payloads) expect(atob(payload.data)).toBe('"words"')
@@ -90,7 +90,7 @@ const payloadLike = fc.oneof(
 )
 
 test.each(['decode', 'encode'] as const)(
-  'codec.%s – 150 random bodies – 200 or 4xx, never 5xx',
+  'codec.%s with 150 random bodies: 200 or 4xx, never 5xx',
   async (route) => {
     await fc.assert(
       fc.asyncProperty(fc.array(payloadLike, { maxLength: 3 }), async (payloads) => {
@@ -102,7 +102,7 @@ test.each(['decode', 'encode'] as const)(
   },
 )
 
-test('codec.decode – a real payload with any of its parts changed – 200 or 400, never 5xx', async () => {
+test('codec.decode with a payload modified in any part: 200 or 400, never 5xx', async () => {
   const changes = fc.record(
     { metadata: fc.dictionary(names, anything), data: anything },
     { requiredKeys: [] },

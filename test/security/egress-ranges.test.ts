@@ -1,10 +1,10 @@
-/** Addresses that no request of a flow reaches: every spelling of every range that is not public, and the host's own. */
+/** Addresses that flows cannot reach: every spelling of every non-public range, and the host's own addresses. */
 
 import type { NetworkInterfaceInfo } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { Egress, PublicAddresses } from '../../src/infra/http-client/egress.ts'
 
-/** A request that is let out ends with this: no network is given out in 3000::/4, and no route leads there. */
+/** Outcome of an allowed request: 3000::/4 is unassigned, so no route leads there. */
 const LET_OUT = 'upstream_unavailable'
 
 const HOST = { lo: [at('127.0.0.1')], eth0: [at('22.0.0.9'), at('3000::9')] }
@@ -15,7 +15,7 @@ function at(address: string): NetworkInterfaceInfo {
   return { address, family, netmask: '', mac: '', internal: false, cidr: null, scopeid: 0 } as never
 }
 
-/** @returns the code of the problem that a request to the URL ends with */
+/** Sends a request. @returns the code of its problem */
 async function codeOf(url: string, egress = new Egress([], noNames, OF_HOST)): Promise<string> {
   const outbound = { method: 'POST', url: new URL(url), headers: {} }
   const sent = egress.send(outbound, { allowed: [] }, { timeoutMs: 50, bytesMax: 10 })
@@ -29,7 +29,7 @@ const noNames = async () => {
   throw new Error('no name is looked up')
 }
 
-describe('an address as the host of a URL', () => {
+describe('address as the host of a URL', () => {
   test.each([
     [
       'loopback',
@@ -67,19 +67,19 @@ describe('an address as the host of a URL', () => {
     ['unique local and site-local', ['[fc00::1]', '[fd12:3456::1]', '[fec0::1]']],
     ['discard (RFC 6666)', ['[100::1]']],
     ['segment routing (RFC 9602)', ['[5f00::1]', '[5f00:ffff::1]']],
-    ['outside of 2000::/3, which is all that was ever given out', ['[4000::1]', '[1fff::1]', '[8000::1]']],
-    ['the host’s own', ['22.0.0.9', '[::ffff:22.0.0.9]', '[3000::9]', '[3000:0:0:0:0:0:0:0009]']],
-  ])('%s – nothing is sent', async (_, hosts) => {
+    ['outside of 2000::/3, the only assigned range', ['[4000::1]', '[1fff::1]', '[8000::1]']],
+    ['the host’s own address', ['22.0.0.9', '[::ffff:22.0.0.9]', '[3000::9]', '[3000:0:0:0:0:0:0:0009]']],
+  ])('%s: blocked', async (_, hosts) => {
     for (const host of hosts)
       expect([host, await codeOf(`http://${host}:9/`)]).toEqual([host, 'egress_refused'])
   })
 
-  test('a public one – it is tried', async () => {
+  test('public: allowed', async () => {
     expect(await codeOf('http://[3000::7]:9/')).toBe(LET_OUT)
   })
 })
 
-describe('an address that a name has', () => {
+describe('address resolved from a name', () => {
   test.each([
     '192.0.2.2',
     '192.88.99.1',
@@ -92,7 +92,7 @@ describe('an address that a name has', () => {
     '3000::9',
     'fe80::1%eth0',
     'no address',
-  ])('%s, beside a public one – nothing is sent', async (address) => {
+  ])('%s next to a public one: blocked', async (address) => {
     const find = async () => [
       { address: '3000::7', family: 6 },
       { address, family: 4 },
@@ -102,7 +102,7 @@ describe('an address that a name has', () => {
   })
 })
 
-test('the host’s own addresses – one is added while the process runs – it is refused as well', async () => {
+test('address added to the host at runtime: blocked', async () => {
   let clockMs = 0
   let interfaces = HOST
   const addresses = new PublicAddresses(
@@ -116,7 +116,7 @@ test('the host’s own addresses – one is added while the process runs – it 
   expect(await codeOf('http://[3000::7]:9/', egress)).toBe('egress_refused')
 })
 
-test('the host’s own address – an operator allows host and port – it is tried', async () => {
+test("host's own address allowed by the operator: allowed", async () => {
   const egress = new Egress(['127.0.0.1:9'], noNames, OF_HOST)
   expect(await codeOf('http://127.0.0.1:9/', egress)).toBe(LET_OUT)
 })

@@ -1,4 +1,4 @@
-/** Attacks on the ports of the embedded servers, from local processes and from a page in a browser. */
+/** Attacks on the ports of the embedded servers, from local processes and from web pages. */
 
 import { randomUUID } from 'node:crypto'
 import { connect } from 'node:http2'
@@ -46,7 +46,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     expect((await put(object(), SECRET)).status).toBeLessThan(300)
   })
 
-  /** The object is as it was, and its bucket takes another one. */
+  /** Expects the object to be unchanged and its bucket to accept another. */
   async function expectIntact(): Promise<void> {
     const read = await call('GET', object(), { as: room.service })
     expect([read.status, read.body]).toEqual([200, SECRET])
@@ -54,7 +54,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     expect((await put(path, 'after')).status).toBeLessThan(300)
   }
 
-  /** Everything that finding 1 did to an object, to a bucket and to the keys of S3. */
+  /** The requests of finding 1 to objects, buckets and S3 keys. */
   function attacks(): { method: string; path: string }[] {
     const path = `/buckets/${bucket}/private/plan.txt`
     const identity = `/etc/iam/identities/tenon-${room.workspaceId}.json`
@@ -73,7 +73,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     ]
   }
 
-  test('an inner port – asked over HTTP or TLS without a certificate – gives no response', async () => {
+  test('inner port over HTTP or TLS without a certificate: no response', async () => {
     expect(inner.length).toBeGreaterThan(3)
     for (const tls of [false, true])
       for (const port of inner)
@@ -90,27 +90,27 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     await expectIntact()
   })
 
-  test('an inner port – asked over gRPC – takes no call', async () => {
+  test('inner port over gRPC: no call succeeds', async () => {
     const calls = inner.map(async (port) => [port, await callsByGrpc(port)])
     expect(await Promise.all(calls)).toEqual(inner.map((port) => [port, false]))
   })
 
-  test('the S3 port – asked without a signature – refuses, and lets no other site read', async () => {
+  test('S3 port without a signature: refused, no cross-origin access', async () => {
     for (const path of [`/${bucket}`, `/${bucket}/private/plan.txt`])
       for (const method of ['GET', 'PUT', 'DELETE', 'OPTIONS']) {
         const headers = { ...FOREIGN, 'access-control-request-method': 'DELETE' }
         const reply = await ask(S3_PORT, path, { method, headers })
-        // It closes the connection instead of answering a preflight for a bucket.
+        // It closes the connection on a preflight for a bucket.
         expect(reply?.status ?? 403, `${method} ${path}`).toBe(403)
         expect(reply?.headers['access-control-allow-origin'], `${method} ${path}`).toBeUndefined()
       }
     await expectIntact()
   })
 
-  describe.runIf(hasChromium)('a page of another site', () => {
+  describe.runIf(hasChromium)('cross-site page', () => {
     const foreign = inForeignPage()
 
-    test('cannot read, overwrite or delete an object, nor destroy its bucket', async () => {
+    test('requests on every port: cannot read, overwrite or delete an object or bucket', async () => {
       const site = (port: number) => `http://127.0.0.1:${port}`
       const requests = ports.flatMap((port) =>
         attacks().flatMap(({ method, path }): PageRequest[] => [
@@ -125,7 +125,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
         foreign.page(),
         ports.map((port) => `${site(port)}/col/delete?collection=${bucket}`),
       )
-      // S3 lets every page read that a method is not allowed.
+      // S3 allows every page to read that a method is not allowed.
       const readable = requests
         .filter((_, index) => !/^$|<Code>MethodNotAllowed</.test(read[index] ?? ''))
         .map(({ url }) => url)
@@ -138,19 +138,19 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
 describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
   const ports = portsOf(listenerOf(GRPC_PORT))
 
-  test('its process – asked on every port – answers HTTP on the UI, the metrics and the closed API alone', async () => {
+  test('HTTP on every port: only UI, metrics and the closed API respond', async () => {
     const replies = await Promise.all(ports.map(async (port) => [port, await ask(port, '/')] as const))
     const answering = replies.filter(([, reply]) => reply !== undefined).map(([port]) => port)
     expect(answering).toHaveLength(3)
     expect(answering).not.toContain(UI_PORT)
-    // Browsers refuse two of them; the third refuses every host.
+    // Browsers block two of them; the third refuses every host.
     const open = answering.filter((port) => ![...UI_PORTS, ...METRICS_PORTS].includes(port))
     expect(open).toHaveLength(1)
     const api = await ask(open[0] ?? 0, '/api/v1/namespaces')
     expect(api?.status).toBe(403)
   })
 
-  test('the UI – asked under a foreign host name – answers 421', async () => {
+  test('UI under a foreign host name: 421', async () => {
     for (const path of ['/', '/api/v1/namespaces', '/api/v1/settings']) {
       for (const host of [`rebind.evil.example:${UI_PORT}`, 'rebind.evil.example', '127.0.0.1'])
         expect((await ask(UI_PORT, path, { headers: { host } }))?.status, host).toBe(421)
@@ -159,7 +159,7 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
     }
   })
 
-  test('the UI – sent a change by another site – answers 403', async () => {
+  test('UI, change sent by another site: 403', async () => {
     const host = `127.0.0.1:${UI_PORT}`
     const post = (headers: Record<string, string>): Promise<LocalReply | undefined> =>
       ask(UI_PORT, `/api/v1/namespaces/default/workflows/${randomUUID()}`, {
@@ -182,15 +182,15 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
         expect.stringContaining('site'),
       ])
     }
-    // The UI's server has it then, and misses the name of a type.
+    // The UI's server receives it, and misses a type name.
     const own = await post({ origin: `http://${host}`, 'sec-fetch-site': 'same-origin' })
     expect(own?.body).toContain('WorkflowType')
   })
 
-  describe.runIf(hasChromium)('a page of another site', () => {
+  describe.runIf(hasChromium)('cross-site page', () => {
     const foreign = inForeignPage()
 
-    test('cannot start work for a tenant on any port', async () => {
+    test('start request on every port: starts no workflow', async () => {
       const room = await aRoom()
       const ref = { tenantId: room.tenantId, workspaceId: room.workspaceId }
       const id = `${room.tenantId}:${room.workspaceId}:flow_01m84ptafheaqb0jb56p2t1918:${randomUUID()}`
@@ -216,14 +216,14 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
       expect(count).toBe('WorkflowNotFoundError')
     })
 
-    test('cannot connect to any of the ports that are for the UI server and the metrics', async () => {
+    test('ports of the UI server and metrics: blocked by the browser', async () => {
       for (const port of [...UI_PORTS, ...METRICS_PORTS]) {
         const opened = foreign.page().goto(`http://127.0.0.1:${port}`)
         await expect(opened, String(port)).rejects.toThrow('ERR_UNSAFE_PORT')
       }
     })
 
-    test('reads nothing under a name that it has rebound to this machine', async () => {
+    test('name rebound to this machine: reads nothing', async () => {
       const paths = ['/api/v1/namespaces', '/api/v1/settings', '/metrics', '/']
       for (const port of [...ports, UI_PORT]) {
         const site = `http://${unique('rebound')}.test:${port}`
@@ -232,7 +232,7 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
           .goto(site, { timeout: 10_000 })
           .catch(() => undefined)
         const status = opened?.status()
-        // What is no HTTP, and what browsers refuse, is not opened at all.
+        // Ports without HTTP, or blocked by browsers, do not open.
         if (status === undefined) continue
         const urls = paths.map((path) => ({ url: site + path, headers: { accept: 'application/json' } }))
         const read = (await fetchFrom(foreign.page(), urls)).join('')
@@ -245,7 +245,7 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
   })
 })
 
-test.runIf(canFindListeners)('PostgreSQL and Valkey – asked over HTTP – give no response', async () => {
+test.runIf(canFindListeners)('PostgreSQL and Valkey over HTTP: no response', async () => {
   for (const url of [inject('tenon').databaseUrl, env['REDIS_URL'] ?? '']) {
     const ports = portsOf(listenerOf(Number(new URL(url).port)))
     const replies = await Promise.all(ports.map((port) => ask(port, '/')))
@@ -253,7 +253,7 @@ test.runIf(canFindListeners)('PostgreSQL and Valkey – asked over HTTP – give
   }
 })
 
-/** The request that finding 2 sent: a run of the attacker's flow under the tenant's name. */
+/** The start request of finding 2: an execution of the attacker's flow under the tenant's name. */
 function startOf(ref: object): object {
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
   const payload = (value: unknown): object => ({
@@ -274,7 +274,7 @@ function startOf(ref: object): object {
   }
 }
 
-/** Whether a server answers a gRPC call in clear text, as those without TLS do. */
+/** True if a server answers a gRPC call without TLS. */
 function callsByGrpc(port: number): Promise<boolean> {
   return new Promise((done) => {
     const session = connect(`http://127.0.0.1:${port}`)

@@ -1,4 +1,4 @@
-/** Finding 2: work that reaches a worker by way of Temporal, but was not made by the platform, does nothing. */
+/** Work that reaches a worker through Temporal but was not created by the platform has no effect (finding 2). */
 
 import { createServer } from 'node:http'
 import type { Payload } from '@temporalio/common'
@@ -22,19 +22,19 @@ beforeAll(async () => {
   runs = new Runs(room)
 })
 
-const idIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
+const workflowIdIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
   `${tenantId}:${workspaceId}:${subject}:${v7()}`
 const notes = async (of: Room = room) =>
   (await call('GET', '/v1/collections/notes/documents', { as: of.service })).body.data ?? []
 
-const writing = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
+const forgedCall = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
 const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${noting('forged', 'notes')} }\n`
 const flowRun = () => ({
   ...{ execution_id: 'run_x', flow: { id: 'flow_x', name: 'x', version: 1 }, protocol: 4 },
   ...{ ir: compiled(FLOW), input: {}, trigger: { kind: 'manual' } },
 })
 
-/** Payloads that look like the platform's, by what is wrong with them. */
+/** Forged payloads, with what is wrong with each. */
 async function forgeries(
   workflowId: string,
   purpose: string,
@@ -44,17 +44,17 @@ async function forgeries(
   const own = await sealed(workflowId, purpose, value)
   const changed = Buffer.from(own.data ?? [])
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
-  const bound = await sealed(idIn(room), purpose, value)
+  const bound = await sealed(workflowIdIn(room), purpose, value)
   return [
-    ['none', []],
+    ['no payload', []],
     ['not sealed', [plain(value)]],
     ['not sealed, with a purpose', [plain(value, { 'tenon-purpose': purpose })]],
     ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'inside' })]],
-    ['marked as a line for operators', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
+    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
     ['marked as a failure', [plain(value, { 'tenon-purpose': purpose, tenon: 'failure' })]],
     ['sealed for another workflow', [bound]],
     ['sealed for another workflow, relabelled', [{ ...own, data: bound.data ?? null }]],
-    ['sealed for another tenant', [await sealed(idIn(other), purpose, value)]],
+    ['sealed for another tenant', [await sealed(workflowIdIn(other), purpose, value)]],
     ['sealed for another purpose', [await sealed(workflowId, 'signal:event', value)]],
     ['sealed without a purpose', [await sealed(workflowId, '', value)]],
     ['changed', [{ ...own, data: changed }]],
@@ -63,7 +63,7 @@ async function forgeries(
   ]
 }
 
-/** The codec server encodes for an admin: what it gives is readable in the UI, and no worker accepts it. */
+/** Encodes through the codec server: the result is readable in the UI, but no worker accepts it. */
 async function encodedByServer(value: unknown): Promise<Payload> {
   const body = {
     payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa(JSON.stringify(value)) }],
@@ -75,13 +75,13 @@ async function encodedByServer(value: unknown): Promise<Payload> {
   return { metadata: Object.fromEntries(entries), data: Buffer.from(data, 'base64') }
 }
 
-test('activity – arguments that the platform did not seal for it – fails on every queue without effect', async () => {
-  const workflowId = idIn(room)
-  const about = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
+test('activity with arguments not sealed for it: fails on every queue without effect', async () => {
+  const workflowId = workflowIdIn(room)
+  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
   const activities = [
-    ['callFunction', QUEUES.flows, writing],
-    ['callFunction', QUEUES.calls, writing],
-    ['provisionStep', QUEUES.provisioning, about],
+    ['callFunction', QUEUES.flows, forgedCall],
+    ['callFunction', QUEUES.calls, forgedCall],
+    ['provisionStep', QUEUES.provisioning, forgedJob],
     ['runFunction', QUEUES.functions, {}],
     ['buildIndex', QUEUES.indexes, {}],
   ] as const
@@ -96,12 +96,12 @@ test('activity – arguments that the platform did not seal for it – fails on 
   expect(await notes()).toEqual([])
 })
 
-test('activity – sealed by the platform – does an operation of the catalogue and no other', async () => {
+test('activity sealed by the platform: runs operations of the catalogue only', async () => {
   const others = OPERATIONS.map(({ name }) => name).filter((name) => !Object.hasOwn(CATALOGUE, name))
   expect(others).toEqual(expect.arrayContaining(['tenant.create', 'api_key.create', 'flow_version.create']))
   const names = [...others, 'nothing', '', '__proto__', 'constructor', 'callFunction', '$subflow']
   const body = { workspace_id: room.workspaceId, tenant_id: room.tenantId, name: 'made', slug: 'made' }
-  const workflowId = idIn(room)
+  const workflowId = workflowIdIn(room)
   const calling = async (name: string, given: object) => ({
     ...{ activity: 'callFunction', queue: QUEUES.calls },
     input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: given })],
@@ -117,8 +117,8 @@ test('activity – sealed by the platform – does an operation of the catalogue
   expect(found.data).toMatchObject([{ written: true }])
 })
 
-test('start – input that the platform did not seal for it – fails before it asks for anything', async () => {
-  const workflowId = () => idIn(room)
+test('workflow start with input not sealed for it: fails before any activity', async () => {
+  const workflowId = () => workflowIdIn(room)
   const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
   const outcomes = await Promise.all(
     kinds.map(async (kind) => {
@@ -133,7 +133,7 @@ test('start – input that the platform did not seal for it – fails before it 
   expect(await notes()).toEqual([])
 })
 
-test('start – forged, of each workflow type – fails before it asks for anything', async () => {
+test('forged start of each workflow type: fails before any activity', async () => {
   const target = { tenantId: room.tenantId, workspaceId: room.workspaceId }
   const input = {
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
@@ -145,7 +145,7 @@ test('start – forged, of each workflow type – fails before it asks for anyth
   const outcomes = await Promise.all(
     types.map((type) =>
       startForged({
-        ...{ type, workflowId: idIn(room, type), input: [plain(input)] },
+        ...{ type, workflowId: workflowIdIn(room, type), input: [plain(input)] },
         queue: provisioned.includes(type) ? QUEUES.provisioning : QUEUES.flows,
       }),
     ),
@@ -154,13 +154,13 @@ test('start – forged, of each workflow type – fails before it asks for anyth
   expect((await call('GET', '/v1/me', { as: room.service })).status).toBe(200)
 })
 
-test('start – an id that names no tenant – fails, sealed or not', async () => {
+test('workflow id that names no tenant: fails', async () => {
   const workflowId = `mine:${v7()}`
   const forged = { workflowId, type: 'flowRun', queue: QUEUES.flows, input: [plain(flowRun())] }
   expect(await startForged(forged)).toEqual({ failed: UNAUTHENTICATED, activities: [] })
 })
 
-test('signal and update – forged, or copied from another run – change nothing; the honest ones do', async () => {
+test('signal or update forged or copied from another execution: refused; genuine ones work', async () => {
   const flow = await runs.publish(
     '  - heard: { listen: { to: { one: { with: { type: told } } } } }\n  - keep: { set: { got: "${ .[0] }" } }\n'.replaceAll(
       '"',
@@ -195,7 +195,7 @@ test('signal and update – forged, or copied from another run – change nothin
   await runs.send(other, 'cancel')
 })
 
-test('result of an activity – given by another than the worker – is not taken', async () => {
+test('activity result from elsewhere than the worker: not accepted', async () => {
   const port = inject('tenon').echoPorts[3]
   const held = createServer(() => {})
   await new Promise<void>((done) => held.listen(port, '127.0.0.1', done))
@@ -215,7 +215,7 @@ test('result of an activity – given by another than the worker – is not take
       await service.respondActivityTaskCompletedById({
         ...{ namespace: 'default', workflowId, activityId, result },
       })
-      // Nobody can tell the true result any more: the task of the run fails until somebody ends the run.
+      // The true result is lost; the workflow task fails until the workflow is terminated.
       await eventually(async () => {
         const { events } = await handle.fetchHistory()
         const failed = events?.flatMap((event) => event.workflowTaskFailedEventAttributes?.failure ?? [])

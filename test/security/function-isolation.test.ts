@@ -1,4 +1,4 @@
-/** Layers under Deno's permissions: a program with all rights of its own, started as functions are, reaches nothing of the platform. */
+/** Layers of isolation below Deno's permissions: a program with all permissions reaches nothing of the platform. */
 
 import { spawn } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -19,26 +19,26 @@ const isRoot = process.getuid?.() === 0
 let folder: string
 let server: Server
 let deno: string
-let found: Isolation
+let isolation: Isolation
 
 beforeAll(async () => {
   deno = inject('tenon').env['TENON_DENO_BIN'] ?? ''
-  // Others may enter the folder, so that the rights of each file decide.
+  // Others may enter the folder, so that file permissions decide.
   folder = await mkdtemp(join(tmpdir(), 'tenon-isolation-'))
   await chmod(folder, 0o755)
   for (const name of ['master.key', '.env.local'])
     await writeFile(join(folder, name), 'secret', { mode: 0o600 })
   server = createServer((socket) => socket.end('inside'))
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  found = await findIsolation(deno)
+  isolation = await findIsolation(deno)
 })
 afterAll(async () => {
   server?.close()
   await rm(folder, { recursive: true, force: true })
 })
 
-/** What the program could do, of what it tried. */
-interface Tried {
+/** What the program managed to do. */
+interface Capabilities {
   readonly key: boolean
   readonly env: boolean
   readonly environ: boolean
@@ -47,7 +47,7 @@ interface Tried {
   readonly write: boolean
 }
 
-const TRY = `
+const PROGRAM = `
 const { folder, pid, port } = JSON.parse(Deno.args[0] ?? '{}')
 const can = async (work) => { try { await work(); return true } catch { return false } }
 console.log(JSON.stringify({
@@ -60,17 +60,17 @@ console.log(JSON.stringify({
 }))
 `
 
-/** Runs Deno with all permissions (`-A`) in layers, as if a function had broken out of it. */
-async function broken(layers: Layers): Promise<Tried> {
-  const module = `data:text/javascript;base64,${Buffer.from(TRY).toString('base64')}`
+/** Runs Deno with all permissions (`-A`) in layers, as if a function had escaped its permissions. */
+async function runUnrestricted(layers: Layers): Promise<Capabilities> {
+  const module = `data:text/javascript;base64,${Buffer.from(PROGRAM).toString('base64')}`
   const { port } = server.address() as { port: number }
-  const told = JSON.stringify({ folder, pid: process.pid, port })
+  const argument = JSON.stringify({ folder, pid: process.pid, port })
   const { command, args, user } = new Isolation(layers).start(deno, [
     'run',
     '-A',
     '--no-config',
     module,
-    told,
+    argument,
   ])
   const child = spawn(command, args, {
     ...{ ...user, cwd: '/', env: { DENO_DIR: '/dev/null/none', NO_COLOR: '1' }, detached: true },
@@ -79,14 +79,14 @@ async function broken(layers: Layers): Promise<Tried> {
     killSignal: 'SIGKILL',
   })
   const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
-  // A layer that cannot set one of its limits says so there.
+  // A layer that cannot set a limit reports it on stderr.
   if (out === '' || err !== '') throw new Error(`It did not run: ${err}`)
-  return JSON.parse(out) as Tried
+  return JSON.parse(out) as Capabilities
 }
 
 const SECRETS = { key: false, env: false, environ: false, kill: false }
 
-/** The program of a sandbox, if there is one on PATH and it works for this user. */
+/** A sandbox program from PATH that works for this user, if any. */
 async function sandboxOf(name: 'bwrap' | 'unshare'): Promise<Layers['sandbox']> {
   for (const at of (process.env['PATH'] ?? '').split(delimiter)) {
     const { layers } = await findIsolation(deno, at)
@@ -95,56 +95,60 @@ async function sandboxOf(name: 'bwrap' | 'unshare'): Promise<Layers['sandbox']> 
   return undefined
 }
 
-describe('a program that has all of Deno’s permissions', () => {
-  test('no layer – it reaches all that the worker does', async () => {
+describe('program with all Deno permissions', () => {
+  test('no layer: reaches all that the worker reaches', async () => {
     const all = { key: true, env: true, environ: true, kill: true, network: true, write: true }
-    expect(await broken({ ownUser: false, sandbox: undefined })).toEqual(all)
+    expect(await runUnrestricted({ ownUser: false, sandbox: undefined })).toEqual(all)
   })
 
-  test('the layers that were found here – no secret of the platform is read', async ({ skip }) => {
-    const { ownUser, sandbox } = found.layers
+  test('layers found on this machine: reads no secret of the platform', async ({ skip }) => {
+    const { ownUser, sandbox } = isolation.layers
     if (!ownUser && sandbox?.name !== 'bwrap') return skip('This machine has no layer that keeps files.')
-    expect(await broken(found.layers)).toMatchObject(SECRETS)
+    expect(await runUnrestricted(isolation.layers)).toMatchObject(SECRETS)
   })
 
-  test.runIf(isRoot)('a user of its own alone – no file, environment or process of the worker', async () => {
-    expect(await broken({ ownUser: true, sandbox: undefined })).toMatchObject({ ...SECRETS, network: true })
+  test.runIf(isRoot)('own user only: no file, environment or process of the worker', async () => {
+    expect(await runUnrestricted({ ownUser: true, sandbox: undefined })).toMatchObject({
+      ...SECRETS,
+      network: true,
+    })
   })
 
-  test('unshare – no network, no environment, no signals', async ({ skip }) => {
+  test('unshare: no network, environment or signals', async ({ skip }) => {
     const sandbox = await sandboxOf('unshare')
     if (sandbox === undefined) return skip('unshare does not work here.')
-    const tried = await broken({ ownUser: false, sandbox })
+    const tried = await runUnrestricted({ ownUser: false, sandbox })
     expect(tried).toMatchObject({ environ: false, kill: false, network: false })
-    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toMatchObject({ ...SECRETS, network: false })
+    if (isRoot)
+      expect(await runUnrestricted({ ownUser: true, sandbox })).toMatchObject({ ...SECRETS, network: false })
   })
 
-  test('bwrap – nothing at all, whoever the worker is', async ({ skip }) => {
+  test('bwrap: nothing at all, for any user of the worker', async ({ skip }) => {
     const sandbox = await sandboxOf('bwrap')
     if (sandbox === undefined) return skip('There is no bwrap here, or it does not work.')
     const nothing = { ...SECRETS, network: false, write: false }
-    expect(await broken({ ownUser: false, sandbox })).toEqual(nothing)
-    if (isRoot) expect(await broken({ ownUser: true, sandbox })).toEqual(nothing)
+    expect(await runUnrestricted({ ownUser: false, sandbox })).toEqual(nothing)
+    if (isRoot) expect(await runUnrestricted({ ownUser: true, sandbox })).toEqual(nothing)
   })
 })
 
-describe('functions in the layers that were found', () => {
+describe('functions in the layers found', () => {
   const job = (code: string, memoryMb = 128) => {
     const signal = new AbortController().signal
     return { compiled: `export default ${code}`, input: { n: 1 }, timeoutMs: 20_000, memoryMb, signal }
   }
 
-  test.runIf(isRoot)('each process – a user that no other has, and nothing of root’s groups', async () => {
-    const users = [1, 2, 3].map(() => found.start('/bin/true', []).user)
+  test.runIf(isRoot)('each process: own user, no groups of root', async () => {
+    const users = [1, 2, 3].map(() => isolation.start('/bin/true', []).user)
     expect(new Set(users.map(({ uid }) => uid)).size).toBe(3)
     for (const { uid, gid } of users)
       expect([uid === gid, Number(uid) >= 61_184, Number(uid) < 65_520]).toEqual([true, true, true])
-    const { command, args, user } = found.start('/bin/sh', ['-c', 'id -G; ulimit -c'])
+    const { command, args, user } = isolation.start('/bin/sh', ['-c', 'id -G; ulimit -c'])
     const child = spawn(command, args, { ...user, cwd: '/', env: {}, stdio: ['ignore', 'pipe', 'inherit'] })
     expect(await text(child.stdout)).toMatch(/^\d{5}\n0\n$/)
   })
 
-  test('a call – answers; too much memory – is seen through the sandbox', async () => {
+  test('call: answered; excessive memory: detected through the sandbox', async () => {
     const functions = new Functions(deno)
     try {
       expect(await functions.run(job('({ n }) => n + 1'))).toBe(2)
@@ -155,7 +159,7 @@ describe('functions in the layers that were found', () => {
     }
   })
 
-  test('none of bwrap and unshare on PATH – functions run all the same, and the doctor says how to get them', async () => {
+  test('neither bwrap nor unshare on PATH: functions run, the doctor says how to install them', async () => {
     const { layers } = await findIsolation(deno, '/nowhere')
     expect(layers).toEqual({ ownUser: isRoot, sandbox: undefined })
     const { active, missing } = describeLayers(layers)
@@ -164,7 +168,7 @@ describe('functions in the layers that were found', () => {
   })
 })
 
-test('the worker that runs here – its log names the layers', async () => {
+test('log of the running worker: names the layers', async () => {
   const log = await readFile(join(inject('tenon').logs, 'worker.log'), 'utf8')
   expect(log).toMatch(/"active":\["deno permissions"[^\n]*"functions isolation"/)
 })

@@ -16,7 +16,7 @@ const program = await schemathesis()
 if ('reason' in program) console.log(`skipped: ${program.reason}`)
 
 test.runIf('path' in program)(
-  'fuzzed requests – of a key and of a workspace admin – have no reply of 500 or above',
+  'fuzzed requests of a key and a workspace admin: no response of 500 or above',
   async () => {
     const path = 'path' in program ? program.path : ''
     const { url } = inject('tenon')

@@ -1,4 +1,4 @@
-/** What the issuer refuses before it is anybody's: slow bodies, hidden characters in names, scopes of other servers. */
+/** Early refusals of the issuer: slow bodies, invisible characters in names, scopes of other servers. */
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -16,15 +16,15 @@ beforeAll(async () => {
   other = await aServer(await aRoom(), 'elsewhere')
 }, 60_000)
 
-interface Cut {
+interface ClosedConnection {
   readonly text: string
   readonly ms: number
 }
 
-/** Sends the text, then nothing. @returns what came back, and when the connection was ended */
-function sent(text: string): Promise<Cut> {
+/** Sends the text, then nothing. @returns the response, and when the connection was closed */
+function sendRaw(text: string): Promise<ClosedConnection> {
   const { hostname, port } = new URL(inject('tenon').url)
-  const begun = performance.now()
+  const startedMs = performance.now()
   return new Promise((resolve, reject) => {
     let got = ''
     const socket = connect(Number(port), hostname, () => socket.write(text))
@@ -33,7 +33,7 @@ function sent(text: string): Promise<Cut> {
       got += chunk
     })
     socket.on('error', (error) => (got === '' ? reject(error) : undefined))
-    socket.on('close', () => resolve({ text: got, ms: performance.now() - begun }))
+    socket.on('close', () => resolve({ text: got, ms: performance.now() - startedMs }))
   })
 }
 
@@ -41,16 +41,16 @@ const head = (path: string, type: string) =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: 500\r\n\r\n`
 const FORM = 'application/x-www-form-urlencoded'
 
-describe('a request that does not end', () => {
+describe('slow request', () => {
   test.concurrent.each([
     ['/auth/token', FORM],
     ['/auth/revoke', FORM],
     ['/auth/invitation?token=x', FORM],
     ['/auth/register', 'application/json'],
   ])(
-    'at %s: its body has 10 s',
+    'body at %s: cut off after 10 s',
     async (path, type) => {
-      const { text, ms } = await sent(`${head(path, type)}grant_type=client_`)
+      const { text, ms } = await sendRaw(`${head(path, type)}grant_type=client_`)
       expect(text).toMatch(/^HTTP\/1\.1 400 [\s\S]*body_incomplete/)
       expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1)
       expect(ms).toBeGreaterThan(LIMITS.issuerBodyMs - 500)
@@ -59,8 +59,8 @@ describe('a request that does not end', () => {
     60_000,
   )
 
-  test.concurrent('in its head has 15 s, and what passes until that is looked at', async () => {
-    const { ms } = await sent('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
+  test.concurrent('header: cut off after 15 s and the next check', async () => {
+    const { ms } = await sendRaw('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
     expect(ms).toBeLessThan(LIMITS.headersTimeoutMs + LIMITS.connectionsCheckMs + 4_000)
   }, 60_000)
 })
@@ -68,11 +68,11 @@ describe('a request that does not end', () => {
 const HIDDEN = ['\u202e', '\u2066', '\u200b', '\u00ad', '\u3164', '\u{e0061}', '\u2028', '\u0085']
 
 describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
-  'U+%s in a name',
+  'name with U+%s',
   (_point, hidden) => {
     const name = `Ac${hidden}me`
 
-    test('of a client that registers itself: it is refused', async () => {
+    test('client that registers itself: refused', async () => {
       const reply = await call('POST', '/auth/register', {
         body: { redirect_uris: [REDIRECT], client_name: name },
       })
@@ -87,7 +87,7 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
       ],
       ['an account', () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: 'a@x.test', name }]],
       [
-        'an address',
+        'an email address',
         () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: `a${hidden}@x.test` }],
       ],
       ['an agent’s client', () => [`${hosted.base}/clients`, { name }]],
@@ -95,15 +95,15 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
       ['a workspace', () => ['/v1/workspaces', { tenant_id: room.tenantId, name, slug: unique('n') }]],
       ['an API key', () => ['/v1/api-keys', { workspace_id: room.workspaceId, kind: 'anon', name }]],
       ['an MCP server', () => [serversOf(room), { name, slug: unique('n') }]],
-    ] as const)('of %s: it is refused', async (_what, asked) => {
-      const [path, body] = asked() as [string, object]
+    ] as const)('%s: refused', async (_what, requestOf) => {
+      const [path, body] = requestOf() as [string, object]
       const reply = await call('POST', path, { as: room.operator, body })
       expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     })
   },
 )
 
-test('names in any script, with combining marks and emoji, are taken', async () => {
+test('names in any script, with combining marks or emoji: accepted', async () => {
   for (const name of [
     'Zoë & Søn',
     'Ωmega 株式会社',
@@ -116,28 +116,32 @@ test('names in any script, with combining marks and emoji, are taken', async () 
     await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name } }))
 })
 
-describe('the client of an agent', () => {
-  const make = (scopes: string[], base = hosted.base, as = room.operator) =>
+describe('client of an agent', () => {
+  const createAgentClient = (scopes: string[], base = hosted.base, as = room.operator) =>
     call('POST', `${base}/clients`, { as, body: { name: 'agent', scopes } })
 
   test.each([
     ['another MCP server', ['mcp:elsewhere:notes_get']],
-    ['a tool that there is not', ['mcp:strict:notes_gte']],
-    ['one good, one wrong', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
-  ])('with a scope of %s is refused, with those that there are', async (_what, scopes) => {
-    const reply = await make(scopes)
+    ['an unknown tool', ['mcp:strict:notes_gte']],
+    ['a valid and an invalid one', ['mcp:strict:notes_get', 'mcp:strict:nothing']],
+  ])('scope of %s: refused with the available scopes', async (_what, scopes) => {
+    const reply = await createAgentClient(scopes)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     expect(reply.body.detail).toMatch(/is no scope of the server strict, which offers .*mcp:strict:notes_get/)
     expect(reply.body.errors[0].pointer).toBe(`/scopes/${scopes.length - 1}`)
     expect(reply.body.detail).not.toContain(other.id)
   })
 
-  test('with scopes of its server is made; with any, before the server is published, it is not', async () => {
-    expect((await make(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
+  test('scopes of its server: accepted; any scope before publication: 409', async () => {
+    expect((await createAgentClient(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
     const draft = await aRoom()
     const body = { name: 'Draft', slug: 'draft' }
     await ok(call('POST', serversOf(draft), { as: draft.operator, body }))
-    const early = await make(['mcp:draft:notes_get'], `${serversOf(draft)}/draft`, draft.operator)
+    const early = await createAgentClient(
+      ['mcp:draft:notes_get'],
+      `${serversOf(draft)}/draft`,
+      draft.operator,
+    )
     expect([early.status, early.body.code]).toEqual([409, 'state_conflict'])
     const all = await call('POST', `${serversOf(draft)}/draft/clients`, {
       as: draft.operator,

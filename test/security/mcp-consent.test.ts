@@ -1,4 +1,4 @@
-/** Tests that consent covers the tools that a person was shown, whatever is published under the same scope later. */
+/** Consent covers the tools that were shown, whatever is published under the same scope later. */
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -60,7 +60,7 @@ const approve = (hosted: Hosted, version: number, as: Caller = room.operator) =>
 const activate = (hosted: Hosted, version: number) =>
   call('POST', `${hosted.base}/versions/${version}/activate`, { as: room.operator, body: {} })
 
-const asked = (hosted: Hosted, ...tools: string[]) => ({
+const accessTo = (hosted: Hosted, ...tools: string[]) => ({
   resource: hosted.url,
   scope: scopesOf(hosted, ...tools),
 })
@@ -71,12 +71,12 @@ async function login(browser: Browser, flow: Flow): Promise<Seen> {
   return browser.submit(page, { action: 'login', tenant, email, password })
 }
 
-async function named(as: Caller, hosted: Hosted): Promise<string[]> {
+async function toolNames(as: Caller, hosted: Hosted): Promise<string[]> {
   const { body } = await rpc(hosted.path, as, 'tools/list')
   return body.result.tools.map(({ name }: { name: string }) => name)
 }
 
-const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
+const expectRefused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
   const { status, body, headers } = await callTool(hosted.path, as, tool, { id: 'x' })
   expect([status, body.code]).toEqual([403, 'insufficient_scope'])
   const challenge = headers.get('www-authenticate')
@@ -86,14 +86,14 @@ const refused = async (as: Caller, hosted: Hosted, tool: string, scope: string) 
   expect(challenge).toContain('resource_metadata="')
 }
 
-/** Calls the tool with a document that is not there: an answer of the tool itself, not of the scope check. */
-const reached = async (as: Caller, hosted: Hosted, tool: string) => {
+/** Calls the tool for a missing document: the tool answers, not the scope check. */
+const expectReached = async (as: Caller, hosted: Hosted, tool: string) => {
   const { status, body } = await callTool(hosted.path, as, tool, { id: 'x' })
   expect([status, body.result?.content[0].text]).toEqual([200, expect.stringContaining('not_found')])
 }
 
-describe('publishing', () => {
-  test('a deleting tool under a scope that only read – it needs approval and is not active', async () => {
+describe('publication of an MCP server', () => {
+  test('deleting tool under a scope that only read: needs approval, not active', async () => {
     const hosted = await aServer(room, 'moved', LIST)
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
     const made = await publish(hosted, WIDER)
@@ -109,7 +109,7 @@ describe('publishing', () => {
     ])
     const server = await ok(call('GET', hosted.base, { as: room.operator }))
     expect([server.active_version, server.latest_version]).toEqual([1, 2])
-    expect(await named(token, hosted)).toEqual(['notes_list'])
+    expect(await toolNames(token, hosted)).toEqual(['notes_list'])
     expect((await callTool(hosted.path, token, 'notes_delete', { id: 'x' })).body.error.code).toBe(-32_602)
     const refusal = await activate(hosted, 2)
     expect([refusal.status, refusal.body.code]).toEqual([409, 'state_conflict'])
@@ -120,7 +120,7 @@ describe('publishing', () => {
     ])
   })
 
-  test('a tool that does more than it did – it needs approval', async () => {
+  test('tool that does more than before: needs approval', async () => {
     const hosted = await aServer(room, 'stronger', LIST)
     const annotations = { readOnlyHint: false, destructiveHint: true }
     const stricter = { 'collections:notes:list': { enabled: true, annotations } }
@@ -135,13 +135,13 @@ describe('publishing', () => {
     expect((await publish(hosted, LIST)).state).toBe('active')
   })
 
-  test('another thing under the name of a tool – it needs approval', async () => {
+  test('other tool under the same name: needs approval', async () => {
     const hosted = await aServer(room, 'swapped', LIST)
     const swapped = { 'collections:notes:get': { enabled: true, name: 'notes_list' } }
     expect((await publish(hosted, swapped)).state).toBe('needs_approval')
   })
 
-  test('a scope that was away – it comes back with another tool – it needs approval', async () => {
+  test('scope that returns with another tool: needs approval', async () => {
     const GET = { 'collections:notes:get': { enabled: true } }
     const hosted = await aServer(room, 'returned', LIST)
     expect((await publish(hosted, GET)).state).toBe('active')
@@ -150,7 +150,7 @@ describe('publishing', () => {
     expect((await publish(hosted, { ...GET, ...LIST })).state).toBe('active')
   })
 
-  test('a new scope, a new name, another text, fewer tools – the version is active at once', async () => {
+  test('new scope, name or text, or fewer tools: active at once', async () => {
     const hosted = await aServer(room, 'harmless', LIST)
     for (const tools of [
       { ...LIST, 'collections:notes:delete': { enabled: true } },
@@ -164,8 +164,8 @@ describe('publishing', () => {
   })
 })
 
-describe('approving', () => {
-  test('by an admin of the workspace – the version is active and the audit log says who approved it', async () => {
+describe('approval of a version', () => {
+  test('by a workspace admin: active, logged with the approver', async () => {
     const hosted = await aServer(room, 'approved', LIST)
     await publish(hosted, WIDER)
     const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inRoom(room) })
@@ -182,7 +182,7 @@ describe('approving', () => {
     expect((await ok(activate(hosted, 2))).active).toBe(true)
   })
 
-  test('a version that needs none, was approved, or is not there – 409 and 404', async () => {
+  test('unneeded or repeated: 409; unknown version: 404', async () => {
     const hosted = await aServer(room, 'twice-approved', LIST)
     expect((await approve(hosted, 1)).body.code).toBe('state_conflict')
     await publish(hosted, WIDER)
@@ -191,7 +191,7 @@ describe('approving', () => {
     expect((await approve(hosted, 9)).status).toBe(404)
   })
 
-  test('a machine client – the approval is its consent – tokens from before do not reach the tool, new ones do', async () => {
+  test('machine client: earlier tokens do not reach the new tool, later ones do', async () => {
     const hosted = await aServer(room, 'machine', LIST)
     const scopes = [scopesOf(hosted, 'notes_list')]
     const made = await ok(
@@ -203,42 +203,42 @@ describe('approving', () => {
     const between = bearer((await askToken({}, client)).body['access_token'])
     await ok(approve(hosted, 2))
     for (const token of [before, between]) {
-      expect(await named(token, hosted)).toEqual(['notes_list'])
-      await refused(token, hosted, 'notes_delete', 'notes_list')
+      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
+      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
     }
-    // The scopes of the challenge, as a client of the SDK asks for them.
+    // The scopes of the challenge, as an SDK client requests them.
     for (const more of [{}, { resource: hosted.url, scope: `${scopes} ${scopes}@2` }]) {
       const { body } = await askToken(more, client)
       expect(body['scope']).toBe(scopes[0])
-      await reached(bearer(body['access_token']), hosted, 'notes_delete')
+      await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
     }
   })
 })
 
-describe('a consent', () => {
-  test('from before the scope was widened – tokens and refresh tokens of it do not reach the tool', async () => {
+describe('consent', () => {
+  test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
     const hosted = await aServer(room, 'bound', LIST)
-    const before = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
+    const before = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
     await publish(hosted, WIDER)
     await ok(approve(hosted, 2))
     const renewed = (await refresh(clientId, before['refresh_token'])).body
     for (const { access_token } of [before, renewed]) {
       const token = bearer(access_token)
-      expect(await named(token, hosted)).toEqual(['notes_list'])
+      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
       expect((await callTool(hosted.path, token, 'notes_list')).body.result.isError).toBe(false)
-      await refused(token, hosted, 'notes_delete', 'notes_list')
+      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
     }
-    const anew = (await tokensOf(clientId, person, asked(hosted, 'notes_list'))).body
-    await reached(bearer(anew['access_token']), hosted, 'notes_delete')
-    // The new consent is not one for what was given before it.
+    const anew = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
+    await expectReached(bearer(anew['access_token']), hosted, 'notes_delete')
+    // A new consent does not extend earlier tokens.
     const old = (await refresh(clientId, renewed['refresh_token'])).body
-    await refused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
+    await expectRefused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
   })
 
-  test('in a live session – nothing widened: no page; widened: the page again, with the tool in words', async () => {
+  test('live session: no page if nothing widened; the page again, naming the tool, if it did', async () => {
     const hosted = await aServer(room, 'again', LIST)
     const browser = new Browser(WEB)
-    const flow = () => authorization(webClient, { redirect_uri: WEB, ...asked(hosted, 'notes_list') })
+    const flow = () => authorization(webClient, { redirect_uri: WEB, ...accessTo(hosted, 'notes_list') })
     const first = await browser.submit(await login(browser, flow()), { action: 'allow' })
     expect(first.url).toContain(`${WEB}?code=`)
     await publish(hosted, { ...LIST, 'collections:notes:get': { enabled: true } })
@@ -252,7 +252,7 @@ describe('a consent', () => {
     const silent = authorization(webClient, {
       redirect_uri: WEB,
       prompt: 'none',
-      ...asked(hosted, 'notes_list'),
+      ...accessTo(hosted, 'notes_list'),
     })
     expect((await browser.open(silent.url)).url).toContain('error=consent_required')
     const again = await browser.open(flow().url)
@@ -260,11 +260,11 @@ describe('a consent', () => {
     expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
   })
 
-  test('a version is approved while the page is open – the consent is for what the page showed', async () => {
+  test('version approved while the page is open: consent covers what the page showed', async () => {
     const hosted = await aServer(room, 'meanwhile', LIST)
     await publish(hosted, WIDER)
     const browser = new Browser(REDIRECT)
-    const flow = authorization(clientId, asked(hosted, 'notes_list'))
+    const flow = authorization(clientId, accessTo(hosted, 'notes_list'))
     const page = await login(browser, flow)
     expect(page.html).not.toContain('Delete a document')
     await ok(approve(hosted, 2))
@@ -273,21 +273,21 @@ describe('a consent', () => {
     expect(next.html).toContain('Delete a document of notes')
     const end = await browser.submit(next, { action: 'allow' })
     const { body } = await exchange(clientId, flow, new URL(end.url))
-    await reached(bearer(body['access_token']), hosted, 'notes_delete')
+    await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
   })
 
-  test('for a version with fewer tools – an older version is active again – its further tools are not reached', async () => {
+  test('given for fewer tools, older version reactivated: its other tools are not reached', async () => {
     const hosted = await aServer(room, 'back', {
       ...LIST,
       'collections:notes:get': { enabled: true, scope: 'notes_list' },
     })
     await publish(hosted, LIST)
-    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
     await ok(activate(hosted, 1))
-    await refused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
+    await expectRefused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
   })
 
-  test('a client of the SDK meets the challenge – its person is asked anew – the call goes on', async () => {
+  test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
     const hosted = await aServer(room, 'client', LIST)
     const authProvider = new Agent(person)
     const finish = (transport: StreamableHTTPClientTransport) =>
@@ -320,7 +320,7 @@ describe('a consent', () => {
     await client.close()
   })
 
-  test('a token that names no version – 401', async () => {
+  test('token without a version: 401', async () => {
     const hosted = await aServer(room, 'unnamed', LIST)
     const claims = {
       sub: 'agent',
@@ -329,14 +329,14 @@ describe('a consent', () => {
       mcp_server: hosted.id,
       scope: scopesOf(hosted, 'notes_list'),
     }
-    const bare = await tokenOf(claims, { audience: hosted.url })
-    expect((await rpc(hosted.path, bare, 'tools/list')).status).toBe(401)
-    const { body } = await tokensOf(clientId, person, asked(hosted, 'notes_list'))
+    const unversioned = await tokenOf(claims, { audience: hosted.url })
+    expect((await rpc(hosted.path, unversioned, 'tools/list')).status).toBe(401)
+    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
     expect(claimsOf(body['access_token'])).toMatchObject({ mcp_version: 1 })
   })
 })
 
-describe('the consent page', () => {
+describe('consent page', () => {
   const TITLE = '<img src=x onerror=alert(1)> & "List"'
 
   async function pageFor(hosted: Hosted, scope: string): Promise<string> {
@@ -344,7 +344,7 @@ describe('the consent page', () => {
     return (await login(browser, authorization(clientId, { resource: hosted.url, scope }))).html
   }
 
-  test('tools of three kinds – each has its title and what it does, escaped', async () => {
+  test('tools of three effects: each with escaped title and effect', async () => {
     const hosted = await aServer(room, 'words', {
       'collections:notes:list': { enabled: true, title: TITLE, scope: 'notes' },
       'collections:notes:create': { enabled: true, scope: 'notes' },
@@ -359,12 +359,12 @@ describe('the consent page', () => {
     expect(text).toMatch(/Create a document in notes.{1,5}adds data/)
     expect(text).toMatch(/List&quot;.{1,5}reads data/)
     expect(text).toContain('Server words')
-    // The strongest first; what is not asked for is not shown.
+    // Strongest effect first; tools not requested are not shown.
     expect(text.indexOf('Delete a document')).toBeLessThan(text.indexOf('Create a document'))
     expect(text).not.toContain('Read a document')
   })
 
-  test('a scope that the server does not offer – it is not shown', async () => {
+  test('scope that the server does not offer: not shown', async () => {
     const hosted = await aServer(room, 'unknown', LIST)
     const html = await pageFor(hosted, `${scopesOf(hosted, 'notes_list')} mcp:unknown:trust_me please`)
     expect(html).toContain('List the documents of notes')

@@ -1,4 +1,4 @@
-/** Tests that MCP endpoints answer under their own host names alone (DNS rebinding). */
+/** MCP endpoints answer only under their own host names (DNS rebinding). */
 
 import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -20,8 +20,8 @@ beforeAll(async () => {
 
 const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
 
-/** `tools/list` under another host name; fetch sets `Host` itself. */
-function listAs(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
+/** Sends `tools/list` under another host name; fetch sets `Host` itself. */
+function listUnderHost(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
   const { hostname, port } = new URL(base)
   const headers = { ...RPC, ...as, 'content-type': 'application/json', ...(host !== undefined && { host }) }
   return new Promise<{ status: number; code: string | undefined }>((resolve, reject) => {
@@ -37,15 +37,15 @@ function listAs(path: string, as: Caller, host: string | undefined, base = injec
   })
 }
 
-test('an MCP endpoint – `Host` is its public or a loopback name with its port – it answers', async () => {
+test('MCP endpoint under its public or a loopback name with its port: answers', async () => {
   const { port, host } = new URL(inject('tenon').url)
   for (const [what, path, as] of endpoints) {
     for (const name of [host, host.toUpperCase(), `127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`])
-      expect([what, name, (await listAs(path, as, name)).status]).toEqual([what, name, 200])
+      expect([what, name, (await listUnderHost(path, as, name)).status]).toEqual([what, name, 200])
   }
 })
 
-test('an MCP endpoint – `Host` is another name, port or text – 403, with and without a token', async () => {
+test('MCP endpoint under any other Host: 403, with and without a token', async () => {
   const { port } = new URL(inject('tenon').url)
   const names = [
     'evil.example',
@@ -62,7 +62,7 @@ test('an MCP endpoint – `Host` is another name, port or text – 403, with and
   for (const [what, path, as] of endpoints) {
     for (const name of names) {
       for (const caller of [as, {}]) {
-        const { status, code } = await listAs(path, caller, name)
+        const { status, code } = await listUnderHost(path, caller, name)
         expect([what, name, status, code]).toEqual([what, name, 403, 'host_not_allowed'])
       }
     }
@@ -70,12 +70,12 @@ test('an MCP endpoint – `Host` is another name, port or text – 403, with and
 })
 
 describe('TENON_MCP_HOSTS', () => {
-  test('a listed name – with and without a port – only that spelling is answered', async () => {
+  test('name listed with or without a port: only that spelling is accepted', async () => {
     const node = await countedNode({ TENON_MCP_HOSTS: 'tenon.internal,api:8787' })
     try {
       const base = await node.app.listen({ port: 0, host: '127.0.0.1' })
       const [, path, as] = endpoints[1] ?? ['', '', {}]
-      const status = async (name: string) => (await listAs(path, as, name, base)).status
+      const status = async (name: string) => (await listUnderHost(path, as, name, base)).status
       expect(await Promise.all(['tenon.internal', 'api:8787'].map(status))).toEqual([200, 200])
       expect(await Promise.all(['tenon.internal:1', 'api', 'api:8788'].map(status))).toEqual([403, 403, 403])
     } finally {
@@ -83,10 +83,7 @@ describe('TENON_MCP_HOSTS', () => {
     }
   })
 
-  test.each(['http://a', 'a/b', 'a,,b', '*'])(
-    '“%s” – no list of hosts – the process does not start',
-    (value) => {
-      expect(() => parseConfig({ ...inject('tenon').env, TENON_MCP_HOSTS: value })).toThrow('TENON_MCP_HOSTS')
-    },
-  )
+  test.each(['http://a', 'a/b', 'a,,b', '*'])('invalid list “%s”: the process does not start', (value) => {
+    expect(() => parseConfig({ ...inject('tenon').env, TENON_MCP_HOSTS: value })).toThrow('TENON_MCP_HOSTS')
+  })
 })

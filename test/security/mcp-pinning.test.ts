@@ -1,4 +1,4 @@
-/** Tests that a published function tool runs the function version that it was published with. */
+/** A published function tool runs the function version that it was published with. */
 
 import { expect, test } from 'vitest'
 import { aServer, callTool, ok, publish, scopesOf, tokenFor } from '../support/clients/mcp.ts'
@@ -14,7 +14,7 @@ const deploy = (room: Room, returns: string) =>
     }),
   )
 
-test('a published function tool – the function is redeployed – the old version runs until the next publication', async () => {
+test('function tool, function redeployed: the old version runs until the next publication', async () => {
   const room = await aRoom()
   await deploy(room, 'first')
   const hosted = await aServer(room, 'pinned', TOOLS)
@@ -37,7 +37,7 @@ test('a published function tool – the function is redeployed – the old versi
   expect(await run()).toBe('"first"')
 })
 
-test('a published function tool – the caller names a version – the argument is refused', async () => {
+test('function tool called with a version: argument refused', async () => {
   const room = await aRoom()
   await deploy(room, 'first')
   await deploy(room, 'second')
@@ -50,7 +50,7 @@ test('a published function tool – the caller names a version – the argument 
   ])
 })
 
-test('a published function tool – the function is deleted – the tool says so', async () => {
+test('function tool, function deleted: answers not_found', async () => {
   const room = await aRoom()
   const { id } = await deploy(room, 'first')
   const hosted = await aServer(room, 'deleted', TOOLS)

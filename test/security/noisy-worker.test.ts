@@ -1,4 +1,4 @@
-/** One tenant's runs with costly expressions take turns with those of others: another tenant's short run is hardly slower for them. */
+/** Costly expressions of one tenant hardly delay executions of another on the same worker. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
@@ -7,16 +7,16 @@ import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 
 const LOOPS = 6
 const ROUNDS = 15
-/** Each loop has gone on to its second round by then. */
+/** Each loop has reached its second round by then. */
 const STEPS_MIN = 5
 /**
- * A run takes at most so many times as long as on an idle worker; or no longer than this, on a machine whose processors others use as well. It
- * took more than five seconds before tenants shared the thread.
+ * An execution takes at most this many times as long as on an idle worker, or at most the floor, on a machine shared
+ * with others. It took more than five seconds before tenants shared the thread.
  */
 const TIMES_MAX = 5
 const FLOOR_MS = 1_500
 
-/** Each takes all the steps that the expressions of a run may take at once, again and again. */
+/** Each round uses all the steps that expressions of an execution may use at once. */
 const HEAVY = `
   - loop:
       for: { each: n, in: '\${ [range(2000)] }' }
@@ -38,21 +38,21 @@ afterAll(() => own?.end())
 
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
-/** From the request that starts a run of the quiet tenant to its output, in milliseconds. */
+/** Milliseconds from the start request of the quiet tenant to the output. */
 async function latencies(flow: string, rounds = ROUNDS): Promise<number[]> {
-  const took: number[] = []
+  const durations: number[] = []
   for (let round = 0; round < rounds; round++) {
     const since = performance.now()
     const path = `${quiet.flows}/definitions/${flow}/executions`
-    const how = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
-    const { body } = await call('POST', path, how)
+    const options = { at: own.started.running, as: quiet.operator, body: {}, headers: { prefer: 'wait=30' } }
+    const { body } = await call('POST', path, options)
     expect(body.status, JSON.stringify(body)).toBe('completed')
-    took.push(performance.now() - since)
+    durations.push(performance.now() - since)
   }
-  return took
+  return durations
 }
 
-test('six loops of costly expressions: the run of another tenant takes less than five times as long as alone', async (context) => {
+test("six loops of costly expressions: another tenant's execution takes less than five times as long as alone", async (context) => {
   if (process.env['TENON_SDK_PATCHES'] === 'off')
     context.skip(
       'Tenants share the workflow thread by a patch of the SDK, which is off (sdk-patches/index.ts).',
@@ -60,7 +60,7 @@ test('six loops of costly expressions: the run of another tenant takes less than
   const runs = new Runs(loud, own.started.running)
   const heavy = await runs.publish(HEAVY)
   const light = await new Runs(quiet, own.started.running).publish('  - one: { set: { a: 1 } }')
-  // The first runs of a worker wait for its code to be compiled.
+  // The first executions of a worker wait for code compilation.
   await latencies(light)
   const idle = median(await latencies(light))
   const loops = await Promise.all(Array.from({ length: LOOPS }, () => runs.start(heavy)))

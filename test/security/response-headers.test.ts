@@ -1,4 +1,4 @@
-/** Response headers that tell browsers not to guess types, not to embed replies elsewhere, and to stay on https. */
+/** Security headers of responses: no type sniffing, no cross-site embedding, HSTS behind https. */
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -46,18 +46,15 @@ const CASES: readonly Case[] = [
   { name: 'event stream', path: '/v1/events/subscribe?topic=a', as: service },
 ]
 
-test.each(CASES)(
-  '$name – any reply – has nosniff and a resource policy, and no HSTS over http',
-  async (asked) => {
-    const { method = 'GET', path, as, body } = asked
-    const { headers } = await call(method, path, { ...(as && { as: as(room) }), body })
-    expect(headers.get('x-content-type-options')).toBe('nosniff')
-    expect(headers.get('cross-origin-resource-policy')).toBe('same-site')
-    expect(headers.get('strict-transport-security')).toBeNull()
-  },
-)
+test.each(CASES)('$name: has nosniff and a resource policy, no HSTS over http', async (asked) => {
+  const { method = 'GET', path, as, body } = asked
+  const { headers } = await call(method, path, { ...(as && { as: as(room) }), body })
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  expect(headers.get('cross-origin-resource-policy')).toBe('same-site')
+  expect(headers.get('strict-transport-security')).toBeNull()
+})
 
-test('bytes that are no HTTP – the parser refuses them – the reply has nosniff as well', async () => {
+test('bytes that are not HTTP: the refusal has nosniff as well', async () => {
   const { hostname, port } = new URL(inject('tenon').url)
   const text = await new Promise<string>((done, fail) => {
     let got = ''
@@ -70,8 +67,8 @@ test('bytes that are no HTTP – the parser refuses them – the reply has nosni
   expect(text).toContain('\r\ncross-origin-resource-policy: same-site\r\n')
 })
 
-describe('an API behind https', () => {
-  test('any reply – TENON_PUBLIC_URL is https – has HSTS for a year, of this host alone', async () => {
+describe('API behind https', () => {
+  test('any response: HSTS for a year, for this host only', async () => {
     const { at, stop } = await startApi({ TENON_PUBLIC_URL: 'https://api.example' })
     try {
       const replies = await Promise.all([

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Secrets of flows: they are refused in documents and objects, which others read. */
+/** Secrets of flows are refused in documents and objects, which others can read. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { canary, drafted, published, ran, stored } from '../support/fixtures/secrets.ts'
@@ -18,7 +18,7 @@ beforeAll(async () => {
   id = (await call('POST', documents, { as: room.service, body: { n: 1 } })).body.id
 })
 
-/** Calls that store their arguments, each with a text of the flow's in them. */
+/** Calls that store their arguments, each with `text` among them. */
 const calls = (text: string): readonly [string, object][] => [
   ['collection.create', { name: 'kept', document: { n: 2, deep: [{ text }] } }],
   ['collection.update', { name: 'kept', id, document: { text } }],
@@ -29,16 +29,16 @@ const calls = (text: string): readonly [string, object][] => [
 const task = (name: string, given: object, more = {}) =>
   `  - keep: ${JSON.stringify({ call: name, with: given, ...more })}`
 
-/** Nothing was stored beside what the test itself has stored. */
+/** Expects only what the test itself stored. */
 async function expectNothingStored(): Promise<void> {
   const { body } = await call('GET', documents, { as: room.service })
   expect(body.data).toEqual([expect.objectContaining({ id, n: 1, _version: 1 })])
   expect((await call('GET', `/v1/objects/${bucket}`, { as: room.service })).body.data).toEqual([])
 }
 
-describe('a definition that gives a secret to a call that stores', () => {
+describe('definition that passes a secret to a storing call', () => {
   test.each([0, 1, 2, 3, 4])(
-    'call %i – validation names the place, and nothing is published',
+    'call %i: validation names the location, publication is refused',
     async (nth) => {
       const [name, given] = calls('${ "Bearer " + $secrets.token }')[nth] ?? ['', {}]
       const source = `document: { dsl: '1.0.3', namespace: test, name: stores-${nth}, version: '1.0.0' }
@@ -61,35 +61,32 @@ ${task(name, given)}
     },
   )
 
-  test('a call that stores nothing – is published as before', async () => {
+  test('call that stores nothing: published', async () => {
     const query = task('collection.query', { name: 'kept', filter: { n: '${ $secrets.token }' } })
     await drafted(room, ['token'], query)
     await drafted(room, ['token'], task('event.publish', { topic: 'told', data: '${ $secrets.token }' }))
   })
 })
 
-describe('a run that comes to a call that stores with a secret', () => {
-  test.each([0, 1, 2, 3, 4])(
-    'call %i – faults with the type configuration and stores nothing',
-    async (nth) => {
-      const [name, given] = calls('${ .text }')[nth] ?? ['', {}]
-      const made = '  - make: { set: { text: \'${ "x" + $secrets.token + "y" }\' } }'
-      const flow = await published(room, ['token'], `${made}\n${task(name, given)}`)
-      const body = await ran(room, flow)
-      expect(body, JSON.stringify(body)).toMatchObject({
-        status: 'faulted',
-        error: { instance: '/do/1/keep' },
-      })
-      expect(body.error.type).toMatch(/configuration$/)
-      expect(body.error.detail).toBe(
-        `\`${name}\` would store the secret \`token\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`,
-      )
-      expect(JSON.stringify(body)).not.toContain(value)
-      await expectNothingStored()
-    },
-  )
+describe('execution that reaches a storing call with a secret', () => {
+  test.each([0, 1, 2, 3, 4])('call %i: faults with a configuration error, stores nothing', async (nth) => {
+    const [name, given] = calls('${ .text }')[nth] ?? ['', {}]
+    const made = '  - make: { set: { text: \'${ "x" + $secrets.token + "y" }\' } }'
+    const flow = await published(room, ['token'], `${made}\n${task(name, given)}`)
+    const body = await ran(room, flow)
+    expect(body, JSON.stringify(body)).toMatchObject({
+      status: 'faulted',
+      error: { instance: '/do/1/keep' },
+    })
+    expect(body.error.type).toMatch(/configuration$/)
+    expect(body.error.detail).toBe(
+      `\`${name}\` would store the secret \`token\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`,
+    )
+    expect(JSON.stringify(body)).not.toContain(value)
+    await expectNothingStored()
+  })
 
-  test('in the name of a member – faults too', async () => {
+  test('secret as a member name: faults', async () => {
     const made =
       "  - make: { set: { '${ $secrets.token }': 1 }, output: { as: '${ { ($secrets.token): 1 } }' } }"
     const keep = task('collection.create', { name: 'kept', document: '${ . }' })
@@ -98,7 +95,7 @@ describe('a run that comes to a call that stores with a secret', () => {
     await expectNothingStored()
   })
 
-  test('that is caught – the flow goes on, and nothing is stored', async () => {
+  test('fault caught: the flow continues, nothing is stored', async () => {
     const keep = { keep: { call: 'collection.create', with: { name: 'kept', document: '${ . }' } } }
     const caught = {
       try: [keep],

@@ -1,4 +1,4 @@
-/** A suspended tenant gets neither tokens nor clients, from the moment of its suspension and on every node. */
+/** Suspended tenants get neither tokens nor clients, at once and on every node. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { aClient, aPerson, askTokens, inRoom, refresh, tokensOf } from '../support/clients/browser.ts'
@@ -18,7 +18,7 @@ interface Machine {
   readonly secret: string
 }
 
-async function aMachine(
+async function createMachine(
   room: Room,
   body: object = { role: 'workspace_admin', ...inRoom(room) },
 ): Promise<Machine> {
@@ -27,19 +27,19 @@ async function aMachine(
   return { id: made.client_id, secret: made.client_secret }
 }
 
-const tokenAt = ({ id, secret }: Machine, at = inject('tenon')) =>
+const requestToken = ({ id, secret }: Machine, at = inject('tenon')) =>
   askTokens({ grant_type: 'client_credentials', client_id: id, client_secret: secret }, at)
 
-describe('tokens', () => {
-  test('of a machine end with the suspension at once, on the node that was asked and on another', async () => {
+describe('token of a suspended tenant', () => {
+  test('machine client: refused at once, on this node and another', async () => {
     const room = await aRoom()
-    const machine = await aMachine(room)
-    // Both nodes remember the client.
-    const before = [await tokenAt(machine), await tokenAt(machine, node.at)]
+    const machine = await createMachine(room)
+    // Both nodes cache the client.
+    const before = [await requestToken(machine), await requestToken(machine, node.at)]
     expect(before.map(({ status }) => status)).toEqual([200, 200])
     expect((await suspend(room)).status).toBe(200)
     for (const at of [inject('tenon'), node.at]) {
-      const { status, body } = await tokenAt(machine, at)
+      const { status, body } = await requestToken(machine, at)
       expect([status, body['error'], body['access_token']]).toEqual([
         expect.toSatisfy((code: number) => code === 400 || code === 401),
         expect.stringMatching(/^invalid_(target|client)$/),
@@ -47,18 +47,18 @@ describe('tokens', () => {
       ])
     }
     expect((await resume(room)).status).toBe(200)
-    await eventually(async () => ((await tokenAt(machine)).status === 200 ? true : undefined), 5_000)
+    await eventually(async () => ((await requestToken(machine)).status === 200 ? true : undefined), 5_000)
   }, 20_000)
 
-  test('of a machine end with the suspension of its workspace, too', async () => {
+  test('machine client of a suspended workspace: refused', async () => {
     const room = await aRoom()
-    const machine = await aMachine(room)
-    expect((await tokenAt(machine)).status).toBe(200)
+    const machine = await createMachine(room)
+    expect((await requestToken(machine)).status).toBe(200)
     expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
-    expect((await tokenAt(machine)).body['access_token']).toBeUndefined()
+    expect((await requestToken(machine)).body['access_token']).toBeUndefined()
   })
 
-  test('of an agent, and of a person who refreshes, end with the suspension', async () => {
+  test('agent client and refresh token of an account: refused', async () => {
     const room = await aRoom()
     const hosted = await aServer(room, 'suspended')
     const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'a' } }))
@@ -73,28 +73,25 @@ describe('tokens', () => {
   })
 })
 
-describe('clients and accounts', () => {
+describe('client or account in a suspended tenant', () => {
   test.each([
-    ['a machine', '/v1/oauth-clients', () => ({ kind: 'machine', name: 'm' })],
-    ['an account', '/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
-  ])(
-    '%s of a suspended tenant, or of a workspace of it, is made by no operator',
-    async (_what, path, more) => {
-      const room = await aRoom()
-      const as = room.operator
-      await suspend(room)
-      for (const place of [
-        { role: 'workspace_admin', ...inRoom(room) },
-        { role: 'service', workspace_id: room.workspaceId },
-        { role: 'tenant_admin', tenant_id: room.tenantId },
-      ]) {
-        const reply = await call('POST', path, { as, body: { ...more(), ...place } })
-        expect([reply.status, reply.body.code]).toEqual([403, 'tenant_suspended'])
-      }
-    },
-  )
+    ['machine client', '/v1/oauth-clients', () => ({ kind: 'machine', name: 'm' })],
+    ['account', '/v1/accounts', () => ({ email: `${unique('x')}@example.test` })],
+  ])('%s created by an operator, for tenant or workspace: refused', async (_what, path, more) => {
+    const room = await aRoom()
+    const as = room.operator
+    await suspend(room)
+    for (const place of [
+      { role: 'workspace_admin', ...inRoom(room) },
+      { role: 'service', workspace_id: room.workspaceId },
+      { role: 'tenant_admin', tenant_id: room.tenantId },
+    ]) {
+      const reply = await call('POST', path, { as, body: { ...more(), ...place } })
+      expect([reply.status, reply.body.code]).toEqual([403, 'tenant_suspended'])
+    }
+  })
 
-  test('a public client, and one of an agent, are made in none either', async () => {
+  test('public client or agent client created: refused', async () => {
     const room = await aRoom()
     const hosted = await aServer(room, 'closed')
     const as = room.operator
@@ -107,7 +104,7 @@ describe('clients and accounts', () => {
     expect([agent.status, agent.body.code]).toEqual([403, 'tenant_suspended'])
   })
 
-  test('a machine of a suspended workspace is not made either', async () => {
+  test('machine client in a suspended workspace created: refused', async () => {
     const room = await aRoom()
     await suspendWorkspace(room, room.operator)
     const body = { kind: 'machine', name: 'm', role: 'service', ...inRoom(room) }

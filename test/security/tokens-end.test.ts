@@ -1,4 +1,4 @@
-/** Access tokens end within 5 s of their revocation, on every node, whichever way they were taken back. */
+/** Access tokens end within 5 s of revocation, on every node, however they were revoked. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import {
@@ -48,18 +48,18 @@ async function revoke(token: string, parameters: Record<string, string>, headers
 const read = (token: string | undefined, at = inject('tenon')) =>
   call('GET', '/v1/workspaces', { as: bearer(token), at })
 
-/** Lets both nodes see the token first, so that what they remember of it has to go. */
-async function bothServe(token: string | undefined): Promise<void> {
+/** Presents the token to both nodes, so that both cache it. */
+async function expectAccepted(token: string | undefined): Promise<void> {
   expect([(await read(token)).status, (await read(token, node.at)).status]).toEqual([200, 200])
 }
 
-async function bothRefuse(token: string | undefined): Promise<void> {
+async function expectRefused(token: string | undefined): Promise<void> {
   const here = await read(token)
   expect([here.status, here.body.code]).toEqual([401, 'token_invalid'])
   await eventually(async () => ((await read(token, node.at)).status === 401 ? true : undefined), WITHIN_MS)
 }
 
-async function anAgent(): Promise<{ id: string; secret: string }> {
+async function createAgentClient(): Promise<{ id: string; secret: string }> {
   const body = { name: 'agent' }
   const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body }))
   return { id: made.client_id, secret: made.client_secret }
@@ -67,57 +67,57 @@ async function anAgent(): Promise<{ id: string; secret: string }> {
 
 const list = (token: string | undefined) => rpc(hosted.path, bearer(token), 'tools/list')
 
-describe('an access token of a person', () => {
+describe('access token of an account', () => {
   const codeOf = async () => {
     const flow = authorization(clientId)
     return { flow, end: await signIn(new Browser(REDIRECT), flow, person) }
   }
 
-  test('ends when its code is presented again', async () => {
+  test('code presented again: ends', async () => {
     const { flow, end } = await codeOf()
     const { body } = await exchange(clientId, flow, end)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     expect((await exchange(clientId, flow, end)).body['error']).toBe('invalid_grant')
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
   }, 20_000)
 
-  test('ends when a refresh token of its family is presented again', async () => {
+  test('refresh token of its family presented again: ends', async () => {
     const { body: first } = await tokensOf(clientId, person)
     const { body: second } = await refresh(clientId, first['refresh_token'])
-    await bothServe(second['access_token'])
+    await expectAccepted(second['access_token'])
     expect((await refresh(clientId, first['refresh_token'])).body['error']).toBe('invalid_grant')
-    await bothRefuse(first['access_token'])
-    await bothRefuse(second['access_token'])
+    await expectRefused(first['access_token'])
+    await expectRefused(second['access_token'])
   }, 20_000)
 
-  test('ends when its refresh token is revoked', async () => {
+  test('refresh token revoked: ends', async () => {
     const { body } = await tokensOf(clientId, person)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     const { status } = await revoke(body['refresh_token'] ?? '', { client_id: clientId })
     expect(status).toBe(200)
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
   }, 20_000)
 
-  test('ends when it is revoked itself; the next one of its refresh token counts', async () => {
+  test('revoked itself: ends; the refresh token still works', async () => {
     const { body } = await tokensOf(clientId, person)
-    await bothServe(body['access_token'])
+    await expectAccepted(body['access_token'])
     const revoked = await revoke(body['access_token'] ?? '', { client_id: clientId })
     expect(revoked).toEqual({ status: 200, text: '' })
-    await bothRefuse(body['access_token'])
+    await expectRefused(body['access_token'])
     const next = await refresh(clientId, body['refresh_token'])
     expect((await read(next.body['access_token'])).status).toBe(200)
   }, 20_000)
 
-  test('for a hosted MCP server ends there as well', async () => {
+  test('for a hosted MCP server, refresh token revoked: ends there too', async () => {
     const own = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-    const wanted = { resource: hosted.url, scope: scopesOf(hosted, 'notes_list') }
-    const { body } = await tokensOf(clientId, own, wanted)
+    const access = { resource: hosted.url, scope: scopesOf(hosted, 'notes_list') }
+    const { body } = await tokensOf(clientId, own, access)
     expect((await list(body['access_token'])).status).toBe(200)
     await revoke(body['refresh_token'] ?? '', { client_id: clientId })
     expect((await list(body['access_token'])).status).toBe(401)
   })
 
-  test('revoked by another client, or asked for as HTML, is answered alike; only its own client ends it', async () => {
+  test('revoked by another client: same response, token stays; by its own client: ends', async () => {
     const { body } = await tokensOf(clientId, person)
     const other = await aClient(room.operator)
     const token = body['access_token'] ?? ''
@@ -129,19 +129,19 @@ describe('an access token of a person', () => {
   })
 })
 
-describe('a token that a client has for itself', () => {
-  test('of the operator ends when it is revoked; others of the same client go on', async () => {
+describe('access token of a client', () => {
+  test('of the operator, revoked: ends; other tokens of the client stay', async () => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     const [{ body: one }, { body: two }] = await Promise.all([askToken({}), askToken({})])
-    await bothServe(one['access_token'])
+    await expectAccepted(one['access_token'])
     expect((await revoke(one['access_token'] ?? '', {}, basic(id, 'wrong'))).status).toBe(401)
     expect((await read(one['access_token'])).status).toBe(200)
     expect((await revoke(one['access_token'] ?? '', {}, basic(id, secret))).status).toBe(200)
-    await bothRefuse(one['access_token'])
+    await expectRefused(one['access_token'])
     expect((await read(two['access_token'])).status).toBe(200)
   }, 20_000)
 
-  test('of the operator for a hosted MCP server lives 600 s and ends when it is revoked', async () => {
+  test('of the operator for a hosted MCP server: lives 600 s, ends when revoked', async () => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     const { body } = await askToken({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
     expect(body['expires_in']).toBe(600)
@@ -150,8 +150,8 @@ describe('a token that a client has for itself', () => {
     expect((await list(body['access_token'])).status).toBe(401)
   })
 
-  test('of an agent lives 600 s and ends when it is revoked', async () => {
-    const agent = await anAgent()
+  test('of an agent: lives 600 s, ends when revoked', async () => {
+    const agent = await createAgentClient()
     const { body } = await askToken({}, agent)
     const { iat, exp } = claimsOf(body['access_token'])
     expect([body['expires_in'], exp - iat]).toEqual([600, 600])
@@ -160,8 +160,8 @@ describe('a token that a client has for itself', () => {
     expect((await list(body['access_token'])).status).toBe(401)
   })
 
-  test('of an agent ends within 5 s of the deletion of its client', async () => {
-    const agent = await anAgent()
+  test('of an agent whose client is deleted: ends within 5 s', async () => {
+    const agent = await createAgentClient()
     const { body } = await askToken({}, agent)
     expect((await list(body['access_token'])).status).toBe(200)
     await ok(call('DELETE', `${hosted.base}/clients/${agent.id}`, { as: room.operator }))
@@ -172,9 +172,9 @@ describe('a token that a client has for itself', () => {
   }, 10_000)
 
   test.each([
-    ['no token at all', 'eyJhbGciOiJFUzI1NiJ9.e30.AAAA'],
-    ['an opaque text', 'nothing'],
-  ])('%s is answered as if it had been revoked (RFC 7009 §2.2)', async (_what, token) => {
+    ['text like a token', 'eyJhbGciOiJFUzI1NiJ9.e30.AAAA'],
+    ['opaque text', 'nothing'],
+  ])('%s revoked: same response as for a token (RFC 7009 §2.2)', async (_what, token) => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     expect((await revoke(token, {}, basic(id, secret))).status).toBe(200)
   })

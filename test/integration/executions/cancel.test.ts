@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that are cancelled, at each step: what was completed is undone, the last first, and nothing else. */
+/** Cancels executions at each step: completed steps are compensated in reverse order, nothing else runs. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { noting, Runs } from '../../support/fixtures/executions.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 const STEPS = [1, 2, 3, 4]
 const gate = (n: number) => `listen: { to: { one: { with: { type: gate${n} } } } }`
 
-/** Each step waits for its gate, then leaves an entry, which it can take back. */
+/** Each step waits for its gate event, then writes an entry that its compensation reverts. */
 const saga = (ledger: string) =>
   STEPS.map(
     (n) => `  - s${n}:
@@ -26,30 +26,33 @@ const saga = (ledger: string) =>
 const waitsFor = (name: string) => (run: { steps: { name: string; status: string }[] }) =>
   run.steps.some((step) => step.name === name && step.status === 'running')
 
-describe('a saga', () => {
-  test.each([...STEPS, 5])('cancelled before entry %i', async (k) => {
-    const ledger = unique('c')
-    const flow = await runs.publish(`${saga(ledger)}\n  - wait5: { ${gate(5)} }`)
-    const id = await runs.start(flow)
-    const done = STEPS.filter((n) => n < k)
-    for (const n of done) {
-      await runs.until(id, waitsFor(`wait${n}`))
-      await runs.send(id, 'signal', { event: { type: `gate${n}` } })
-    }
-    await runs.until(id, waitsFor(`wait${k}`))
-    expect((await runs.send(id, 'cancel')).status).toBe(202)
-    const run = await runs.ended(id)
-    expect(run).toMatchObject({ status: 'cancelled', output: null })
-    expect(await runs.ledger(ledger)).toEqual([
-      ...done.map((n) => `did${n}`),
-      ...done.toReversed().map((n) => `undid${n}`),
-    ])
-    expect(run.steps.filter(({ status }: { status: string }) => status === 'running')).toEqual([])
-    expect(await runs.send(id, 'cancel')).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
-  })
+describe('cancel of a saga', () => {
+  test.each([...STEPS, 5])(
+    'cancelled before entry %i: compensates the entries written so far in reverse order',
+    async (k) => {
+      const ledger = unique('c')
+      const flow = await runs.publish(`${saga(ledger)}\n  - wait5: { ${gate(5)} }`)
+      const id = await runs.start(flow)
+      const done = STEPS.filter((n) => n < k)
+      for (const n of done) {
+        await runs.until(id, waitsFor(`wait${n}`))
+        await runs.send(id, 'signal', { event: { type: `gate${n}` } })
+      }
+      await runs.until(id, waitsFor(`wait${k}`))
+      expect((await runs.send(id, 'cancel')).status).toBe(202)
+      const run = await runs.ended(id)
+      expect(run).toMatchObject({ status: 'cancelled', output: null })
+      expect(await runs.ledger(ledger)).toEqual([
+        ...done.map((n) => `did${n}`),
+        ...done.toReversed().map((n) => `undid${n}`),
+      ])
+      expect(run.steps.filter(({ status }: { status: string }) => status === 'running')).toEqual([])
+      expect(await runs.send(id, 'cancel')).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+    },
+  )
 })
 
-/** Whatever it waits in, a run that is cancelled ends so (T36 among them). */
+/** Task types in which an execution waits; a cancel ends it in each of them (T36 among them). */
 const WAITING: Readonly<Record<string, string>> = {
   wait: 'wait: P1D',
   listen: `${gate(1)}, timeout: { after: PT1H }`,
@@ -58,11 +61,11 @@ const WAITING: Readonly<Record<string, string>> = {
   fork: 'fork: { branches: [{ a: { wait: P1D } }, { b: { approve: { approvers: [somebody] } } }] }',
   race: 'fork: { compete: true, branches: [{ a: { wait: P1D } }, { b: { wait: P1D } }] }',
   for: "for: { in: '${ [1, 2, 3] }', concurrency: 2 }, do: [{ a: { wait: P1D } }]",
-  'a retry': `try: [{ find: { call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 } } }],
+  'retry delay': `try: [{ find: { call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 } } }],
       catch: { retry: { delay: P1D, limit: { attempt: { count: 3 } } } }`,
 }
 
-test.each(Object.keys(WAITING))('a run that is cancelled in %s', async (kind) => {
+test.each(Object.keys(WAITING))('cancel while waiting in %s: compensates, ends cancelled', async (kind) => {
   const ledger = unique('c')
   const flow = await runs.publish(
     `  - did: { ${noting('did', ledger)}, compensate: [{ undo: { ${noting('undid', ledger)} } }] }
@@ -77,7 +80,7 @@ test.each(Object.keys(WAITING))('a run that is cancelled in %s', async (kind) =>
   expect(await runs.send(id, 'approve', { approved: true })).toMatchObject({ status: 409 })
 })
 
-test('a step that is held is given up with its run', async () => {
+test('cancel while a faulted step is held: ends cancelled, refuses to retry the step', async () => {
   const find = 'call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 }'
   const id = await runs.start(await runs.publish(`  - find: { ${find} }`, { more: 'onFault: hold\n' }))
   await runs.shown(id, 'suspended')
@@ -86,7 +89,7 @@ test('a step that is held is given up with its run', async () => {
   expect(await runs.send(id, 'retry-step')).toMatchObject({ status: 409 })
 })
 
-test('who is not on the list decides nothing, and the run waits on', async () => {
+test('approve by a caller that is no approver: refused with 409, execution keeps waiting', async () => {
   const flow = await runs.publish('  - ask: { approve: { approvers: [somebody], fourEyes: false } }')
   const id = await runs.start(flow)
   await runs.shown(id, 'waiting')

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that wait for the world, on Temporal: events, approvals, held steps, cancellation with what it undoes. */
+/** Commands of executions on Temporal: signals, approvals, held steps, cancel with compensation. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -13,8 +13,8 @@ beforeAll(async () => {
   subject = me.body.subject
 })
 
-/** Publishes a flow, starts it, and answers the execution's id. */
-async function started(tasks: string, more = ''): Promise<string> {
+/** Publishes a flow and starts it. @returns the execution's id */
+async function startFlow(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
   const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
@@ -39,11 +39,11 @@ const until = (id: string, status: string) =>
     return run.status === status ? run : undefined
   })
 
-describe('events', () => {
+describe('signal', () => {
   const LISTEN = '  - heard: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } } }'
 
-  test('a run that listens goes on when it has heard all; what comes twice is heard once', async () => {
-    const id = await started(LISTEN)
+  test('listen for all of two events, one sent twice: completes when both types arrived, counts the duplicate once', async () => {
+    const id = await startFlow(LISTEN)
     await until(id, 'waiting')
     const a = { type: 'a', source: '/s', id: '1', data: { n: 1 } }
     expect((await send(id, 'signal', { event: a })).status).toBe(202)
@@ -53,19 +53,19 @@ describe('events', () => {
     expect(await until(id, 'completed')).toMatchObject({ output: [{ n: 1 }, { n: 2 }] })
   })
 
-  test('what comes before it listens is kept', async () => {
-    const id = await started(`  - rest: { wait: PT1S }\n${LISTEN}`)
+  test('events before the execution listens: kept until it listens', async () => {
+    const id = await startFlow(`  - rest: { wait: PT1S }\n${LISTEN}`)
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     await send(id, 'signal', { event: { type: 'a', data: 'later' } })
     expect((await until(id, 'completed')).output.toSorted()).toEqual(['early', 'later'])
   })
 
-  test('what comes while a call is under way is kept', async () => {
+  test('events during a call: kept until the execution listens', async () => {
     const server = await Holding.open()
     const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
     await call('POST', '/v1/services/configure', { as: room.operator, body })
     server.hold('slow')
-    const id = await started(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
+    const id = await startFlow(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
     await server.reached('slow')
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     expect((await send(id, 'signal', { event: { type: 'a', data: 'later' } })).status).toBe(202)
@@ -75,24 +75,25 @@ describe('events', () => {
     await server.close()
   })
 
-  test('what comes when the step that listens is over changes nothing of it, and is kept for the next', async () => {
-    const told = (id: string, n: number) => send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
-    const hear = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
-    const id = await started(`  - first: { ${hear('a')}, export: { as: '\${ . }' } }
-  - gate: { ${hear('gate')} }
-  - second: { ${hear('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
+  test('events after a listen step completed: leave its result unchanged, kept for the next listen step', async () => {
+    const sendEvent = (id: string, n: number) =>
+      send(id, 'signal', { event: { type: 'a', id: `${n}`, data: n } })
+    const listenTask = (type: string) => `listen: { to: { one: { with: { type: ${type} } } } }`
+    const id = await startFlow(`  - first: { ${listenTask('a')}, export: { as: '\${ . }' } }
+  - gate: { ${listenTask('gate')} }
+  - second: { ${listenTask('a')}, output: { as: '\${ { first: $context, second: . } }' } }`)
     await until(id, 'waiting')
-    await told(id, 1)
+    await sendEvent(id, 1)
     await eventually(async () => ((await read(id)).steps.length === 2 ? true : undefined))
-    for (const n of [2, 3]) expect((await told(id, n)).status).toBe(202)
+    for (const n of [2, 3]) expect((await sendEvent(id, n)).status).toBe(202)
     expect((await read(id)).steps).toHaveLength(2)
     await send(id, 'signal', { event: { type: 'gate' } })
-    // The next in order, and the one after it is nobody's.
+    // The second step receives the next event in order; the third event is left over.
     expect((await until(id, 'completed')).output).toEqual({ first: [1], second: [2] })
   })
 
-  test('a run that has ended hears nothing, and says so', async () => {
-    const id = await started('  - a: { set: { x: 1 } }')
+  test('execution ended: every command is refused with 409', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }')
     await until(id, 'completed')
     for (const [command, body] of [
       ['signal', { event: { type: 'a' } }],
@@ -106,11 +107,12 @@ describe('events', () => {
   })
 })
 
-describe('approvals', () => {
-  const ask = (more: string) => `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
+describe('approve', () => {
+  const sharedApprovalTask = (more: string) =>
+    `  - ask: { approve: { approvers: [${subject}, somebody], ${more} } }`
 
-  test('somebody who may decides; who is not asked, or asks twice, is refused', async () => {
-    const id = await started(ask('fourEyes: false'))
+  test('by an approver: completes with the decision and its comment', async () => {
+    const id = await startFlow(sharedApprovalTask('fourEyes: false'))
     await until(id, 'waiting')
     const approved = await send(id, 'approve', { approved: true, comment: 'Fine.' })
     expect(approved.status).toBe(200)
@@ -121,8 +123,8 @@ describe('approvals', () => {
     })
   })
 
-  test('whoever has started the run does not decide', async () => {
-    const id = await started(ask('quorum: 1'))
+  test('by the subject that started the execution, four eyes required: refused with 409, execution keeps waiting', async () => {
+    const id = await startFlow(sharedApprovalTask('quorum: 1'))
     await until(id, 'waiting')
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
       status: 409,
@@ -133,9 +135,11 @@ describe('approvals', () => {
     await until(id, 'cancelled')
   })
 
-  test('of several that wait, one is named', async () => {
+  test('several steps wait: refused without a step name, accepted with a name or path', async () => {
     const approve = `approve: { approvers: [${subject}], fourEyes: false }`
-    const id = await started(`  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`)
+    const id = await startFlow(
+      `  - f: { fork: { branches: [{ a: { ${approve} } }, { b: { ${approve} } }] } }`,
+    )
     await until(id, 'waiting')
     await eventually(async () => ((await read(id)).steps.length >= 3 ? true : undefined))
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
@@ -149,10 +153,11 @@ describe('approvals', () => {
     expect(output.map(({ approved }: { approved: boolean }) => approved)).toEqual([true, false])
   })
 
-  const alone = (more = '') => `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
+  const approvalTask = (more = '') =>
+    `  - ask: { approve: { approvers: [${subject}], fourEyes: false${more} } }`
 
-  test('a rejection stops the run, where the step wants it so', async () => {
-    const id = await started(`${alone(', onReject: fault')}\n  - after: { set: { went: on } }`)
+  test('rejected, onReject is fault: execution faults, runs no later task', async () => {
+    const id = await startFlow(`${approvalTask(', onReject: fault')}\n  - after: { set: { went: on } }`)
     await until(id, 'waiting')
     expect((await send(id, 'approve', { approved: false })).status).toBe(200)
     const { error, steps } = await until(id, 'faulted')
@@ -164,8 +169,8 @@ describe('approvals', () => {
     expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])
   })
 
-  test.each([true, false])('the flow goes its way by a decision: approved %s', async (approved) => {
-    const id = await started(`${alone()}
+  test.each([true, false])('decision approved %s: the flow branches by it', async (approved) => {
+    const id = await startFlow(`${approvalTask()}
   - which: { switch: [{ yes: { when: .approved, then: pay } }, { no: { then: refuse } }] }
   - pay: { set: { paid: true }, then: end }
   - refuse: { set: { refused: true } }`)
@@ -175,8 +180,8 @@ describe('approvals', () => {
     expect(output).toEqual(approved ? { paid: true } : { refused: true })
   })
 
-  test('what does not say whether is no decision: 400, and the run waits on', async () => {
-    const id = await started(ask('fourEyes: false'))
+  test('body without a boolean `approved`: refused with 400, execution keeps waiting', async () => {
+    const id = await startFlow(sharedApprovalTask('fourEyes: false'))
     await until(id, 'waiting')
     for (const body of [{}, { approved: null }, { approved: 'yes' }, { comment: 'Fine.' }])
       expect([body, await send(id, 'approve', body)]).toMatchObject([
@@ -189,12 +194,12 @@ describe('approvals', () => {
   })
 })
 
-describe('steps that are held', () => {
+describe('held step', () => {
   const LOST =
     "  - find: { call: collection.get, with: { name: nothing, id: 0198c0de-0000-7000-8000-000000000000 } }\n  - after: { set: { got: '${ . }' } }"
 
-  test('a step is skipped with an output, and the flow goes on', async () => {
-    const id = await started(LOST, 'onFault: hold\n')
+  test('skipped with an output: the flow continues with that output', async () => {
+    const id = await startFlow(LOST, 'onFault: hold\n')
     expect(await until(id, 'suspended')).toMatchObject({
       steps: [expect.objectContaining({ name: 'find', error: expect.objectContaining({ status: 404 }) })],
     })
@@ -202,8 +207,8 @@ describe('steps that are held', () => {
     expect(await until(id, 'completed')).toMatchObject({ output: { got: { by: 'hand' } } })
   })
 
-  test('a step is tried again, and held again; the run can be cancelled', async () => {
-    const id = await started(LOST, 'onFault: hold\n')
+  test('retried and faulting again: held again; cancel ends the execution', async () => {
+    const id = await startFlow(LOST, 'onFault: hold\n')
     await until(id, 'suspended')
     expect(await send(id, 'retry-step', { step: 'find' })).toMatchObject({ status: 200 })
     await until(id, 'suspended')
@@ -213,8 +218,8 @@ describe('steps that are held', () => {
   })
 })
 
-test('a run that is cancelled undoes what it has completed', async () => {
-  const id = await started(`  - book:
+test('cancel: compensates completed tasks, ends cancelled', async () => {
+  const id = await startFlow(`  - book:
       call: collection.create
       with: { name: bookings, document: { room: 7 } }
       compensate:

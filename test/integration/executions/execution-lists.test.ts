@@ -1,4 +1,4 @@
-/** Lists of executions: what each filter finds, pages that stay valid, and input that would be more than a value. */
+/** Lists of executions: filters, stable pages, and hostile input that stays a value. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
@@ -7,7 +7,7 @@ import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../../support/f
 
 const newId = () => typeId('run', randomIds.uuid())
 
-/** Of a minute each: the n-th began at n minutes past twelve. */
+/** The n-th execution started n minutes after twelve. */
 const RUNS = [
   { id: newId(), flow: 'a', version: 1, status: 'completed', ended: true },
   { id: newId(), flow: 'a', version: 2, status: 'faulted', ended: true, key: 'order-7' },
@@ -55,14 +55,14 @@ beforeAll(async () => {
 const list = (query: string, path = 'executions', of = room) =>
   call('GET', `${of.flows}/${path}${query}`, { as: of.operator })
 
-/** The numbers of the runs that were found, in their order. */
-async function found(query: string, path = 'executions'): Promise<number[]> {
+/** The numbers of the executions found, in the order of the response. */
+async function findNumbers(query: string, path = 'executions'): Promise<number[]> {
   const { status, body } = await list(query, path)
   expect(status, JSON.stringify(body)).toBe(200)
   return body.data.map(({ id }: { id: string }) => RUNS.findIndex((run) => run.id === id) + 1)
 }
 
-describe('filters', () => {
+describe('execution list: filter', () => {
   test.each([
     ['', [7, 6, 5, 4, 3, 2, 1]],
     ['?order=asc', [1, 2, 3, 4, 5, 6, 7]],
@@ -85,51 +85,51 @@ describe('filters', () => {
     ['?started_after=2026-01-01T12:03:00Z', [7, 6, 5, 4, 3]],
     ['?started_before=2026-01-01T13:03:00%2B01:00&order=asc', [1, 2]],
     ['?started_after=2026-01-01T12:02:00Z&started_before=2026-01-01T12:05:00Z&flow=b', [4, 3]],
-  ])('%s', async (query, expected) => {
-    expect(await found(query)).toEqual(expected)
+  ])('%s: finds the matching executions in order', async (query, expected) => {
+    expect(await findNumbers(query)).toEqual(expected)
   })
 
-  test('of one flow, by its name', async () => {
-    expect(await found('?status=waiting', 'definitions/b/executions')).toEqual([5])
+  test("list under one flow by its name: finds that flow's executions, 404 for an unknown flow", async () => {
+    expect(await findNumbers('?status=waiting', 'definitions/b/executions')).toEqual([5])
     expect((await list('', 'definitions/nothing/executions')).status).toBe(404)
   })
 
-  test('a list has neither what a run was given nor what it gave; the run itself has both', async () => {
+  test('list: omits input and output, which the execution itself shows', async () => {
     const [run] = (await list('?status=completed')).body.data
     expect(run).not.toHaveProperty('input')
     expect(run).not.toHaveProperty('output')
     expect((await list('', `executions/${run.id}`)).body).toMatchObject({ ...run, input: { large: true } })
   })
 
-  test('another workspace of the tenant sees none of them', async () => {
+  test('list in another workspace of the tenant: empty', async () => {
     expect((await list('', 'executions', sibling)).body.data).toEqual([])
   })
 })
 
-describe('pages', () => {
+describe('execution list: pages', () => {
   test.each(['asc', 'desc'])(
-    '%s: each is on one page, also where rows come and go meanwhile',
+    'order %s, rows change between pages: each execution is on exactly one page',
     async (order) => {
-      const seen: number[] = []
+      const numbers: number[] = []
       let after: string | null = ''
       for (let page = 0; after !== null && page < 10; page++) {
         const cursor: string = after === '' ? '' : `&page[after]=${after}`
         const query = `?page[size]=2&order=${order}${cursor}`
-        seen.push(...(await found(query)))
+        numbers.push(...(await findNumbers(query)))
         after = (await list(query)).body.page.next
-        // What the cursor stands behind need not be there any more.
+        // The row behind the cursor may change before the next page.
         await asSuperuser('update tenon.executions set correlation_key = $2 where id = $1', [
           RUNS[0]?.id,
           `k${page}`,
         ])
       }
       const all = [1, 2, 3, 4, 5, 6, 7]
-      expect(seen).toEqual(order === 'asc' ? all : all.toReversed())
+      expect(numbers).toEqual(order === 'asc' ? all : all.toReversed())
     },
   )
 
   test.each(['c1_eA', 'c1_', 'x', `c1_${Buffer.from("1-run_' or true--").toString('base64url')}`])(
-    'the cursor %s is none',
+    'cursor %s is malformed: refused with cursor_invalid',
     async (cursor) => {
       const { status, body } = await list(`?page[after]=${cursor}`)
       expect([status, body.code]).toEqual([400, 'cursor_invalid'])
@@ -137,8 +137,8 @@ describe('pages', () => {
   )
 })
 
-describe('bad input', () => {
-  test('an unknown filter is refused, and the one that was meant is named', async () => {
+describe('execution list: bad input', () => {
+  test('unknown filter: refused, hint names the nearest filter', async () => {
     const { status, body } = await list('?statsu=running')
     expect([status, body.code, body.hint]).toEqual([400, 'unknown_parameter', 'Did you mean status?'])
   })
@@ -153,20 +153,23 @@ describe('bad input', () => {
     "started_before=2026-01-01T00:00:00Z' or '1'='1",
     'order=id',
     'correlation_key=',
-  ])('%s is a fault of the caller', async (query) => {
+  ])('query %s: refused with validation_failed', async (query) => {
     const { status, body } = await list(`?${query.replaceAll(' ', '%20')}`)
     expect([status, body.code]).toEqual([400, 'validation_failed'])
   })
 
-  // T21: where lists were asked of Temporal's visibility, such a filter left the workspace.
-  test.each(['flow', 'trigger_id', 'correlation_key'])('%s is a value, whatever it holds', async (name) => {
-    for (const value of [
-      `X') OR (X`,
-      `x' or '1'='1`,
-      `x" OR WorkspaceId = "y`,
-      `x'; drop table tenon.flows; --`,
-    ])
-      expect(await found(`?${name}=${encodeURIComponent(value)}`)).toEqual([])
-    expect(await found('?flow=b&order=asc')).toEqual([3, 4, 5])
-  })
+  // T21: when lists were queried from Temporal visibility, such a filter escaped the workspace.
+  test.each(['flow', 'trigger_id', 'correlation_key'])(
+    'filter %s with injected SQL or query text: compared as a plain value, finds nothing',
+    async (name) => {
+      for (const value of [
+        `X') OR (X`,
+        `x' or '1'='1`,
+        `x" OR WorkspaceId = "y`,
+        `x'; drop table tenon.flows; --`,
+      ])
+        expect(await findNumbers(`?${name}=${encodeURIComponent(value)}`)).toEqual([])
+      expect(await findNumbers('?flow=b&order=asc')).toEqual([3, 4, 5])
+    },
+  )
 })

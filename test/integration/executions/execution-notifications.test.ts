@@ -1,4 +1,4 @@
-/** ExecutionNotifier of executions: told in one process, heard in another; who could not listen at first can later. */
+/** ExecutionNotifier: publishes in one process, delivers in another, recovers when the server is away at first. */
 
 import { afterEach, expect, inject, test } from 'vitest'
 import { ExecutionNotifier } from '../../../src/features/flows/executions/watcher.ts'
@@ -7,53 +7,53 @@ import { eventually, unique } from '../../support/fixtures/tenants.ts'
 import { passingTo } from '../../support/servers/tcp-proxy.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
-const open: { close(): unknown }[] = []
+const connections: { close(): unknown }[] = []
 afterEach(() => {
-  for (const each of open.splice(0)) each.close()
+  for (const each of connections.splice(0)) each.close()
 })
 
-function opened(at: string, errors: unknown[] = []): ExecutionNotifier {
-  const news = new ExecutionNotifier(at, (error) => errors.push(error))
-  open.push(news)
-  return news
+function openNotifier(at: string, errors: unknown[] = []): ExecutionNotifier {
+  const notifier = new ExecutionNotifier(at, (error) => errors.push(error))
+  connections.push(notifier)
+  return notifier
 }
 
-/** Tells until it is heard: a subscription takes effect a moment after it was asked for. */
-function heardBy(heard: readonly string[], teller: ExecutionNotifier, name: string): Promise<true> {
+/** Publishes until it is delivered: a subscription takes effect shortly after it was requested. */
+function deliver(received: readonly string[], publisher: ExecutionNotifier, name: string): Promise<true> {
   return eventually(async () => {
-    teller.publish(name)
-    return heard.includes(name) ? true : undefined
+    publisher.publish(name)
+    return received.includes(name) ? true : undefined
   })
 }
 
-test('what one process tells, another hears; who listens twice hears it once', async () => {
-  const heard: string[] = []
-  const [teller, hearer] = [opened(url), opened(url)]
+test('publish: delivered once to the last subscriber of another process', async () => {
+  const received: string[] = []
+  const [publisher, subscriber] = [openNotifier(url), openNotifier(url)]
   const first: string[] = []
-  hearer.subscribe((name) => first.push(name))
-  hearer.subscribe((name) => heard.push(name))
+  subscriber.subscribe((name) => first.push(name))
+  subscriber.subscribe((name) => received.push(name))
   const [before, name] = [unique('run'), unique('run')]
-  await heardBy(heard, teller, before)
-  teller.publish(name)
-  await eventually(async () => (heard.includes(name) ? true : undefined))
-  expect(heard.filter((each) => each === name)).toHaveLength(1)
+  await deliver(received, publisher, before)
+  publisher.publish(name)
+  await eventually(async () => (received.includes(name) ? true : undefined))
+  expect(received.filter((each) => each === name)).toHaveLength(1)
   expect(first).toEqual([])
 })
 
-test('where nobody answers at first, the next who listens is heard', async () => {
+test('subscribe while the server is down: a later subscribe succeeds once the server is up', async () => {
   const port = await new Ports({ remembered: {}, any: true }).take('valkey', 0)
   const errors: unknown[] = []
-  const heard: string[] = []
+  const received: string[] = []
   const through = new URL(url)
   through.port = String(port)
-  const hearer = opened(through.href, errors)
-  hearer.subscribe((name) => heard.push(name))
+  const subscriber = openNotifier(through.href, errors)
+  subscriber.subscribe((name) => received.push(name))
   await eventually(async () => (errors.length > 1 ? true : undefined))
-  open.push(await passingTo(new URL(url), { port }))
-  const [teller, name] = [opened(url), unique('run')]
+  connections.push(await passingTo(new URL(url), { port }))
+  const [publisher, name] = [openNotifier(url), unique('run')]
   await eventually(async () => {
-    hearer.subscribe((told) => heard.push(told))
-    teller.publish(name)
-    return heard.includes(name) ? true : undefined
+    subscriber.subscribe((executionName) => received.push(executionName))
+    publisher.publish(name)
+    return received.includes(name) ? true : undefined
   }, 15_000)
 })

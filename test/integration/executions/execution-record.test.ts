@@ -1,4 +1,4 @@
-/** What it costs to write down what a run does: as little as can be, and nothing is missing. */
+/** Records of executions: few writes, no missing steps, correct after a write was lost. */
 
 import { expect, test } from 'vitest'
 import type { StepUpdate } from '../../../src/core/run.ts'
@@ -12,14 +12,14 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 
 const MARKER = 25
 
-test('what many branches do at the same time is written together', async () => {
+test('many concurrent branches: their steps are written in batches', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
-  const outside = await Outside.open({ '/': () => ({ json: {} }) })
+  const fakeServer = await Outside.open({ '/': () => ({ json: {} }) })
   try {
-    await reachable(room, outside)
+    await reachable(room, fakeServer)
     const name = await runs.publish(
-      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${outside.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
+      `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
     )
     const run = await runs.ended(await runs.start(name))
     expect(run.error).toBeNull()
@@ -31,14 +31,15 @@ test('what many branches do at the same time is written together', async () => {
     )
     const writes = events?.filter(({ eventType }) => eventType === MARKER).length ?? 0
     expect(writes).toBeGreaterThan(0)
-    // Each waits for the one before, and takes along what has happened meanwhile: how much that is, a busy machine decides.
+    // Each write waits for the one before and includes what happened since; the batch size depends on how busy the
+    // machine is.
     expect(writes).toBeLessThan(calls.length / 2)
   } finally {
-    await outside.close()
+    await fakeServer.close()
   }
 })
 
-test('what a branch has done is shown while another one waits', async () => {
+test('branch completes while another waits: its steps are shown as completed', async () => {
   const runs = new Runs(await aRoom())
   const id = await runs.start(
     await runs.publish(`  - both:
@@ -55,7 +56,7 @@ test('what a branch has done is shown while another one waits', async () => {
   expect(run.status).toBe('waiting')
 })
 
-test('where what was written was lost and is done again in another order, the record says what was done', async () => {
+test('lost write, repeated in another order: the record shows the repeated write', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const id = await runs.start(

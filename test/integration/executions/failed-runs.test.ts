@@ -1,16 +1,16 @@
-/** Operators find failed runs in Temporal by the kind of error that ended them, and by nothing that was in it. */
+/** Finds failed executions in Temporal by the kind of their error, and by no content of it. */
 
 import { expect, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { aRoom, call, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-const raising = (type: string) =>
+const raiseTask = (type: string) =>
   `  - burst: { raise: { error: { type: '${type}', status: 503, title: t, detail: d } } }`
 const STANDARD = 'https://serverlessworkflow.io/spec/1.0.0/errors'
 
-/** Ids of the workflows that an operator finds, once there are so many. */
-const found = (query: string, many: number) =>
+/** Workflow ids that match the query, once there are at least `many`. */
+const findWorkflows = (query: string, many: number) =>
   withRawClient((client) =>
     eventually(async () => {
       const ids: string[] = []
@@ -19,14 +19,14 @@ const found = (query: string, many: number) =>
     }),
   )
 
-test('a failed run is found by the short name of its error, and one that ended otherwise is not', async () => {
+test('faulted execution: found by the short name of its error type; completed and cancelled ones are not', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const canary = unique('canary')
   const flows = await Promise.all([
-    runs.publish(raising(`${STANDARD}/communication`)),
-    runs.publish(raising(`${STANDARD}/timeout`)),
-    runs.publish(raising(`https://x.test/${canary}`)),
+    runs.publish(raiseTask(`${STANDARD}/communication`)),
+    runs.publish(raiseTask(`${STANDARD}/timeout`)),
+    runs.publish(raiseTask(`https://x.test/${canary}`)),
     runs.publish('  - fine: { set: { x: 1 } }'),
     runs.publish('  - rest: { wait: PT1H }'),
   ])
@@ -38,21 +38,21 @@ test('a failed run is found by the short name of its error, and one that ended o
   expect(ended.map(({ status }) => status)).toEqual([...Array(3).fill('faulted'), 'completed', 'cancelled'])
   const workflows = new Map(ended.map(({ id, workflow_id }) => [id, workflow_id]))
 
-  const mine = `TenantId = "${room.tenantId}" and WorkflowType = "flowRun"`
+  const ownQuery = `TenantId = "${room.tenantId}" and WorkflowType = "flowRun"`
   const of = (id = '') => [workflows.get(id)]
-  expect(await found(`${mine} and ErrorType = "communication"`, 1)).toEqual(of(first))
-  expect(await found(`${mine} and ErrorType = "timeout"`, 1)).toEqual(of(second))
-  expect(await found(`${mine} and ErrorType = "raised"`, 1)).toEqual(of(third))
-  expect(await found(`${mine} and ErrorType = "${canary}"`, 0)).toEqual([])
-  expect((await found(`${mine} and ErrorType is null`, 2)).toSorted()).toEqual(
+  expect(await findWorkflows(`${ownQuery} and ErrorType = "communication"`, 1)).toEqual(of(first))
+  expect(await findWorkflows(`${ownQuery} and ErrorType = "timeout"`, 1)).toEqual(of(second))
+  expect(await findWorkflows(`${ownQuery} and ErrorType = "raised"`, 1)).toEqual(of(third))
+  expect(await findWorkflows(`${ownQuery} and ErrorType = "${canary}"`, 0)).toEqual([])
+  expect((await findWorkflows(`${ownQuery} and ErrorType is null`, 2)).toSorted()).toEqual(
     [...of(fourth), ...of(fifth)].toSorted(),
   )
 })
 
-test('a flow that fails because a flow it runs has failed is found too, and so is a function', async () => {
+test('fault in a subflow: parent and subflow are found; a failed function is found by its problem code', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
-  const lower = await runs.publish(raising(`${STANDARD}/authorization`))
+  const lower = await runs.publish(raiseTask(`${STANDARD}/authorization`))
   const upper = await runs.publish(
     `  - lower: { run: { workflow: { namespace: n, name: ${lower}, version: '1.0.0' } } }`,
   )
@@ -62,9 +62,9 @@ test('a flow that fails because a flow it runs has failed is found too, and so i
   await call('POST', '/v1/functions', { as: room.operator, body: deploy })
   const { body: refused } = await call('POST', '/v1/functions/no/invoke', { as: room.service, body: {} })
 
-  const mine = `TenantId = "${room.tenantId}"`
-  expect(await found(`${mine} and ErrorType = "authorization"`, 2)).toHaveLength(2)
+  const ownQuery = `TenantId = "${room.tenantId}"`
+  expect(await findWorkflows(`${ownQuery} and ErrorType = "authorization"`, 2)).toHaveLength(2)
   expect(
-    await found(`${mine} and ErrorType = "${refused.code}" and WorkflowType = "functionRun"`, 1),
+    await findWorkflows(`${ownQuery} and ErrorType = "${refused.code}" and WorkflowType = "functionRun"`, 1),
   ).toHaveLength(1)
 })

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What a run is given: as its flow says, or it does not begin, and who asked is told where it is wrong. */
+/** Input of an execution is validated against the flow's schema before the execution is created. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { noting, Runs } from '../../support/fixtures/executions.ts'
@@ -32,8 +32,8 @@ async function executionsOf(flow: string): Promise<unknown[]> {
   return body.data
 }
 
-describe('who starts a run', () => {
-  test('is told of every place where the input does not fit, and nothing is there', async () => {
+describe('start of an execution', () => {
+  test('invalid input: refused with 422 and every failing pointer, no execution is created', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting("'${ .customer }'", ledger)} }`, { more: ORDER })
     const { status, body } = await start(flow, { input: BAD })
@@ -52,7 +52,7 @@ describe('who starts a run', () => {
     expect(await runs.ledger(ledger)).toEqual(['Ada'])
   })
 
-  test('is answered by the version that is meant: its number, an alias, the newest', async () => {
+  test('version by number, alias or default: validates against the schema of that version', async () => {
     const name = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     await runs.publish('  - a: { set: { n: 2 } }', { name })
     const path = `${room.flows}/definitions/${name}/aliases/strict`
@@ -63,7 +63,7 @@ describe('who starts a run', () => {
     expect((await start(name, { input: GOOD, alias: 'strict' })).status).toBe(201)
   })
 
-  test('takes no place with what does not fit, and has one with what does', async () => {
+  test('invalid input on a limited flow: takes no slot; valid input takes one', async () => {
     const more = `${ORDER}concurrency: { limit: 1, key: '\${ .customer }', onLimit: refuse }\n`
     const flow = await runs.publish('  - nap: { wait: P1D }', { more })
     for (const input of [BAD, { customer: 'Ada' }]) expect((await start(flow, { input })).status).toBe(422)
@@ -73,20 +73,20 @@ describe('who starts a run', () => {
     await runs.ended(id)
   })
 
-  test('hears the same under the same key, and one run begins once it fits', async () => {
+  test('idempotency key: repeats the refusal for invalid input, creates one execution for valid input', async () => {
     const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     const key = { 'idempotency-key': unique('k') }
     for (const _time of [1, 2]) expect((await start(flow, { input: BAD }, key)).status).toBe(422)
-    const again = { 'idempotency-key': unique('k') }
+    const sameKey = { 'idempotency-key': unique('k') }
     const [first, second] = [
-      await start(flow, { input: GOOD }, again),
-      await start(flow, { input: GOOD }, again),
+      await start(flow, { input: GOOD }, sameKey),
+      await start(flow, { input: GOOD }, sameKey),
     ]
     expect(second.body.id).toBe(first.body.id)
     expect(await executionsOf(flow)).toHaveLength(1)
   })
 
-  test('is told of another input for a run that is repeated, too', async () => {
+  test('rerun with invalid input: refused with 422; valid input starts an execution', async () => {
     const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     const { id } = await runs.ended(await runs.start(flow, { input: GOOD }))
     const refused = await runs.send(id, 'rerun', { input: BAD })
@@ -95,7 +95,7 @@ describe('who starts a run', () => {
   })
 })
 
-test('where nobody waits for an answer there is a run, which says what is wrong', async () => {
+test('subflow with invalid input: its execution is created and faults, the parent faults with 400', async () => {
   const child = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
   const call = `{ namespace: n, name: ${child}, version: latest, input: { customer: Ada } }`
   const parent = await runs.publish(`  - sub: { run: { workflow: ${call} } }`)
@@ -104,7 +104,7 @@ test('where nobody waits for an answer there is a run, which says what is wrong'
   expect(await executionsOf(child)).toMatchObject([{ status: 'faulted', trigger: { kind: 'flow' } }])
 })
 
-test('what takes too long to look through is left to the run', async () => {
+test('input too long to validate at start: accepted, the execution faults with the failing index', async () => {
   const more = 'input: { schema: { document: { items: { type: integer, minimum: 1, multipleOf: 1 } } } }\n'
   const flow = await runs.publish('  - a: { set: { n: 1 } }', { more })
   const many = [...Array(30_000).fill(1), 'no number']

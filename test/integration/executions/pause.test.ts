@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that somebody stops for a while, and mends while they stand still. */
+/** Pauses executions, changes their data while paused, and resumes them. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { noting, Runs } from '../../support/fixtures/executions.ts'
@@ -13,10 +13,10 @@ beforeAll(async () => {
 })
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
-const go = { event: { type: 'go', data: 1 } }
+const goSignal = { event: { type: 'go', data: 1 } }
 
-describe('a run that is paused', () => {
-  test('begins nothing more, says why, and goes on where it stopped', async () => {
+describe('paused execution', () => {
+  test('event arrives: starts no further task, shows the reason; resume continues where it stopped', async () => {
     const ledger = unique('c')
     const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
     await runs.shown(id, 'waiting')
@@ -30,8 +30,8 @@ describe('a run that is paused', () => {
         ended_at: null,
       },
     })
-    expect((await runs.send(id, 'signal', go)).status).toBe(202)
-    // What it has heard is shown; what follows from it is entered and asks nobody.
+    expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
+    // The step that received the event completes; the next step is entered but calls nothing.
     await runs.until(id, ({ steps }) => steps.some((step: { status: string }) => step.status === 'completed'))
     expect(await runs.read(id)).toMatchObject({ status: 'suspended', suspended_because: 'paused' })
     expect(await runs.ledger(ledger)).toEqual([])
@@ -41,7 +41,7 @@ describe('a run that is paused', () => {
     expect(await runs.ledger(ledger)).toEqual(['a'])
   })
 
-  test('is paused once, and what goes on is not resumed: each is told how it stands', async () => {
+  test('pause or resume repeated: no effect; after the end all commands are refused with 409', async () => {
     const id = await runs.start(await runs.publish(LISTEN))
     await runs.shown(id, 'waiting')
     expect((await runs.send(id, 'resume')).body).toMatchObject({ status: 'waiting', suspended_because: null })
@@ -52,7 +52,7 @@ describe('a run that is paused', () => {
     })
     await runs.send(id, 'resume')
     expect(await runs.read(id)).toMatchObject({ status: 'waiting', suspended_because: null })
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     await runs.shown(id, 'completed')
     for (const command of ['pause', 'resume', 'patch-data'])
       expect(await runs.send(id, command, command === 'patch-data' ? { context: {} } : {})).toMatchObject({
@@ -61,19 +61,19 @@ describe('a run that is paused', () => {
       })
   })
 
-  test('of many who pause and resume at once, what is shown is what is so', async () => {
+  test('concurrent pause and resume commands: the execution completes and shows a consistent state', async () => {
     const id = await runs.start(await runs.publish(LISTEN))
     await runs.shown(id, 'waiting')
     const commands = Array.from({ length: 10 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
     await Promise.all(commands.map((command) => runs.send(id, command)))
     const { suspended_because } = await runs.read(id)
-    await runs.send(id, 'signal', go)
-    // A run that only computes what is left ends: computing is nothing that begins outside.
+    await runs.send(id, 'signal', goSignal)
+    // A paused execution that has only computing left still completes: computing starts nothing outside.
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     expect([null, 'paused']).toContain(suspended_because)
   })
 
-  test('its limits of time stand still', async () => {
+  test('pause longer than a timeout: the timeout does not run while paused', async () => {
     const limited = LISTEN.replace(/ }$/, ', timeout: { after: PT2S } }')
     const id = await runs.start(await runs.publish(limited))
     await runs.shown(id, 'waiting')
@@ -81,11 +81,11 @@ describe('a run that is paused', () => {
     const at = Date.now()
     await runs.until(id, () => Date.now() > at + 2_500)
     await runs.send(id, 'resume')
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
-  test('a cancellation ends the pause: what was completed is undone', async () => {
+  test('cancel: ends the pause, compensates, ends cancelled', async () => {
     const ledger = unique('c')
     const id = await runs.start(
       await runs.publish(
@@ -100,12 +100,12 @@ describe('a run that is paused', () => {
   })
 })
 
-describe('data that is mended', () => {
+describe('patch-data', () => {
   const CONTEXT = `  - a: { set: { n: 1 }, export: { as: '\${ { price: 100, gone: true } }' } }
 ${LISTEN}
   - b: { set: { seen: '\${ $context }' } }`
 
-  test('a merge patch of the context, only while the run stands still', async () => {
+  test('merge patch of the context: refused with 409 while running, applied while paused', async () => {
     const id = await runs.start(await runs.publish(CONTEXT))
     await runs.shown(id, 'waiting')
     const patch = { context: { price: 90, gone: null } }
@@ -119,14 +119,14 @@ ${LISTEN}
       body: { suspended_because: 'paused' },
     })
     await runs.send(id, 'resume')
-    await runs.send(id, 'signal', go)
+    await runs.send(id, 'signal', goSignal)
     expect(await runs.ended(id)).toMatchObject({ output: { seen: { price: 90 } } })
   })
 
-  test('a held step gets another input and is tried again', async () => {
+  test('input of a held step: replaced, and the retried step completes with it', async () => {
     const find = "find: { call: collection.get, with: { name: '${ .in }', id: '${ .id }' } }"
     const flow = await runs.publish(`  - ${find}`, { more: 'onFault: hold\n' })
-    const made = await call('POST', '/v1/collections/things/documents', {
+    const document = await call('POST', '/v1/collections/things/documents', {
       as: room.service,
       body: { name: 'lamp' },
     })
@@ -136,13 +136,13 @@ ${LISTEN}
     expect(await runs.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({ status: 409 })
     const big = { step: 'find', input: 'x'.repeat(4_300_000) }
     expect(await runs.send(id, 'patch-data', big)).toMatchObject({ status: 413 })
-    const input = { in: 'things', id: made.body.id }
+    const input = { in: 'things', id: document.body.id }
     expect(await runs.send(id, 'patch-data', { step: 'find', input })).toMatchObject({ status: 200 })
     expect((await runs.send(id, 'retry-step')).status).toBe(200)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { name: 'lamp' } })
   })
 
-  test('it is in the audit log', async () => {
+  test('pause, resume and patch-data: written to the audit log', async () => {
     const { body } = await call('GET', `/v1/audit?tenant_id=${room.tenantId}&page[size]=200`, {
       as: room.operator,
     })

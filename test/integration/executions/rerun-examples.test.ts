@@ -1,4 +1,4 @@
-/** Examples, run again from each of their steps: what comes out is what came out the first time. */
+/** Reruns examples from each of their steps; the output equals that of the first execution. */
 
 import { readFile } from 'node:fs/promises'
 import { beforeAll, expect, test } from 'vitest'
@@ -21,7 +21,7 @@ async function publishExample(name: string, source?: string): Promise<string> {
   return name
 }
 
-/** What a run yields, but for ids that are made anew with what is made anew. */
+/** Status and output, with generated ids replaced by `id`. */
 const outputOf = (run: Shown) => JSON.stringify([run.status, run.output]).replaceAll(/[0-9a-f-]{36}/g, 'id')
 
 interface Entry {
@@ -31,7 +31,7 @@ interface Entry {
   readonly kind: string
 }
 
-/** Runs it again from each step that it has entered, all at once; `feed` gives those their events that listen again. */
+/** Reruns an execution from each step it entered, all at once; `feed` sends events to reruns that listen again. */
 async function fromEachStep(id: string, feed: (again: string) => Promise<void> = async () => {}) {
   const first = await runs.ended(id)
   const entries: Entry[] = first.steps.filter(({ pointer }: Entry) => !pointer.includes('/foreach'))
@@ -41,21 +41,21 @@ async function fromEachStep(id: string, feed: (again: string) => Promise<void> =
     const { plan, id: again } = made.body
     if (plan.again.some(({ kind }: Entry) => kind === 'listen')) await feed(again)
     const run = await runs.ended(again)
-    const taken = run.steps.filter(({ reused }: { reused: boolean }) => reused)
-    expect([name, taken.length]).toEqual([name, plan.reused.length])
+    const reusedSteps = run.steps.filter(({ reused }: { reused: boolean }) => reused)
+    expect([name, reusedSteps.length]).toEqual([name, plan.reused.length])
     return [name, outputOf(run)]
   })
   expect(await Promise.all(reruns)).toEqual(entries.map(({ name }) => [name, outputOf(first)]))
   return entries.length
 }
 
-test('contact-import', async () => {
+test('rerun of contact-import from each step: same output', async () => {
   const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
   const id = await runs.start(await publishExample('contact-import'), { input: { contacts } })
   expect(await fromEachStep(id)).toBeGreaterThanOrEqual(7)
 }, 60_000)
 
-test('sensor-batch', async () => {
+test('rerun of sensor-batch from each step: same output', async () => {
   const feed = async (id: string) => {
     for (const [number, fahrenheit] of [68, 212].entries()) {
       const reading = { source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } }
@@ -68,7 +68,7 @@ test('sensor-batch', async () => {
   expect(await fromEachStep(id, feed)).toBe(3)
 }, 60_000)
 
-test('onboarding', async () => {
+test('rerun of onboarding from each step: same output', async () => {
   const flow = (name: string, version: string, task: string) =>
     `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
   await publishExample('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))

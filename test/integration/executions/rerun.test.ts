@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that are run again: what is taken over from the record, what is done again, what is refused. */
+/** Reruns executions: what is reused from the record, what runs again, what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
@@ -12,8 +12,8 @@ beforeAll(async () => {
   runs = new Runs(room)
 })
 
-/** Runs it again to its end. */
-async function again(id: string, body: object): Promise<Shown> {
+/** Reruns an execution and waits until it ends. */
+async function rerunToEnd(id: string, body: object): Promise<Shown> {
   const made = await runs.send(id, 'rerun', body)
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   expect(made.body).toMatchObject({ rerun_of: id, trigger: { kind: 'rerun', id } })
@@ -23,8 +23,8 @@ async function again(id: string, body: object): Promise<Shown> {
 const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
 const reused = ({ steps }: Shown) => names(steps.filter((step: { reused: boolean }) => step.reused))
 
-/** What is there to be found, by its id. */
-async function thing(document: object): Promise<string> {
+/** Creates a document for `collection.get` to find. @returns its id */
+async function createDocument(document: object): Promise<string> {
   const { body } = await call('POST', '/v1/collections/things/documents', {
     as: room.service,
     body: document,
@@ -32,24 +32,24 @@ async function thing(document: object): Promise<string> {
   return body.id
 }
 
-const NOWHERE = '0198c0de-0000-7000-8000-000000000000'
+const MISSING_ID = '0198c0de-0000-7000-8000-000000000000'
 const FIND = "call: collection.get, with: { name: things, id: '${ $workflow.input.id }' }"
 
-describe('from the start', () => {
-  test('on the same input, under the same key; all is done again', async () => {
+describe('rerun from the start', () => {
+  test('no changes given: keeps input and correlation key, runs every task again', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting("'${ .n }'", ledger)} }`)
     const id = await runs.start(flow, { input: { n: 'one' }, correlation_key: 'order 7' })
     const first = await runs.ended(id)
-    const second = await again(id, {})
+    const second = await rerunToEnd(id, {})
     expect(second).toMatchObject({ input: { n: 'one' }, correlation_key: 'order 7', status: 'completed' })
     expect(second.output.entry).toBe(first.output.entry)
     expect(second.plan).toMatchObject({ from: null, reused: [], again: [{ name: 'a', kind: 'call' }] })
-    expect((await again(id, { input: { n: 'two' } })).output.entry).toBe('two')
+    expect((await rerunToEnd(id, { input: { n: 'two' } })).output.entry).toBe('two')
     expect(await runs.ledger(ledger)).toEqual(['one', 'one', 'two'])
   })
 
-  test('an execution that goes on is not; one that is not there, or a version, is not found', async () => {
+  test('running execution: 409; unknown execution or version: 404; unknown step: 409', async () => {
     const id = await runs.start(await runs.publish('  - nap: { wait: P1D }'))
     await runs.shown(id, 'waiting')
     expect(await runs.send(id, 'rerun', {})).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
@@ -62,15 +62,15 @@ describe('from the start', () => {
   })
 })
 
-describe('from a step', () => {
-  test('what had been answered before it is not asked again, and time that has passed is not waited for', async () => {
+describe('rerun from a step', () => {
+  test('steps before it: reuses their results, waits for no elapsed time', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting('a', ledger)}, export: { as: '\${ { a: .id } }' } }
   - nap: { wait: PT3S }
   - b: { ${noting('b', ledger)} }
   - find: { ${FIND} }
   - all: { set: { a: '\${ $context.a }', found: '\${ .colour }' } }`)
-    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    const id = await runs.start(flow, { input: { id: MISSING_ID } })
     expect(await runs.ended(id)).toMatchObject({ status: 'faulted', error: { status: 404 } })
     const dry = await runs.send(id, 'rerun', { from: 'failed', dry_run: true })
     expect(dry).toMatchObject({
@@ -86,25 +86,28 @@ describe('from a step', () => {
     })
     expect(names(dry.body.plan.reused)).toEqual(['a', 'nap', 'b'])
     const at = Date.now()
-    const run = await again(id, { from: 'failed', input: { id: await thing({ colour: 'red' }) } })
+    const run = await rerunToEnd(id, {
+      from: 'failed',
+      input: { id: await createDocument({ colour: 'red' }) },
+    })
     expect(Date.now() - at).toBeLessThan(3_000)
     expect(run).toMatchObject({ status: 'completed', output: { a: expect.any(String), found: 'red' } })
     expect(reused(run)).toEqual(['a', 'nap', 'b'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
-    // One that was run again is run again like any other.
-    expect(reused(await again(run.id, { from: '/do/2/b#0' }))).toEqual(['a', 'nap'])
+    // A rerun can be rerun like any other execution.
+    expect(reused(await rerunToEnd(run.id, { from: '/do/2/b#0' }))).toEqual(['a', 'nap'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'b', 'b'])
     const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
     expect(body.data).toHaveLength(3)
   })
 
-  test('by a newer version: what stands elsewhere is found, what is gone is told', async () => {
+  test('newer version: finds moved tasks, lists missing ones, refuses if the step itself is gone', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - a: { ${noting('a', ledger)} }
   - gone: { ${noting('gone', ledger)} }
   - inner: { do: [{ c: { ${noting('c', ledger)} } }] }
   - find: { ${FIND} }`)
-    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    const id = await runs.start(flow, { input: { id: MISSING_ID } })
     await runs.shown(id, 'faulted')
     await runs.publish(
       `  - first: { ${noting('first', ledger)} }
@@ -113,7 +116,7 @@ describe('from a step', () => {
   - find: { set: { mended: true } }`,
       { name: flow },
     )
-    const run = await again(id, { from: 'find', version: 2 })
+    const run = await rerunToEnd(id, { from: 'find', version: 2 })
     expect(run).toMatchObject({ status: 'completed', version: 2, output: { mended: true } })
     expect(names(run.plan.missing)).toEqual(['gone'])
     expect(reused(run)).toEqual(['a', 'c'])
@@ -125,7 +128,7 @@ describe('from a step', () => {
     })
   })
 
-  test('items that ran at the same time keep their own answers, whichever ended first', async () => {
+  test('concurrent loop items that ended out of order: each reuses its own result', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(
       `  - each:
@@ -137,7 +140,7 @@ describe('from a step', () => {
         - note: { ${noting("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
   - find: { ${FIND} }`,
     )
-    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    const id = await runs.start(flow, { input: { id: MISSING_ID } })
     await runs.shown(id, 'faulted')
     const order = await runs.ledger(ledger)
     expect(order.at(-1)).toBe('0')
@@ -149,14 +152,14 @@ describe('from a step', () => {
   - find: { set: { each: '\${ . }' } }`,
       { name: flow },
     )
-    expect(await again(id, { from: 'find', version: 2 })).toMatchObject({
+    expect(await rerunToEnd(id, { from: 'find', version: 2 })).toMatchObject({
       status: 'completed',
       output: { each: ['0', '1', '2', '3'] },
     })
     expect(await runs.ledger(ledger)).toEqual(order)
   })
 
-  test('errors that were caught, and attempts, are as they were', async () => {
+  test('caught errors and retries: reused as recorded, without their delays', async () => {
     const ledger = unique('c')
     const flow = await runs.publish(`  - t:
       try: [{ find: { ${FIND} } }]
@@ -164,18 +167,18 @@ describe('from a step', () => {
         retry: { delay: PT1S, limit: { attempt: { count: 2 } } }
         do: [{ caught: { ${noting('caught', ledger)} } }]
   - last: { ${noting('last', ledger)} }`)
-    const id = await runs.start(flow, { input: { id: NOWHERE } })
+    const id = await runs.start(flow, { input: { id: MISSING_ID } })
     const first = await runs.ended(id)
     expect(first.status).toBe('completed')
     const at = Date.now()
-    const run = await again(id, { from: 'last' })
+    const run = await rerunToEnd(id, { from: 'last' })
     expect(Date.now() - at).toBeLessThan(2_000)
     expect(names(run.steps)).toEqual(names(first.steps))
     expect(new Set(reused(run))).toEqual(new Set(['find', 'caught']))
     expect(await runs.ledger(ledger)).toEqual(['caught', 'last', 'last'])
   })
 
-  test('events, decisions and flows that were run are not waited for again', async () => {
+  test('events, approvals and subflows: reused, not awaited or run again', async () => {
     const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
     const ledger = unique('c')
     const child = await runs.publish(`  - c: { ${noting('child', ledger)} }`)
@@ -189,7 +192,7 @@ describe('from a step', () => {
     await runs.until(id, ({ steps }) => steps.some(({ name }: { name: string }) => name === 'ask'))
     expect((await runs.send(id, 'approve', { approved: true })).status).toBe(200)
     await runs.shown(id, 'completed')
-    const run = await again(id, { from: 'last' })
+    const run = await rerunToEnd(id, { from: 'last' })
     expect(run.status).toBe('completed')
     expect(reused(run)).toEqual(['heard', 'ask', 'sub', 'say'])
     expect((await runs.ledger(ledger)).toSorted()).toEqual(['child', 'last', 'last'])
@@ -198,37 +201,39 @@ describe('from a step', () => {
   })
 })
 
-describe('what was to be undone', () => {
+describe('rerun with compensation', () => {
   const SAGA = (ledger: string) => `  - book:
       ${noting('book', ledger).replace(', with', '\n      with')}
       compensate: [{ free: { ${noting('\'${ "free " + .output.entry }\'', ledger)} } }]
   - find: { ${FIND} }`
 
-  test('is undone in the new run, too, where that comes to nothing', async () => {
+  test('the rerun faults: compensates reused steps', async () => {
     const ledger = unique('c')
-    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: await thing({}) } })
+    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: await createDocument({}) } })
     await runs.shown(id, 'completed')
-    expect(await again(id, { from: 'find', input: { id: NOWHERE } })).toMatchObject({ status: 'faulted' })
+    expect(await rerunToEnd(id, { from: 'find', input: { id: MISSING_ID } })).toMatchObject({
+      status: 'faulted',
+    })
     expect(await runs.ledger(ledger)).toEqual(['book', 'free book'])
   })
 
-  test('and was undone is not there any more: the step is named, and nothing begins', async () => {
+  test("the first execution already compensated a step: refused with 409 and the step's name, nothing starts", async () => {
     const ledger = unique('c')
-    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: NOWHERE } })
+    const id = await runs.start(await runs.publish(SAGA(ledger)), { input: { id: MISSING_ID } })
     await runs.shown(id, 'faulted')
-    const refused = { from: 'failed', input: { id: await thing({}) } }
+    const refused = { from: 'failed', input: { id: await createDocument({}) } }
     expect(await runs.send(id, 'rerun', refused)).toMatchObject({
       status: 409,
       body: { detail: expect.stringContaining('`book` was undone') },
     })
     expect((await runs.send(id, 'rerun', { ...refused, dry_run: true })).body.plan.refusals).toHaveLength(1)
-    expect(await again(id, { ...refused, from: 'book' })).toMatchObject({ status: 'completed' })
+    expect(await rerunToEnd(id, { ...refused, from: 'book' })).toMatchObject({ status: 'completed' })
     expect(await runs.ledger(ledger)).toEqual(['book', 'free book', 'book'])
   })
 })
 
-test('an answer that was too large to be kept is not guessed', async () => {
-  const big = await thing({ text: 'x'.repeat(70_000) })
+test('rerun over a result too large to be recorded: refused with 409', async () => {
+  const big = await createDocument({ text: 'x'.repeat(70_000) })
   const flow = await runs.publish(`  - huge: { ${FIND} }\n  - last: { set: { x: 1 } }`)
   const id = await runs.start(flow, { input: { id: big } })
   await runs.shown(id, 'completed')

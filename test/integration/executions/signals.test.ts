@@ -1,4 +1,6 @@
-/** Thousands of events to one run that listens: it hears each that was taken, and others go on meanwhile. */
+/**
+ * Sends thousands of events to one listening execution: it receives every accepted event, others continue meanwhile.
+ */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
@@ -9,8 +11,8 @@ import { repeated } from '../../support/stack/soak.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
 const EVENTS = repeated(2_000, 10_000)
-/** Of them, those that come through the API, by which the others would take half a minute more. */
-const ASKED = 100
+/** How many of them go through the API, which is slower than Temporal. */
+const THROUGH_API = 100
 const LANES = 10
 const REFUSALS = ['dependency_unavailable', 'state_conflict']
 
@@ -26,7 +28,7 @@ beforeAll(async () => {
   place = new Place(await aRoom(), inject('tenon'))
 })
 
-test('it hears all of them, and the platform is alive', async () => {
+test('one execution receives thousands of signals: counts every accepted one, other executions and readyz respond', async () => {
   await place.publish('gather', GATHER)
   const { id, workflow_id } = await place.begin('gather', {})
   const ref = refOf(workflow_id)
@@ -34,37 +36,37 @@ test('it hears all of them, and the platform is alive', async () => {
   const { temporal, close } = openTemporal()
   const path = `${place.room.flows}/executions/${id}`
   const event = (n: number) => ({ type: 'reading', source: '/many', id: `r${n}`, data: { n } })
-  /** A run that is busy (503), or has had all that one history takes (409), says so: who is refused asks again. */
-  const say = (n: number) =>
+  /** A busy execution answers 503, one whose history is full 409; the sender then retries. */
+  const sendEvent = (n: number) =>
     eventually(async () => {
-      if (n < ASKED) {
+      if (n < THROUGH_API) {
         const { status } = await place.call('POST', `${path}/signal`, { event: event(n) })
         expect([202, 409, 503]).toContain(status)
         return status === 202 ? true : undefined
       }
       const value = { ...event(n), specversion: '1.0' }
-      const said = temporal
+      const sent = temporal
         .workflowsOf(ref)
         .signal(workflow_id, { name: 'event', value })
         .then(() => true as const)
-      return said.catch((error: unknown) => {
+      return sent.catch((error: unknown) => {
         if (error instanceof Problem && REFUSALS.includes(error.code)) return undefined
         throw error
       })
     }, 120_000)
-  const left = Array.from({ length: EVENTS }, (_, n) => n)
+  const remaining = Array.from({ length: EVENTS }, (_, n) => n)
   const lane = async () => {
-    for (let n = left.pop(); n !== undefined; n = left.pop()) await say(n)
+    for (let n = remaining.pop(); n !== undefined; n = remaining.pop()) await sendEvent(n)
   }
   try {
-    const saying = Promise.all(Array.from({ length: LANES }, lane))
+    const sending = Promise.all(Array.from({ length: LANES }, lane))
     const other = await place.begin('gather', {})
     await place.call('POST', `${place.room.flows}/executions/${other.id}/signal`, {
       event: { type: 'closed' },
     })
     expect(await place.ended(other.id)).toMatchObject({ status: 'completed' })
     expect((await call('GET', '/readyz')).status).toBe(200)
-    await saying
+    await sending
   } finally {
     await close()
   }

@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Watching a run that goes on for long: what is kept of it, and that it costs no more than a short one, on either server. */
+/**
+ * Watching a long execution: how many events are kept, and that it costs no more than a short one in PostgreSQL and
+ * Temporal.
+ */
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -12,7 +15,7 @@ import type { Running } from '../../support/stack/start.ts'
 
 const FEW = 10
 const MANY = 6_100
-const LOOKS = 3
+const POLLS = 3
 
 let node: CountedNode
 let at: Running
@@ -23,12 +26,12 @@ let flow: string
 let short: string
 let long: string
 beforeAll(async () => {
-  await openWires()
+  await openCountedNode()
   room = await aRoom()
   runs = new Runs(room)
   const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
-  const heard = 'listen: { to: { one: { with: { type: go } } } }'
-  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${heard} }`)
+  const frames = 'listen: { to: { one: { with: { type: go } } } }'
+  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)
   short = await runs.start(flow, { input: { n: FEW } })
   long = await runs.start(flow, { input: { n: MANY } })
   const waits = async () => ((await runs.read(long)).status === 'waiting' ? true : undefined)
@@ -40,8 +43,8 @@ afterAll(async () => {
   toTemporal?.close()
 })
 
-/** A node of our own, whose ways to PostgreSQL and to Temporal are watched. */
-async function openWires(): Promise<void> {
+/** Starts an API node whose connections to PostgreSQL and Temporal are counted. */
+async function openCountedNode(): Promise<void> {
   const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
   toTemporal = await passingTo(temporal)
   const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
@@ -51,20 +54,23 @@ async function openWires(): Promise<void> {
 
 const watch = (id: string, after: number) =>
   listen(room.operator, `${room.flows}/executions/${id}/events`, { 'last-event-id': String(after) }, at)
-const isOver = (heard: readonly Heard[]) => heard.find(({ event }) => event === 'end')
+const findEnd = (frames: readonly Heard[]) => frames.find(({ event }) => event === 'end')
 
-/** The number of its newest event. */
+/** The number of the execution's newest event. */
 async function newest(id: string): Promise<number> {
   const text = 'select events from tenon.executions where id = $1'
   const [row] = await asSuperuser<{ events: number }>(text, [id])
   return row?.events ?? 0
 }
 
-/** Round trips to PostgreSQL for that: the fewest of three, as what is remembered for seconds is read anew in between. */
+/**
+ * Round trips to PostgreSQL of `work`: the fewest of three, as caches that expire within seconds are read anew in
+ * between.
+ */
 async function tripsOf(work: () => Promise<unknown>): Promise<number> {
   const counts: number[] = []
   for (let attempt = 0; attempt < 3; attempt++) {
-    // What is counted in the background is written now, and not again for a while.
+    // Writes background counters now, so that they cause no round trip for a while.
     await node.platform.meters.flush()
     const before = node.seen.trips
     await work()
@@ -74,51 +80,51 @@ async function tripsOf(work: () => Promise<unknown>): Promise<number> {
   return Math.min(...counts)
 }
 
-test('who resumes at the newest event of one that waits costs a question, and one now and then', async () => {
+test('watch resumed at the newest event of a waiting execution: one query, then one per poll interval', async () => {
   expect(await newest(long)).toBeGreaterThan(400 * (await newest(short)))
   for (const id of [short, long]) {
     const after = await newest(id)
     const before = node.seen.trips
     const startedMs = performance.now()
-    const heard = await watch(id, after)
-    await eventually(async () => (node.seen.trips > before + LOOKS ? true : undefined))
-    const looks = (performance.now() - startedMs) / LIMITS.watchPollMs.min
-    expect(heard.map(({ event }) => event)).toEqual(['ready'])
-    // One to begin with, one that was due anyway, and perhaps one for what is remembered for seconds.
-    expect(node.seen.trips - before).toBeLessThanOrEqual(looks + 3)
+    const frames = await watch(id, after)
+    await eventually(async () => (node.seen.trips > before + POLLS ? true : undefined))
+    const polls = (performance.now() - startedMs) / LIMITS.watchPollMs.min
+    expect(frames.map(({ event }) => event)).toEqual(['ready'])
+    // One query to begin with, one that was due anyway, and perhaps one for a cache that expired.
+    expect(node.seen.trips - before).toBeLessThanOrEqual(polls + 3)
     stopHearing()
   }
   expect(toTemporal.connections).toBe(0)
 })
 
-test('when they have ended, a question', async () => {
+test('watch resumed at the newest event of an ended execution: one query', async () => {
   const costs: number[] = []
   for (const id of [short, long]) {
     await runs.send(id, 'signal', { event: { type: 'go' } })
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     const after = await newest(id)
     const toEnd = async () => {
-      const heard = await watch(id, after)
-      await eventually(async () => isOver(heard))
-      expect(messages(heard)).toEqual([])
+      const frames = await watch(id, after)
+      await eventually(async () => findEnd(frames))
+      expect(messages(frames)).toEqual([])
     }
     costs.push(await tripsOf(toEnd))
   }
   expect([costs, toTemporal.connections]).toEqual([[1, 1], 0])
-  // The wire would have seen it.
+  // Verifies the counter: a start does connect to Temporal.
   const path = `${room.flows}/definitions/${flow}/executions`
   expect((await call('POST', path, { as: room.operator, at, body: { input: { n: 1 } } })).status).toBe(201)
   expect(toTemporal.connections).toBeGreaterThan(0)
 })
 
-test('the newest events are kept', async () => {
+test('execution with more events than the limit: keeps the newest, reports a gap for the rest', async () => {
   const [kept] = await asSuperuser<{ n: number }>(
     'select count(*)::int as n from tenon.execution_events where execution_id = $1',
     [long],
   )
   expect(kept?.n).toBe(LIMITS.executionEventsMax)
-  const heard = await watch(long, 0)
-  await eventually(async () => isOver(heard))
-  expect(heard[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
-  expect(messages(heard).at(-1)?.data.data.status).toBe('completed')
+  const frames = await watch(long, 0)
+  await eventually(async () => findEnd(frames))
+  expect(frames[1]).toMatchObject({ event: 'gap', data: { after: 0 } })
+  expect(messages(frames).at(-1)?.data.data.status).toBe('completed')
 })

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The live stream of an execution: every kind of step in its order, from any place, for its own workspace alone. */
+/** The live event stream of an execution: order of steps, resumption from any event, isolation of workspaces. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { masked } from '../../support/clients/sql-as-role.ts'
@@ -22,16 +22,16 @@ beforeAll(async () => {
 })
 afterEach(stopHearing)
 
-/** Publishes a flow, starts it, and answers the execution's id. */
-async function started(tasks: string, more = ''): Promise<string> {
-  const name = await published(tasks, more)
+/** Publishes a flow and starts it. @returns the execution's id */
+async function startFlow(tasks: string, more = ''): Promise<string> {
+  const name = await publishFlow(tasks, more)
   const path = `${room.flows}/definitions/${name}/executions`
   const run = await call('POST', path, { as: room.operator, body: {} })
   expect(run.status).toBe(201)
   return run.body.id
 }
 
-async function published(tasks: string, more = ''): Promise<string> {
+async function publishFlow(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
   const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
@@ -49,29 +49,29 @@ const watch = (id: string, after?: number) => {
   return listen(room.operator, `${room.flows}/executions/${id}/events`, headers)
 }
 
-const isOver = (heard: readonly Heard[]) => heard.find(({ event }) => event === 'end')
-/** All that is told of an execution, to its end. */
+const findEnd = (frames: readonly Heard[]) => frames.find(({ event }) => event === 'end')
+/** All frames of an execution's stream, to its end. */
 async function toEnd(id: string, after?: number): Promise<Heard[]> {
-  const heard = await watch(id, after)
-  await eventually(async () => isOver(heard))
-  return heard
+  const frames = await watch(id, after)
+  await eventually(async () => findEnd(frames))
+  return frames
 }
 
-/** `name status`, or the status alone where it is the run's. */
-const lines = (heard: readonly Heard[]) =>
-  messages(heard).map(({ data: { data } }) => [data.name, data.status].filter(Boolean).join(' '))
-const until = (heard: readonly Heard[], line: string) =>
-  eventually(async () => (lines(heard).includes(line) ? true : undefined))
+/** `name status`, or the status alone for events of the execution itself. */
+const lines = (frames: readonly Heard[]) =>
+  messages(frames).map(({ data: { data } }) => [data.name, data.status].filter(Boolean).join(' '))
+const until = (frames: readonly Heard[], line: string) =>
+  eventually(async () => (lines(frames).includes(line) ? true : undefined))
 
-describe('what is told', () => {
-  test('a run of pure steps: numbers from 1, `started` before `completed`, names of OWS, and an end', async () => {
-    const id = await started('  - a: { set: { x: 1 } }\n  - b: { if: false, set: { x: 2 } }')
-    const heard = await toEnd(id)
-    expect(heard[0]).toMatchObject({ event: 'ready', data: { execution: id, cursor: 0 } })
-    expect(heard.at(-1)).toEqual({ id: undefined, event: 'end', data: { code: 'ended' } })
-    expect(lines(heard)).toEqual(['running', 'a running', 'a completed', 'b skipped', 'completed'])
-    expect(messages(heard).map((one) => one.id)).toEqual(['1', '2', '3', '4', '5'])
-    const names = messages(heard).map(({ data }) => data.type.replace('io.serverlessworkflow.', ''))
+describe('execution stream: events', () => {
+  test('pure steps: numbered from 1, started before completed, OWS event names, then `end`', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }\n  - b: { if: false, set: { x: 2 } }')
+    const frames = await toEnd(id)
+    expect(frames[0]).toMatchObject({ event: 'ready', data: { execution: id, cursor: 0 } })
+    expect(frames.at(-1)).toEqual({ id: undefined, event: 'end', data: { code: 'ended' } })
+    expect(lines(frames)).toEqual(['running', 'a running', 'a completed', 'b skipped', 'completed'])
+    expect(messages(frames).map((one) => one.id)).toEqual(['1', '2', '3', '4', '5'])
+    const names = messages(frames).map(({ data }) => data.type.replace('io.serverlessworkflow.', ''))
     expect(names).toEqual([
       'workflow.started.v1',
       'task.started.v1',
@@ -79,7 +79,7 @@ describe('what is told', () => {
       'task.status-changed.v1',
       'workflow.completed.v1',
     ])
-    expect(messages(heard)[1]?.data).toMatchObject({
+    expect(messages(frames)[1]?.data).toMatchObject({
       specversion: '1.0',
       id: '2',
       source: `/workspaces/${room.workspaceId}/executions/${id}`,
@@ -95,15 +95,15 @@ describe('what is told', () => {
     })
   })
 
-  test('wait and approval are told while they last', async () => {
+  test('wait and approval: reported while they last', async () => {
     const ask = `approve: { approvers: [${subject}], fourEyes: false }`
-    const id = await started(`  - rest: { wait: PT0.2S }\n  - ask: { ${ask} }`)
-    const heard = await watch(id)
-    await until(heard, 'ask waiting')
-    expect(isOver(heard)).toBeUndefined()
+    const id = await startFlow(`  - rest: { wait: PT0.2S }\n  - ask: { ${ask} }`)
+    const frames = await watch(id)
+    await until(frames, 'ask waiting')
+    expect(findEnd(frames)).toBeUndefined()
     await send(id, 'approve', { approved: true })
-    await eventually(async () => isOver(heard))
-    expect(lines(heard)).toEqual([
+    await eventually(async () => findEnd(frames))
+    expect(lines(frames)).toEqual([
       'running',
       'rest running',
       'rest waiting',
@@ -116,13 +116,13 @@ describe('what is told', () => {
     ])
   })
 
-  test('branches, loops and tasks within tasks', async () => {
+  test('branches, loops and nested tasks: each reported within its parent, with its iteration', async () => {
     const fork = 'fork: { branches: [{ l: { set: { x: 1 } } }, { r: { set: { x: 2 } } }] }'
     const loop = 'for: { in: "${ [1, 2] }" }, do: [{ each: { set: { y: 1 } } }]'
-    const id = await started(`  - f: { ${fork} }\n  - all: { ${loop} }`)
-    const heard = await toEnd(id)
-    const told = lines(heard)
-    expect(told.toSorted()).toEqual(
+    const id = await startFlow(`  - f: { ${fork} }\n  - all: { ${loop} }`)
+    const frames = await toEnd(id)
+    const reported = lines(frames)
+    expect(reported.toSorted()).toEqual(
       [
         ...['f', 'l', 'r', 'all', 'each', 'each'].flatMap((name) => [`${name} running`, `${name} completed`]),
         'running',
@@ -130,10 +130,10 @@ describe('what is told', () => {
       ].toSorted(),
     )
     for (const inner of ['l', 'r']) {
-      expect(told.indexOf('f running')).toBeLessThan(told.indexOf(`${inner} running`))
-      expect(told.indexOf(`${inner} completed`)).toBeLessThan(told.indexOf('f completed'))
+      expect(reported.indexOf('f running')).toBeLessThan(reported.indexOf(`${inner} running`))
+      expect(reported.indexOf(`${inner} completed`)).toBeLessThan(reported.indexOf('f completed'))
     }
-    const each = messages(heard).filter(({ data }) => data.data.name === 'each')
+    const each = messages(frames).filter(({ data }) => data.data.name === 'each')
     expect(each.map(({ data }) => [data.data.iteration, data.data.status])).toEqual([
       [0, 'running'],
       [0, 'completed'],
@@ -142,51 +142,51 @@ describe('what is told', () => {
     ])
   })
 
-  test('what is tried again says which attempt it is, and its error', async () => {
+  test('retried task: reports the attempt number and the error', async () => {
     const retry = 'retry: { delay: PT0.1S, limit: { attempt: { count: 2 } } }'
     const bad = 'raise: { error: { type: https://e.test/x, status: 500, title: No, detail: Not now. } }'
-    const id = await started(`  - t: { try: [{ bad: { ${bad} } }], catch: { ${retry} } }`)
-    const heard = await toEnd(id)
-    expect(lines(heard).filter((line) => !/^(waiting|running)$/.test(line))).toEqual([
+    const id = await startFlow(`  - t: { try: [{ bad: { ${bad} } }], catch: { ${retry} } }`)
+    const frames = await toEnd(id)
+    expect(lines(frames).filter((line) => !/^(waiting|running)$/.test(line))).toEqual([
       't running',
       ...['bad running', 'bad faulted', 't waiting', 't running'],
       ...['bad running', 'bad faulted', 't waiting', 't running'],
       ...['bad running', 'bad faulted', 't faulted', 'faulted'],
     ])
-    const retried = messages(heard).filter(({ data }) => data.type.includes('task.retried'))
+    const retried = messages(frames).filter(({ data }) => data.type.includes('task.retried'))
     expect(retried.map(({ data }) => data.data.attempt)).toEqual([2, 3])
     const error = { title: 'No', status: 500, detail: 'Not now.' }
-    expect(messages(heard).at(-1)?.data.data).toMatchObject({ status: 'faulted', error })
+    expect(messages(frames).at(-1)?.data.data).toMatchObject({ status: 'faulted', error })
     const [step] = (await read(id)).steps
     expect(step).toMatchObject({ name: 't', status: 'faulted', attempt: 3 })
   })
 
-  test('a step that is held, and what becomes of the run', async () => {
+  test('held step, then skipped: reports held, suspended, skipped, completed', async () => {
     const bad = 'raise: { error: { type: https://e.test/x, status: 500, title: No } }'
-    const id = await started(`  - bad: { ${bad} }`, 'onFault: hold\n')
-    const heard = await watch(id)
-    await until(heard, 'suspended')
+    const id = await startFlow(`  - bad: { ${bad} }`, 'onFault: hold\n')
+    const frames = await watch(id)
+    await until(frames, 'suspended')
     await send(id, 'skip-step', { output: 1 })
-    await eventually(async () => isOver(heard))
-    expect(lines(heard)).toEqual([
+    await eventually(async () => findEnd(frames))
+    expect(lines(frames)).toEqual([
       ...['running', 'bad running', 'bad held', 'suspended'],
       ...['bad skipped', 'running', 'completed'],
     ])
-    expect(messages(heard)[2]?.data.data.error).toMatchObject({ title: 'No' })
+    expect(messages(frames)[2]?.data.data.error).toMatchObject({ title: 'No' })
   })
 
-  test('a run that is cancelled, with what was open', async () => {
-    const id = await started('  - rest: { wait: PT1H }')
-    const heard = await watch(id)
-    await until(heard, 'waiting')
+  test('cancelled execution: reports open steps as cancelled', async () => {
+    const id = await startFlow('  - rest: { wait: PT1H }')
+    const frames = await watch(id)
+    await until(frames, 'waiting')
     await send(id, 'cancel')
-    await eventually(async () => isOver(heard))
-    expect(lines(heard).slice(-2)).toEqual(['rest cancelled', 'cancelled'])
+    await eventually(async () => findEnd(frames))
+    expect(lines(frames).slice(-2)).toEqual(['rest cancelled', 'cancelled'])
   })
 
-  test('a flow that is run by another has a stream of its own', async () => {
-    const name = await published('  - inner: { set: { x: 1 } }')
-    const id = await started(
+  test('subflow: has a stream of its own', async () => {
+    const name = await publishFlow('  - inner: { set: { x: 1 } }')
+    const id = await startFlow(
       `  - sub: { run: { workflow: { namespace: n, name: ${name}, version: '1.0.0' } } }`,
     )
     expect(lines(await toEnd(id))).toEqual([
@@ -203,25 +203,25 @@ describe('what is told', () => {
     ])
   })
 
-  test('a workspace that is suspended suspends the run before the eyes of an operator', async () => {
+  test('workspace suspended while an operator watches: reports suspended', async () => {
     const own = await aWorkspace(room)
     const source = `document: { dsl: '1.0.3', namespace: n, name: rest, version: '1.0.0' }\ndo: [{ r: { wait: PT1H } }]`
     await call('POST', `${own.flows}/definitions`, { as: own.operator, body: { name: 'rest', source } })
     await call('POST', `${own.flows}/definitions/rest/versions`, { as: own.operator, body: {} })
     const run = await call('POST', `${own.flows}/definitions/rest/executions`, { as: own.operator, body: {} })
-    const heard = await listen(own.operator, `${own.flows}/executions/${run.body.id}/events`)
-    await until(heard, 'waiting')
+    const frames = await listen(own.operator, `${own.flows}/executions/${run.body.id}/events`)
+    await until(frames, 'waiting')
     await call('POST', `/v1/workspaces/${own.workspaceId}/suspend`, { as: own.operator, body: {} })
-    await until(heard, 'suspended')
-    expect(messages(heard).at(-1)?.id).toBeUndefined()
+    await until(frames, 'suspended')
+    expect(messages(frames).at(-1)?.id).toBeUndefined()
     const again = await listen(own.operator, `${own.flows}/executions/${run.body.id}/events`)
     expect(again[0]?.data.status).toBe('suspended')
   })
 })
 
-describe('from any place', () => {
-  test('cut at each frame, the rest misses nothing and doubles nothing', async () => {
-    const id = await started('  - a: { set: { x: 1 } }\n  - r: { wait: PT0.1S }\n  - b: { set: { x: 2 } }')
+describe('execution stream: resumption', () => {
+  test('resumed after each event: no event is missing or doubled', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }\n  - r: { wait: PT0.1S }\n  - b: { set: { x: 2 } }')
     const whole = messages(await toEnd(id))
     expect(whole.length).toBeGreaterThan(7)
     for (let cut = 0; cut <= whole.length; cut++) {
@@ -231,62 +231,62 @@ describe('from any place', () => {
     }
   })
 
-  test('while it runs, each who comes and goes hears all of it', async () => {
+  test('reconnecting while it runs: receives every event once', async () => {
     const loop = 'for: { in: "${ [range(12)] }" }, do: [{ each: { wait: PT0.05S } }]'
-    const id = await started(`  - all: { ${loop} }`)
-    const heard: Heard[] = []
-    const seen = () => messages(heard).length
-    while (isOver(heard) === undefined) {
+    const id = await startFlow(`  - all: { ${loop} }`)
+    const frames: Heard[] = []
+    const seen = () => messages(frames).length
+    while (findEnd(frames) === undefined) {
       const part = await watch(id, seen())
-      await eventually(async () => (messages(part).length > 2 || isOver(part) ? true : undefined))
+      await eventually(async () => (messages(part).length > 2 || findEnd(part) ? true : undefined))
       stopHearing()
-      heard.push(...part)
+      frames.push(...part)
     }
-    expect(messages(heard).map((one) => Number(one.id))).toEqual(
+    expect(messages(frames).map((one) => Number(one.id))).toEqual(
       Array.from({ length: seen() }, (_, n) => n + 1),
     )
-    expect(messages(heard)).toEqual(messages(await toEnd(id)))
+    expect(messages(frames)).toEqual(messages(await toEnd(id)))
   })
 
-  test('a number that it never had, and events that are gone, are a gap', async () => {
-    const id = await started('  - a: { set: { x: 1 } }')
+  test('cursor ahead of the stream or events deleted: reports a gap', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }')
     await toEnd(id)
-    const [, told] = await toEnd(id, 999)
-    expect(told).toEqual({ id: undefined, event: 'gap', data: { after: 4 } })
+    const [, reported] = await toEnd(id, 999)
+    expect(reported).toEqual({ id: undefined, event: 'gap', data: { after: 4 } })
     await asSuperuser('delete from tenon.execution_events where execution_id = $1 and seq < 3', [id])
-    const heard = await toEnd(id)
-    expect(heard.map(({ event, id: at }) => event ?? at)).toEqual(['ready', 'gap', '3', '4', 'end'])
-    const odd = await call('GET', `${room.flows}/executions/${id}/events`, {
+    const frames = await toEnd(id)
+    expect(frames.map(({ event, id: at }) => event ?? at)).toEqual(['ready', 'gap', '3', '4', 'end'])
+    const malformed = await call('GET', `${room.flows}/executions/${id}/events`, {
       as: room.operator,
       headers: { 'last-event-id': '1-0' },
     })
-    expect([odd.status, odd.body.errors[0].name]).toEqual([400, 'last_event_id'])
+    expect([malformed.status, malformed.body.errors[0].name]).toEqual([400, 'last_event_id'])
   })
 })
 
-describe('for whom', () => {
-  test('another workspace and another tenant find nothing there', async () => {
-    const id = await started('  - a: { set: { x: 1 } }')
+describe('execution stream: access', () => {
+  test('other workspace or other tenant: 404', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }')
     for (const other of [await aWorkspace(room), await aRoom()]) {
       const reply = await call('GET', `${other.flows}/executions/${id}/events`, { as: other.operator })
       expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
     }
   })
 
-  test('the platform may ask whether there is news, of all tenants; what it is, each workspace alone', async () => {
-    const id = await started('  - a: { set: { x: 1 } }')
+  test('operator role: reads event counts of all tenants, never contents; workspace admin reads its own events only', async () => {
+    const id = await startFlow('  - a: { set: { x: 1 } }')
     await toEnd(id)
     const own = [room.tenantId, room.workspaceId]
     const seen = `select events from tenon.executions where id = '${id}'`
     expect(await masked('tenon_operator', ['', ''], seen)).toEqual([{ events: 4 }])
-    const told = `select what from tenon.execution_events where execution_id = '${id}'`
-    expect(await masked('tenon_admin', own, told)).toHaveLength(4)
+    const reported = `select what from tenon.execution_events where execution_id = '${id}'`
+    expect(await masked('tenon_admin', own, reported)).toHaveLength(4)
     const sibling = await aWorkspace(room)
     for (const ref of [
       [room.tenantId, sibling.workspaceId],
       ['', ''],
     ])
-      expect(await masked('tenon_admin', ref, told)).toEqual([])
+      expect(await masked('tenon_admin', ref, reported)).toEqual([])
     const hidden = [
       'input from tenon.executions',
       'error from tenon.executions',
@@ -295,20 +295,20 @@ describe('for whom', () => {
     for (const what of hidden)
       await expect(masked('tenon_operator', own, `select ${what}`)).rejects.toThrow(/permission denied/)
     for (const mask of ['tenon_service', 'tenon_anon'])
-      await expect(masked(mask, own, told)).rejects.toThrow(/permission denied/)
+      await expect(masked(mask, own, reported)).rejects.toThrow(/permission denied/)
   })
 
-  test('many who watch one run all hear it, live', async () => {
-    const id = await started(`  - ask: { approve: { approvers: [${subject}], fourEyes: false } }`)
+  test('twenty concurrent watchers: all receive the same events live', async () => {
+    const id = await startFlow(`  - ask: { approve: { approvers: [${subject}], fourEyes: false } }`)
     const all = await Promise.all(Array.from({ length: 20 }, () => watch(id)))
-    await Promise.all(all.map((heard) => until(heard, 'ask waiting')))
+    await Promise.all(all.map((frames) => until(frames, 'ask waiting')))
     await send(id, 'approve', { approved: true })
-    await Promise.all(all.map((heard) => eventually(async () => isOver(heard))))
-    for (const heard of all) expect(messages(heard)).toEqual(messages(all[0] ?? []))
+    await Promise.all(all.map((frames) => eventually(async () => findEnd(frames))))
+    for (const frames of all) expect(messages(frames)).toEqual(messages(all[0] ?? []))
   })
 
-  test('events go with the execution', async () => {
-    const name = await published('  - a: { set: { x: 1 } }')
+  test("flow deleted: its executions' events are deleted", async () => {
+    const name = await publishFlow('  - a: { set: { x: 1 } }')
     const path = `${room.flows}/definitions/${name}`
     const run = await call('POST', `${path}/executions`, { as: room.operator, body: {} })
     await toEnd(run.body.id)

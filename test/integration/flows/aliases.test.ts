@@ -1,4 +1,4 @@
-/** Aliases of flows: names for versions, shares by weight; and versions that nothing changes or takes away. */
+/** Aliases of flows: names for versions, weighted shares, and versions that cannot be changed. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
@@ -9,11 +9,11 @@ let room: Room
 let flow: string
 beforeAll(async () => {
   room = await aRoom()
-  flow = await published(3)
+  flow = await publishFlow(3)
 })
 
-/** A flow with so many versions. @returns its id */
-async function published(versions: number, of = room): Promise<string> {
+/** Publishes a flow with that many versions. @returns its id */
+async function publishFlow(versions: number, of = room): Promise<string> {
   const body = { source: SOURCE(unique('f')) }
   const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body })
   for (let n = 0; n < versions; n++)
@@ -21,41 +21,41 @@ async function published(versions: number, of = room): Promise<string> {
   return made.body.id
 }
 
-const ask = (method: string, name: string, body?: unknown, id = flow, of = room) =>
+const sendAlias = (method: string, name: string, body?: unknown, id = flow, of = room) =>
   call(method, `${of.flows}/definitions/${id}/aliases${name}`, { as: of.operator, body })
 const start = (body: object, headers = {}) =>
   call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
 
-describe('an alias', () => {
-  test('is set, read, listed, moved and deleted; executions keep what it meant', async () => {
-    const set = await ask('PUT', '/live', { version: 2 })
+describe('flow alias', () => {
+  test('set, read, listed, moved, deleted: executions keep the version chosen at their start', async () => {
+    const set = await sendAlias('PUT', '/live', { version: 2 })
     expect([set.status, set.body]).toMatchObject([
       200,
       { flow_id: flow, name: 'live', versions: [{ version: 2, weight: 1 }] },
     ])
-    expect((await ask('GET', '/live')).body).toEqual(set.body)
+    expect((await sendAlias('GET', '/live')).body).toEqual(set.body)
     const first = await start({ alias: 'live' }, { prefer: 'wait=20' })
     expect(first.body).toMatchObject({ status: 'completed', version: 2 })
-    await ask('PUT', '/live', { version: 1 })
+    await sendAlias('PUT', '/live', { version: 1 })
     expect((await start({ alias: 'live' })).body.version).toBe(1)
     expect((await start({})).body.version).toBe(3)
     const read = await call('GET', `${room.flows}/executions/${first.body.id}`, { as: room.operator })
     expect(read.body.version).toBe(2)
-    await ask('PUT', '/canary', { version: 3 })
-    const page = (await ask('GET', '?page[size]=1')).body
+    await sendAlias('PUT', '/canary', { version: 3 })
+    const page = (await sendAlias('GET', '?page[size]=1')).body
     expect(page.data.map(({ name }: { name: string }) => name)).toEqual(['canary'])
-    const rest = (await ask('GET', `?page[after]=${page.page.next}`)).body
+    const rest = (await sendAlias('GET', `?page[after]=${page.page.next}`)).body
     expect(rest.data.map(({ name }: { name: string }) => name)).toEqual(['live'])
-    expect((await ask('DELETE', '/live')).body).toEqual({ name: 'live', deleted: true })
+    expect((await sendAlias('DELETE', '/live')).body).toEqual({ name: 'live', deleted: true })
     expect((await start({ alias: 'live' })).body.detail).toContain('alias')
   })
 
-  test('divides executions by weight, and the same request gets the same version', async () => {
+  test('two weighted versions: executions are divided by weight, a repeated idempotent start gets the same version', async () => {
     const versions = [
       { version: 1, weight: 9 },
       { version: 3, weight: 1 },
     ]
-    await ask('PUT', '/shared', { versions })
+    await sendAlias('PUT', '/shared', { versions })
     const share = async (n: number) =>
       asSuperuser<{ version: number; n: number }>(
         `select tenon.alias_version($1, share) as version, count(*)::int as n
@@ -63,9 +63,9 @@ describe('an alias', () => {
             from generate_series(1, $2::int) i) s group by 1 order by 1`,
         [JSON.stringify(versions), n],
       )
-    const [often, seldom] = await share(10_000)
-    expect([often?.version, seldom?.version]).toEqual([1, 3])
-    expect(Math.abs((seldom?.n ?? 0) - 1_000)).toBeLessThan(150)
+    const [frequent, rare] = await share(10_000)
+    expect([frequent?.version, rare?.version]).toEqual([1, 3])
+    expect(Math.abs((rare?.n ?? 0) - 1_000)).toBeLessThan(150)
     const chosen = await Promise.all(Array.from({ length: 60 }, () => start({ alias: 'shared' })))
     const counts = chosen.map(({ body }) => body.version)
     expect(new Set([...counts, 1, 3])).toEqual(new Set([1, 3]))
@@ -91,28 +91,28 @@ describe('an alias', () => {
     ],
     [{ versions: [{ version: 1, weight: 1, note: 'x' }] }],
     [{ version: 0 }],
-  ])('%j is refused', async (body) => {
-    const reply = await ask('PUT', '/bad', body)
+  ])('body %j: refused with validation_failed', async (body) => {
+    const reply = await sendAlias('PUT', '/bad', body)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
   })
 
-  test('means versions that are there, of its own flow, in its own workspace', async () => {
-    expect((await ask('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
+  test('unknown version, other flow or other workspace: not found', async () => {
+    expect((await sendAlias('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
     const sibling = await aWorkspace(room)
-    const theirs = await published(1, sibling)
-    expect((await ask('PUT', '/x', { version: 1 }, flow, sibling)).status).toBe(404)
-    await ask('PUT', '/theirs', { version: 1 }, theirs, sibling)
-    expect((await ask('GET', '/theirs')).status).toBe(404)
+    const theirs = await publishFlow(1, sibling)
+    expect((await sendAlias('PUT', '/x', { version: 1 }, flow, sibling)).status).toBe(404)
+    await sendAlias('PUT', '/theirs', { version: 1 }, theirs, sibling)
+    expect((await sendAlias('GET', '/theirs')).status).toBe(404)
     expect((await start({ alias: 'theirs' })).status).toBe(404)
     expect((await start({ alias: 'shared', version: 1 })).body.code).toBe('validation_failed')
-    expect((await ask('PUT', '/Bad_Name', { version: 1 })).body.code).toBe('validation_failed')
+    expect((await sendAlias('PUT', '/Bad_Name', { version: 1 })).body.code).toBe('validation_failed')
   })
 })
 
-describe('a version', () => {
+describe('flow version', () => {
   const ROLES = ['tenon_admin', 'tenon_service', 'tenon_anon', 'tenon_operator']
 
-  test.each(ROLES)('is changed or taken away by nobody: %s', async (role) => {
+  test.each(ROLES)('update, delete or truncate as database role %s: permission denied', async (role) => {
     const ref = [room.tenantId, room.workspaceId]
     for (const statement of [
       `update tenon.flow_versions set ir = '{}' where flow_id = '${flow}'`,
@@ -124,17 +124,17 @@ describe('a version', () => {
       await expect(masked(role, ref, statement)).rejects.toThrow(/permission denied/)
   })
 
-  test('goes with its flow alone, and its aliases with it', async () => {
-    const id = await published(2)
-    await ask('PUT', '/live', { version: 1 }, id)
+  test('flow deleted: its versions and aliases are deleted with it, and only then', async () => {
+    const id = await publishFlow(2)
+    await sendAlias('PUT', '/live', { version: 1 }, id)
     const ref = [room.tenantId, room.workspaceId]
-    const left = `delete from tenon.flow_triggers where flow_id = '${id}';
+    const deleteAndCount = `delete from tenon.flow_triggers where flow_id = '${id}';
       delete from tenon.flows where id = '${id}';
       select (select count(*)::int from tenon.flow_versions where flow_id = '${id}') as versions,
         (select count(*)::int from tenon.flow_aliases where flow_id = '${id}') as aliases`
-    expect(await masked('tenon_admin', ref, left)).toEqual([{ versions: 0, aliases: 0 }])
-    const gone = await call('DELETE', `${room.flows}/definitions/${id}`, { as: room.operator })
-    expect([gone.status, gone.body]).toEqual([200, { id, deleted: true }])
+    expect(await masked('tenon_admin', ref, deleteAndCount)).toEqual([{ versions: 0, aliases: 0 }])
+    const deletion = await call('DELETE', `${room.flows}/definitions/${id}`, { as: room.operator })
+    expect([deletion.status, deletion.body]).toEqual([200, { id, deleted: true }])
     const rows =
       'select from tenon.flow_versions where flow_id = $1 union all select from tenon.flow_aliases where flow_id = $1'
     expect(await asSuperuser(rows, [id])).toEqual([])

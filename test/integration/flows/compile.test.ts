@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What the compiler knows, through the API: facts of a valid flow, faults with their pages, who a call is from. */
+/** Flow compiler through the API: facts of a valid flow, diagnostics with their pages, authentication of calls. */
 
 import { createServer, type Server } from 'node:http'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -12,14 +12,14 @@ import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
 let room: Room
 let echo: Server
 let base: string
-const asked: (string | undefined)[] = []
+const requestedUrls: (string | undefined)[] = []
 
 beforeAll(async () => {
   room = await aRoom()
   const port = inject('tenon').echoPorts[1] ?? 0
   base = `http://127.0.0.1:${port}`
   echo = createServer((request, response) => {
-    asked.push(request.url)
+    requestedUrls.push(request.url)
     response.writeHead(200, { 'content-type': 'application/json' })
     if (request.url === '/deep') return response.end(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
     return response.end(JSON.stringify({ from: request.headers.authorization ?? null }))
@@ -34,14 +34,14 @@ const flow = (name: string, ...lines: readonly string[]) =>
 const post = (path: string, body: unknown, headers = {}) =>
   call('POST', `${room.flows}/${path}`, { as: room.operator, body, headers })
 
-async function ran(source: string, input: unknown = {}) {
+async function runFlow(source: string, input: unknown = {}) {
   const { body } = await post('definitions', { source })
   const { status } = await post(`definitions/${body.id}/versions`, {})
   expect(status).toBe(201)
   return (await post(`definitions/${body.id}/executions`, { input }, { prefer: 'wait=20' })).body
 }
 
-test('a valid flow comes with its facts', async () => {
+test('validate a valid flow: returns its facts', async () => {
   const source = flow(
     'known',
     'use: { secrets: [key], functions: { ask: { call: http, with: { method: get, endpoint: "https://x.test" } } } }',
@@ -64,7 +64,7 @@ test('a valid flow comes with its facts', async () => {
   })
 })
 
-test('the estimate of events is near to what runs leave in the history', async () => {
+test('estimated history events: close to the history of an actual execution', async () => {
   const lines = [
     'use: { functions: { keep: { call: collection.create, with: { name: kept, document: { a: 1 } } } } }',
     'do:',
@@ -75,7 +75,7 @@ test('the estimate of events is near to what runs leave in the history', async (
   ]
   const source = flow('estimated', ...lines)
   const { facts } = (await post('validate', { source })).body
-  const run = await ran(source)
+  const run = await runFlow(source)
   expect(run.status).toBe('completed')
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
   try {
@@ -89,14 +89,14 @@ test('the estimate of events is near to what runs leave in the history', async (
   }
 })
 
-test('the same fault comes of validating, of keeping and of publishing; it leads to its page', async () => {
+test('faulty flow validated, saved or published: the same diagnostics, each with a documentation page', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }]')
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({ valid: false, faults: [{ code: 'unknown_function', line: 2, column: 19 }] })
   expect(body.facts).toBeUndefined()
-  const kept = await post('definitions', { name: 'faulty', source })
-  expect(kept.body.faults).toEqual(body.faults)
-  const refused = await post(`definitions/${kept.body.id}/versions`, {})
+  const draft = await post('definitions', { name: 'faulty', source })
+  expect(draft.body.faults).toEqual(body.faults)
+  const refused = await post(`definitions/${draft.body.id}/versions`, {})
   expect(refused.status).toBe(422)
   expect(refused.body.faults).toEqual(body.faults)
   const page = await call('GET', body.faults[0].docs)
@@ -105,7 +105,7 @@ test('the same fault comes of validating, of keeping and of publishing; it leads
   expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
 })
 
-test('a warning comes of validating, of keeping and of publishing, and stops none of them', async () => {
+test('flow with a warning validated, saved or published: the same warnings, and each succeeds', async () => {
   const source = flow('warned', 'do: [{ a: { wait: PT1S, then: end } }, { b: { wait: PT1S } }]')
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({
@@ -114,18 +114,21 @@ test('a warning comes of validating, of keeping and of publishing, and stops non
     warnings: [{ code: 'task_unreachable', line: 2, column: 42, pointer: '/do/1/b' }],
     facts: {},
   })
-  const kept = await post('definitions', { source })
-  expect([kept.status, kept.body]).toMatchObject([201, { valid: true, faults: [], warnings: body.warnings }])
-  const published = await post(`definitions/${kept.body.id}/versions`, {})
+  const draft = await post('definitions', { source })
+  expect([draft.status, draft.body]).toMatchObject([
+    201,
+    { valid: true, faults: [], warnings: body.warnings },
+  ])
+  const published = await post(`definitions/${draft.body.id}/versions`, {})
   expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
-  const path = `${room.flows}/definitions/${kept.body.id}`
+  const path = `${room.flows}/definitions/${draft.body.id}`
   const replaced = await call('PUT', path, { as: room.operator, body: { source } })
   expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
   const page = await call('GET', body.warnings[0].docs)
   expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
 })
 
-test('the tool of the official MCP server tells the same', async () => {
+test('tool flow_validate of the official MCP server: returns the same result as the API', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
   const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
   const client = new Client({ name: 'test', version: '1' })
@@ -135,8 +138,8 @@ test('the tool of the official MCP server tells the same', async () => {
   expect(body.faults).toHaveLength(2)
   try {
     const args = { ws: room.workspaceId, source }
-    const told = await client.callTool({ name: 'flow_validate', arguments: args })
-    expect(told.structuredContent).toEqual(body)
+    const result = await client.callTool({ name: 'flow_validate', arguments: args })
+    expect(result.structuredContent).toEqual(body)
   } finally {
     await client.close()
   }
@@ -145,27 +148,30 @@ test('the tool of the official MCP server tells the same', async () => {
 test.each([
   ['basic', '{ basic: { username: ada, password: "${ .word }" } }', `Basic ${btoa('ada:w:1')}`],
   ['bearer', '{ use: known }', 'Bearer w:1'],
-])('a call is authenticated by %s', async (name, authentication, header) => {
+])('HTTP call with %s authentication: sends the credential', async (name, authentication, header) => {
   const source = flow(
     `by-${name}`,
     'use: { authentications: { known: { bearer: { token: "${ .word }" } } } }',
     `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/', authentication: ${authentication} } } } }]`,
   )
-  expect(await ran(source, { word: 'w:1' })).toMatchObject({ status: 'completed', output: { from: header } })
+  expect(await runFlow(source, { word: 'w:1' })).toMatchObject({
+    status: 'completed',
+    output: { from: header },
+  })
 })
 
-test('a call that cannot be authenticated is not made', async () => {
+test('HTTP call whose credential is missing: faults without a request', async () => {
   const authentication = '{ bearer: { token: "${ .nothing }" } }'
   const source = flow(
     'not-authenticated',
     `do: [{ a: { call: http, with: { method: get, endpoint: { uri: '${base}/nothing', authentication: ${authentication} } } } }]`,
   )
-  const { status, error } = await ran(source)
+  const { status, error } = await runFlow(source)
   expect([status, error.instance]).toEqual(['faulted', '/do/0/a'])
-  expect(asked).not.toContain('/nothing')
+  expect(requestedUrls).not.toContain('/nothing')
 })
 
-test('a flow with secrets is valid and simulated, and not published before they are there', async () => {
+test('flow with an undefined secret: valid, can be simulated, refused at publication', async () => {
   const source = flow(
     'secretive',
     'use: { secrets: [token] }',
@@ -188,9 +194,9 @@ test('a flow with secrets is valid and simulated, and not published before they 
   })
 })
 
-test('an answer that is nested too deeply is an error of the call, and the run ends', async () => {
+test('HTTP response nested too deeply: the call faults, the execution ends', async () => {
   const source = flow('deep', `do: [{ a: { call: http, with: { method: get, endpoint: '${base}/deep' } } }]`)
-  expect(await ran(source)).toMatchObject({
+  expect(await runFlow(source)).toMatchObject({
     status: 'faulted',
     error: { detail: expect.stringContaining('nested deeper'), instance: '/do/0/a' },
   })

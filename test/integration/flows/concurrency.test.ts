@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** How many executions of a flow run at once: places, queues, and what becomes of them when somebody goes. */
+/** Concurrency limits of flows: slots, queues, cancellation, and recovery after crashes. */
 
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -27,8 +27,8 @@ beforeAll(async () => {
 })
 afterAll(() => temporal.connection.close())
 
-/** A flow that waits for somebody to say go. @returns its name */
-async function published(concurrency: string, tasks = LISTEN, of = room): Promise<string> {
+/** Publishes a flow, by default one that waits for a `go` event. @returns its name */
+async function publishFlow(concurrency: string, tasks = LISTEN, of = room): Promise<string> {
   const name = unique('f')
   const bound = concurrency === '' ? '' : `concurrency: ${concurrency}\n`
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${bound}do:\n${tasks}`
@@ -42,26 +42,26 @@ const start = (flow: string, input: object = {}, headers: Record<string, string>
   call('POST', `${of.flows}/definitions/${flow}/executions`, { as: of.operator, body: { input }, headers })
 const send = (id: string, command: string, body: object = {}) =>
   call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
-const go = (id: string) => send(id, 'signal', { event: { type: 'go' } })
+const sendGo = (id: string) => send(id, 'signal', { event: { type: 'go' } })
 const idOf = ({ status, body }: Reply): string => {
   expect([status, body.detail]).toEqual([201, undefined])
   return body.id
 }
 
-/** Starts them one after the other, so that their order is known. */
-async function started(flow: string, count: number, input: object = {}): Promise<string[]> {
+/** Starts executions one after the other, so that their order is known. */
+async function startInOrder(flow: string, count: number, input: object = {}): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < count; n++) ids.push(idOf(await start(flow, input)))
   return ids
 }
 
-const tally = (statuses: readonly number[]) =>
+const countByStatus = (statuses: readonly number[]) =>
   Object.fromEntries([...new Set(statuses)].map((each) => [each, statuses.filter((s) => s === each).length]))
 
-describe('a limit', () => {
-  test('holds; who waits is told where, and begins in his turn', async () => {
-    const flow = await published('{ limit: 2 }')
-    const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
+describe('concurrency limit', () => {
+  test('more executions than slots: the rest queue, show their position, and start in order', async () => {
+    const flow = await publishFlow('{ limit: 2 }')
+    const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)
     await shown(room, a, 'waiting')
     await shown(room, b, 'waiting')
     const waits = await runOf(room, d)
@@ -73,28 +73,28 @@ describe('a limit', () => {
       as: room.operator,
     })
     expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual([d, c])
-    await go(b)
+    await sendGo(b)
     await shown(room, c, 'waiting')
     expect((await runOf(room, d)).queue).toMatchObject({ position: 1, running: 2 })
-    for (const id of [a, c]) await go(id)
+    for (const id of [a, c]) await sendGo(id)
     await shown(room, d, 'waiting')
-    await go(d)
+    await sendGo(d)
     expect(await shown(room, d, 'completed')).toMatchObject({ output: expect.anything() })
     expect(
       await asSuperuser('select from tenon.concurrency_slots where execution_id = any($1)', [[a, b, c, d]]),
     ).toEqual([])
   })
 
-  test('is of each key, of the input alone, and of each workspace', async () => {
+  test('limit with a key: counted per key and per workspace; input without the key is refused', async () => {
     const bound = "{ limit: 1, key: '${ .customer }' }"
-    const flow = await published(bound)
-    const [first = '', second = ''] = await started(flow, 2, { customer: 'c1' })
-    const [other = ''] = await started(flow, 1, { customer: 'c2' })
+    const flow = await publishFlow(bound)
+    const [first = '', second = ''] = await startInOrder(flow, 2, { customer: 'c1' })
+    const [other = ''] = await startInOrder(flow, 1, { customer: 'c2' })
     await shown(room, first, 'waiting')
     await shown(room, other, 'waiting')
     expect((await runOf(room, second)).queue).toMatchObject({ key: 'c1', position: 1 })
     const sibling = await aWorkspace(room)
-    const theirs = await published(bound, LISTEN, sibling)
+    const theirs = await publishFlow(bound, LISTEN, sibling)
     const id = idOf(await start(theirs, { customer: 'c1' }, {}, sibling))
     await shown(sibling, id, 'waiting')
     const refused = await start(flow, {})
@@ -102,21 +102,21 @@ describe('a limit', () => {
     expect(refused.body.detail).toContain('concurrency')
   })
 
-  test('200 started at once never run more than five together, and all of them run', async () => {
-    const flow = await published('{ limit: 5 }', '  - rest: { wait: { milliseconds: 20 } }')
+  test('200 concurrent starts with a limit of five: never more than five run, all complete', async () => {
+    const flow = await publishFlow('{ limit: 5 }', '  - rest: { wait: { milliseconds: 20 } }')
     const replies = await Promise.all(Array.from({ length: 200 }, () => start(flow)))
     const ids = replies.map(idOf)
-    let most = 0
+    let maxAdmitted = 0
     await eventually(async () => {
       const [row] = await asSuperuser<{ open: number; admitted: number }>(
         `select (select count(*)::int from tenon.executions where id = any($1) and ended_at is null) as open,
           (select count(*)::int from tenon.concurrency_slots where execution_id = any($1) and state = 'admitted') as admitted`,
         [ids],
       )
-      most = Math.max(most, row?.admitted ?? 0)
+      maxAdmitted = Math.max(maxAdmitted, row?.admitted ?? 0)
       return row?.open === 0 ? true : undefined
     }, 90_000)
-    expect(most).toBeLessThanOrEqual(5)
+    expect(maxAdmitted).toBeLessThanOrEqual(5)
     const [row] = await asSuperuser<{ most: number; completed: number }>(
       `with runs as (
         select e.id, e.status, s.started_at as begun, e.ended_at from tenon.executions e
@@ -130,16 +130,16 @@ describe('a limit', () => {
     expect(row?.most).toBeGreaterThan(1)
   }, 120_000)
 
-  test('is waited for by who waits for the end', async () => {
-    const flow = await published('{ limit: 1 }', '  - rest: { wait: PT1S }')
+  test('starts with Prefer: wait: queued executions are awaited to their end', async () => {
+    const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT1S }')
     const waits = { prefer: 'wait=20' }
     const replies = await Promise.all([start(flow, {}, waits), start(flow, {}, waits)])
     expect(replies.map(({ body }) => body.status)).toEqual(['completed', 'completed'])
   })
 
-  test('refuses one more where the flow says so, and leaves no trace of it', async () => {
-    const flow = await published('{ limit: 1, onLimit: refuse }')
-    const [first = ''] = await started(flow, 1)
+  test('onLimit is refuse: refused with 429, no execution is recorded', async () => {
+    const flow = await publishFlow('{ limit: 1, onLimit: refuse }')
+    const [first = ''] = await startInOrder(flow, 1)
     const refused = await start(flow)
     expect([refused.status, refused.body]).toMatchObject([
       429,
@@ -147,29 +147,29 @@ describe('a limit', () => {
     ])
     const listed = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
     expect(listed.body.data).toHaveLength(1)
-    await go(first)
+    await sendGo(first)
     await shown(room, first, 'completed')
     expect((await start(flow)).status).toBe(201)
   })
 
-  test('has the oldest cancelled where the flow says so', async () => {
-    const flow = await published('{ limit: 1, onLimit: cancel_running }')
-    const [first = '', second = ''] = await started(flow, 2)
+  test('onLimit is cancel_running: the oldest execution is cancelled, the new one starts', async () => {
+    const flow = await publishFlow('{ limit: 1, onLimit: cancel_running }')
+    const [first = '', second = ''] = await startInOrder(flow, 2)
     expect(await shown(room, first, 'cancelled')).toMatchObject({ ended_at: expect.any(String) })
     await shown(room, second, 'waiting')
-    const [third = '', last = ''] = await started(flow, 2)
+    const [third = '', last = ''] = await startInOrder(flow, 2)
     await shown(room, second, 'cancelled')
     await shown(room, third, 'cancelled')
-    await go(idOf({ status: 201, headers: new Headers(), body: await shown(room, last, 'waiting') }))
+    await sendGo(idOf({ status: 201, headers: new Headers(), body: await shown(room, last, 'waiting') }))
     await shown(room, last, 'completed')
   })
 
-  test('counts flows that flows run, and lets none of them wait', async () => {
-    const child = await published('{ limit: 1 }')
-    const [own = ''] = await started(child, 1)
+  test('subflows: count towards the limit, never queue', async () => {
+    const child = await publishFlow('{ limit: 1 }')
+    const [own = ''] = await startInOrder(child, 1)
     await shown(room, own, 'waiting')
-    const parent = await published('', `  - a: { run: { workflow: { namespace: n, name: ${child} } } }`)
-    const [run = ''] = await started(parent, 1)
+    const parent = await publishFlow('', `  - a: { run: { workflow: { namespace: n, name: ${child} } } }`)
+    const [run = ''] = await startInOrder(parent, 1)
     const children = () =>
       call('GET', `${room.flows}/executions?flow=${child}&trigger=flow&trigger_id=${run}`, {
         as: room.operator,
@@ -178,20 +178,20 @@ describe('a limit', () => {
       const { body } = await children()
       return body.data[0]?.status === 'waiting' ? body.data : undefined
     })
-    const [queued = ''] = await started(child, 1)
+    const [queued = ''] = await startInOrder(child, 1)
     expect((await runOf(room, queued)).queue).toMatchObject({ limit: 1, running: 2 })
-    await go(inner.id)
+    await sendGo(inner.id)
     await shown(room, run, 'completed')
     expect((await runOf(room, queued)).queue).toMatchObject({ running: 1 })
-    await go(own)
+    await sendGo(own)
     await shown(room, queued, 'waiting')
   })
 })
 
-describe('who waits', () => {
-  test('is cancelled without Temporal, and the others move up', async () => {
-    const flow = await published('{ limit: 1 }')
-    const [a = '', b = '', c = ''] = await started(flow, 3)
+describe('queued execution', () => {
+  test('cancelled: ends without a workflow, the others move up', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
+    const [a = '', b = '', c = ''] = await startInOrder(flow, 3)
     const cancelled = await send(b, 'cancel')
     expect([cancelled.status, cancelled.body.status]).toEqual([202, 'cancelled'])
     expect(cancelled.body).not.toHaveProperty('queue')
@@ -204,13 +204,13 @@ describe('who waits', () => {
     await shown(room, c, 'waiting')
   })
 
-  test('waits on while the workspace is suspended, and begins when it is resumed', async () => {
+  test('workspace suspended: stays queued, starts after the workspace is resumed', async () => {
     const own = await aWorkspace(room)
-    const flow = await published('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
+    const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
     const [a, b] = [idOf(await start(flow, {}, {}, own)), idOf(await start(flow, {}, {}, own))]
     await shown(own, a, 'waiting')
     await suspendWorkspace(own, own.operator)
-    // The timer ends while the run is held; it is ended from outside, so that its place is free.
+    // The timer ends while the execution is suspended; terminating the workflow frees its slot.
     const { workflow_id } = await runOf(own, a)
     await temporal.workflow.getHandle(workflow_id).terminate()
     await shown(own, a, 'cancelled', 30_000)
@@ -221,10 +221,10 @@ describe('who waits', () => {
   }, 90_000)
 })
 
-describe('what a crash leaves', () => {
-  test('a run that was ended from outside gives its place back, and is shown as ended', async () => {
-    const flow = await published('{ limit: 1 }')
-    const [a = '', b = ''] = await started(flow, 2)
+describe('reconciler', () => {
+  test('workflow terminated from outside: slot is released, execution shown as cancelled', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
+    const [a = '', b = ''] = await startInOrder(flow, 2)
     const { workflow_id } = await shown(room, a, 'waiting')
     await temporal.workflow.getHandle(workflow_id).terminate()
     await shown(room, b, 'waiting', 30_000)
@@ -236,14 +236,14 @@ describe('what a crash leaves', () => {
     expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
   }, 60_000)
 
-  test('between giving a place back and handing it on, and between that and the start: both go on', async () => {
-    const flow = await published('{ limit: 2 }')
-    const [a = '', b = '', c = '', d = ''] = await started(flow, 4)
+  test('crash before the next execution is promoted or started: both queued executions start', async () => {
+    const flow = await publishFlow('{ limit: 2 }')
+    const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)
     for (const id of [a, b]) await shown(room, id, 'waiting')
-    // As if whoever recorded the end of `a` had died before its place was handed on, …
+    // As if the process had crashed after recording the end of `a`, before promoting the next execution, …
     await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [a])
     await shown(room, c, 'waiting', 30_000)
-    // … and whoever recorded that of `b` before the next was started.
+    // … and after recording that of `b` and promoting the next, before starting it.
     await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [b])
     await asSuperuser(
       "update tenon.concurrency_slots set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
@@ -252,8 +252,8 @@ describe('what a crash leaves', () => {
     await shown(room, d, 'waiting', 30_000)
   }, 90_000)
 
-  /** The row of an execution like another one, which was written and never started. */
-  async function neverStarted(
+  /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
+  async function insertUnstarted(
     like: string,
     more: { kind?: string; by?: string | undefined } = {},
   ): Promise<string> {
@@ -269,38 +269,38 @@ describe('what a crash leaves', () => {
     return id
   }
 
-  test('an execution that has a row and no workflow is started; one of another run ends with that', async () => {
-    const flow = await published('', "  - a: { set: { n: '${ .n }' } }")
+  test('execution row without a workflow: started; as a subflow of an ended execution: faulted', async () => {
+    const flow = await publishFlow('', "  - a: { set: { n: '${ .n }' } }")
     const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
-    const id = await neverStarted(done.workflow_id)
+    const id = await insertUnstarted(done.workflow_id)
     expect(await shown(room, id, 'completed', 30_000)).toMatchObject({ output: { n: 7 } })
-    const waiting = (await start(await published(''))).body
-    const held = await neverStarted(done.workflow_id, { kind: 'flow', by: waiting.id })
-    const orphan = await neverStarted(done.workflow_id, { kind: 'flow', by: done.id })
+    const waiting = (await start(await publishFlow(''))).body
+    const unstarted = await insertUnstarted(done.workflow_id, { kind: 'flow', by: waiting.id })
+    const orphan = await insertUnstarted(done.workflow_id, { kind: 'flow', by: done.id })
     expect((await shown(room, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
-    expect((await runOf(room, held)).status).toBe('pending')
+    expect((await runOf(room, unstarted)).status).toBe('pending')
   }, 90_000)
 
-  test('what runs as it should is left alone', async () => {
-    const [id = ''] = await started(await published(''), 1)
+  test('running execution that is due for a check: left unchanged', async () => {
+    const [id = ''] = await startInOrder(await publishFlow(''), 1)
     await shown(room, id, 'waiting')
     await asSuperuser("update tenon.executions set due_at = now() - interval '1 day' where id = $1", [id])
     await eventually(async () => {
       const [row] = await asSuperuser('select from tenon.executions where id = $1 and due_at > now()', [id])
       return row
     })
-    await go(id)
+    await sendGo(id)
     await shown(room, id, 'completed')
   })
 })
 
-describe('once', () => {
-  test('100 starts at once under one key are one run; another body under it is refused', async () => {
-    const flow = await published('{ limit: 1 }')
+describe('concurrent starts', () => {
+  test('100 starts with one idempotency key: one execution; another body under the key is refused with 422', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
     const headers = { 'idempotency-key': unique('k') }
     const replies = await Promise.all(Array.from({ length: 100 }, () => start(flow, { n: 1 }, headers)))
     const made = replies.filter(({ status }) => status === 201)
-    // Those that came while the first was under way are told so, and may ask again.
+    // Requests that arrive while the first is in progress get 409 and may be repeated.
     expect(replies.filter(({ status }) => status !== 201 && status !== 409)).toEqual([])
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
     const listed = await call('GET', `${room.flows}/executions?flow=${flow}`, { as: room.operator })
@@ -309,14 +309,14 @@ describe('once', () => {
     expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  // T28: where running ones were counted by what visibility said, its lag let many through.
-  test('the quota of executions is never overshot by starts at once', async () => {
+  // T28: when running executions were counted through Temporal visibility, its lag let too many start.
+  test('100 starts under a quota of 7 concurrent executions: exactly 7 start', async () => {
     const own = await aWorkspace(room)
-    const flow = await published('', LISTEN, own)
+    const flow = await publishFlow('', LISTEN, own)
     const body = { workspace_id: own.workspaceId, limits: { concurrent_executions: 7 } }
     await call('PUT', '/v1/quotas', { as: own.operator, body })
     const replies = await Promise.all(Array.from({ length: 100 }, () => start(flow, {}, {}, own)))
-    expect(tally(replies.map(({ status }) => status))).toEqual({ 201: 7, 429: 93 })
+    expect(countByStatus(replies.map(({ status }) => status))).toEqual({ 201: 7, 429: 93 })
     const refused = replies.find(({ status }) => status === 429)
     expect(refused?.body).toMatchObject({ code: 'quota_exceeded', quota: 'concurrent_executions', limit: 7 })
   })

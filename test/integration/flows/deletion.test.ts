@@ -1,4 +1,4 @@
-/** What the runs of a flow have recorded goes with it, whatever is written meanwhile, and nothing of another goes along. */
+/** Deletes flows: records of their executions are deleted, also those being written, and nothing of other flows. */
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
@@ -8,7 +8,7 @@ import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/f
 const TASKS = '  - a: { set: { n: 1 } }\n  - b: { set: { n: 2 } }\n'
 
 /** How many steps and events an execution has. */
-async function recorded(id: string): Promise<object | undefined> {
+async function recordCounts(id: string): Promise<object | undefined> {
   const counts = ['steps', 'events'].map(
     (what) => `(select count(*)::integer from tenon.execution_${what} where execution_id = $1) as ${what}`,
   )
@@ -18,28 +18,29 @@ async function recorded(id: string): Promise<object | undefined> {
 const remove = ({ flows, operator: as }: Room, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
 
-async function ranOnce(room: Room) {
+async function runOnce(room: Room) {
   const runs = new Runs(room)
   const name = await runs.publish(TASKS)
   const { id } = await runs.ended(await runs.start(name))
   return { name, id: id as string }
 }
 
-test('steps and events go with the flow; those of another flow, and of another workspace, stay', async () => {
+test('flow deleted: its steps and events are deleted, those of other flows and workspaces stay', async () => {
   const [room, other] = [await aRoom(), await aRoom()]
-  const [doomed, kept, elsewhere] = [await ranOnce(room), await ranOnce(room), await ranOnce(other)]
-  expect(await recorded(doomed.id)).toEqual({ steps: 2, events: 6 })
-  expect((await remove(room, doomed.name)).status).toBe(200)
-  expect(await recorded(doomed.id)).toEqual({ steps: 0, events: 0 })
-  for (const { id } of [kept, elsewhere]) expect(await recorded(id)).toEqual({ steps: 2, events: 6 })
+  const [deleted, kept, inOtherWorkspace] = [await runOnce(room), await runOnce(room), await runOnce(other)]
+  expect(await recordCounts(deleted.id)).toEqual({ steps: 2, events: 6 })
+  expect((await remove(room, deleted.name)).status).toBe(200)
+  expect(await recordCounts(deleted.id)).toEqual({ steps: 0, events: 0 })
+  for (const { id } of [kept, inOtherWorkspace])
+    expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
 })
 
-test('what is being written of a run while its flow is deleted leaves nothing behind', async () => {
+test('flow deleted while a step is being recorded: nothing is left behind', async () => {
   const room = await aRoom()
-  const { name, id } = await ranOnce(room)
+  const { name, id } = await runOnce(room)
   const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
   await recorder.connect()
-  // As the recorder does it: the execution first, then what is recorded of it.
+  // As the recorder does: it locks the execution first, then inserts the steps.
   await recorder.query('begin')
   await recorder.query('update tenon.executions set events = events where id = $1', [id])
   await recorder.query(
@@ -58,10 +59,10 @@ test('what is being written of a run while its flow is deleted leaves nothing be
   await recorder.query('commit')
   await recorder.end()
   expect((await removed).status).toBe(200)
-  expect(await recorded(id)).toEqual({ steps: 0, events: 0 })
+  expect(await recordCounts(id)).toEqual({ steps: 0, events: 0 })
 })
 
-test('two deletions of a flow that is being started: they wait for each other, neither fails', async () => {
+test('two deletions of a flow while it is being started: one succeeds, the other gets 409, neither deadlocks', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const name = await runs.publish(TASKS)
@@ -74,7 +75,7 @@ test('two deletions of a flow that is being started: they wait for each other, n
       values ('${room.tenantId}', '${room.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
   const starter = new Client({ connectionString: inject('tenon').databaseUrl })
   await starter.connect()
-  // It holds on to the version until it ends.
+  // Holds a lock on the version until the transaction ends.
   await starter.query('begin')
   await starter.query(start('run_open', 'null'))
   const [{ pid }] = (await starter.query('select pg_backend_pid() as pid')).rows
@@ -89,7 +90,7 @@ test('two deletions of a flow that is being started: they wait for each other, n
     })
   const first = remove(room, name)
   await waiting(1)
-  // The second deletion finds an execution to delete, the first one a reference to the version that it has deleted.
+  // The second deletion finds an execution to delete; the first finds a reference to the version it has deleted.
   await asSuperuser(start('run_ended', 'now()'))
   const second = remove(room, name)
   await waiting(2)

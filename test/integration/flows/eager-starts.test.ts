@@ -1,4 +1,7 @@
-/** Starts go by the worker of the machine, which has their first tasks at once; whatever is wrong there, they go on as before. */
+/**
+ * Eager starts through the local worker: the first task arrives with the start, and starts succeed if the worker
+ * fails.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
@@ -14,13 +17,13 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 
 const WORKER = inject('tenon').env['TENON_EAGER_START_SOCKET'] ?? ''
 
-/** What becomes of a start at the relay before the worker. */
-type Manner = 'passes' | 'is slow' | 'loses the answer' | 'hangs' | 'refuses'
-let manner: Manner = 'passes'
-let asked = 0
-/** How many are there, and how many were at most. */
-let there = 0
-let most = 0
+/** How the relay in front of the worker treats a start. */
+type RelayBehaviour = 'passes' | 'is slow' | 'loses the response' | 'hangs' | 'refuses'
+let behaviour: RelayBehaviour = 'passes'
+let relayedStarts = 0
+/** Starts in progress at the relay, and the highest number so far. */
+let inProgress = 0
+let maxInProgress = 0
 let dir: string
 let relay: Server
 let node: ApiProcess
@@ -31,7 +34,7 @@ let flow: string
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tenon-near-'))
   const socket = join(dir, 's')
-  relay = createServer((incoming, reply) => void relayed(incoming, reply)).listen(socket)
+  relay = createServer((incoming, reply) => void relayStart(incoming, reply)).listen(socket)
   ;[node, room] = await Promise.all([startApi({ TENON_EAGER_START_SOCKET: socket }), aRoom()])
   runs = new Runs(room, node.at)
   flow = await runs.publish('- a: { set: { done: true } }')
@@ -42,25 +45,25 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 beforeEach(() => {
-  asked = 0
+  relayedStarts = 0
 })
 
-async function relayed(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
-  asked += 1
+async function relayStart(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
+  relayedStarts += 1
   const parts: Buffer[] = []
   for await (const part of incoming) parts.push(part as Buffer)
-  if (manner === 'hangs') return
-  most = Math.max(most, ++there)
-  if (manner === 'is slow') await new Promise((done) => setTimeout(done, 300))
-  there -= 1
-  if (manner === 'refuses') return void reply.writeHead(503).end()
-  const { status, text } = await post(Buffer.concat(parts))
-  if (manner === 'loses the answer') incoming.socket.destroy()
+  if (behaviour === 'hangs') return
+  maxInProgress = Math.max(maxInProgress, ++inProgress)
+  if (behaviour === 'is slow') await new Promise((done) => setTimeout(done, 300))
+  inProgress -= 1
+  if (behaviour === 'refuses') return void reply.writeHead(503).end()
+  const { status, text } = await sendToWorker(Buffer.concat(parts))
+  if (behaviour === 'loses the response') incoming.socket.destroy()
   else reply.writeHead(status).end(text)
 }
 
-/** To the worker itself. */
-function post(body: Uint8Array): Promise<{ status: number; text: string }> {
+/** Sends a start to the worker itself. */
+function sendToWorker(body: Uint8Array): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath: WORKER, method: 'POST' }, (reply) => {
       let text = ''
@@ -73,7 +76,7 @@ function post(body: Uint8Array): Promise<{ status: number; text: string }> {
   })
 }
 
-/** Starts one and waits for its end. @returns its workflow's id */
+/** Starts an execution and waits until it completes. @returns its workflow id */
 async function run(): Promise<string> {
   const { status, workflow_id } = await runs.ended(await runs.start(flow))
   expect(status).toBe('completed')
@@ -86,52 +89,53 @@ const isEager = (client: Client, id: string) =>
     .fetchHistory()
     .then(({ events }) => events?.[0]?.workflowExecutionStartedEventAttributes?.eagerExecutionAccepted)
 
-/** Again until the relay was asked: a worker that is late is left alone for a while. */
-const untilAsked = (work: () => Promise<unknown>) =>
+/** Repeats `work` until the relay receives a request: after a timeout the worker is not asked for a while. */
+const untilRelayed = (work: () => Promise<unknown>) =>
   eventually(async () => {
     await work()
-    return asked > 0 ? true : undefined
+    return relayedStarts > 0 ? true : undefined
   })
 
-test('the worker that makes a start has its first task with the answer', async () => {
-  manner = 'passes'
+test('start through the local worker: its first task is delivered with the response', async () => {
+  behaviour = 'passes'
   await withRawClient((client) =>
-    // Where a worker has its hands full, a task is polled for as ever.
+    // A busy worker polls for the task as usual.
     eventually(async () => ((await isEager(client, await run())) ? true : undefined)),
   )
-  expect(asked).toBeGreaterThan(0)
+  expect(relayedStarts).toBeGreaterThan(0)
 })
 
-test('of many starts of a tenant at once, most go the way on which tenants take turns', async () => {
-  manner = 'is slow'
-  await untilAsked(async () => {
+test("more concurrent starts of a tenant than its share: the rest start through Temporal's fair queue", async () => {
+  behaviour = 'is slow'
+  await untilRelayed(async () => {
     const count = 3 * LIMITS.eagerStart.perTenant
     const ids = await Promise.all(Array.from({ length: count }, () => runs.start(flow)))
     const ended = await Promise.all(ids.map((id) => runs.ended(id)))
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
-  expect(most).toBeLessThanOrEqual(LIMITS.eagerStart.perTenant)
+  expect(maxInProgress).toBeLessThanOrEqual(LIMITS.eagerStart.perTenant)
 })
 
-test.each<Manner>(['refuses', 'loses the answer', 'hangs'])(
-  'a worker that %s holds up no start',
-  async (how) => {
-    manner = how
-    await untilAsked(run)
+test.each<RelayBehaviour>(['refuses', 'loses the response', 'hangs'])(
+  'worker that %s: the start succeeds anyway',
+  async (fault) => {
+    behaviour = fault
+    await untilRelayed(run)
   },
 )
 
-test('one that hung is left in peace for a while', async () => {
-  manner = 'hangs'
-  await untilAsked(run)
+test('worker that hung: gets no starts for a while', async () => {
+  behaviour = 'hangs'
+  await untilRelayed(run)
   const hungMs = performance.now()
-  asked = 0
+  relayedStarts = 0
   await run()
-  if (performance.now() - hungMs < LIMITS.eagerStart.restMs - LIMITS.eagerStart.waitMs) expect(asked).toBe(0)
+  if (performance.now() - hungMs < LIMITS.eagerStart.restMs - LIMITS.eagerStart.waitMs)
+    expect(relayedStarts).toBe(0)
 })
 
-test('what is no start of this namespace is refused, and the worker goes on', async () => {
-  // Its namespace, as protobuf writes it, is `other`.
+test('malformed start or other namespace: refused with 503, the worker keeps working', async () => {
+  // Its namespace, in protobuf encoding, is `other`.
   const foreign = Buffer.from('\n\u0005other')
   const bodies = [
     Buffer.alloc(0),
@@ -139,7 +143,9 @@ test('what is no start of this namespace is refused, and the worker goes on', as
     foreign,
     Buffer.alloc(LIMITS.eagerStart.bytesMax + 1),
   ]
-  const outcomes = await Promise.all(bodies.map((body) => post(body).then(({ status }) => status, String)))
+  const outcomes = await Promise.all(
+    bodies.map((body) => sendToWorker(body).then(({ status }) => status, String)),
+  )
   expect(outcomes.slice(0, 3)).toEqual([503, 503, 503])
   expect(outcomes[3]).not.toBe(200)
   const ours = new Runs(room)

@@ -1,4 +1,4 @@
-/** Examples on the platform itself: what they take for granted of its functions in their cases is so. */
+/** Runs the example flows on the platform; its functions behave as the examples' test cases assume. */
 
 import { beforeAll, inject } from 'vitest'
 import { testExamples } from '../../conformance/flows/examples-run.ts'

@@ -1,4 +1,4 @@
-/** Flows through the API: draft, faults, versions, runs on the real Temporal. */
+/** Flows through the API: drafts, diagnostics, versions, executions on Temporal. */
 
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -14,12 +14,12 @@ beforeAll(async () => {
   room = await aRoom()
   const [port = 0] = inject('tenon').echoPorts
   base = `http://127.0.0.1:${port}`
-  echo = createServer((request, response) => void answer(request, response))
+  echo = createServer((request, response) => void respond(request, response))
   await new Promise<void>((done) => echo.listen(port, '127.0.0.1', done))
 })
 afterAll(() => new Promise((done) => echo.close(done)))
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let body = ''
   for await (const chunk of request) body += chunk
   requests.push({ method: request.method, path: request.url, body })
@@ -34,7 +34,7 @@ const flow = (name: string, tasks: string) =>
 const yaml = { 'content-type': 'application/yaml' }
 const operator = () => room.operator
 
-async function published(source: string): Promise<string> {
+async function publishFlow(source: string): Promise<string> {
   const made = await call('POST', `${room.flows}/definitions`, {
     as: operator(),
     body: source,
@@ -49,7 +49,7 @@ async function published(source: string): Promise<string> {
   return made.body.id
 }
 
-async function ran(id: string, input: unknown = {}): Promise<Reply> {
+async function runFlow(id: string, input: unknown = {}): Promise<Reply> {
   const headers = { prefer: 'wait=20' }
   return call('POST', `${room.flows}/definitions/${id}/executions`, {
     as: operator(),
@@ -58,13 +58,13 @@ async function ran(id: string, input: unknown = {}): Promise<Reply> {
   })
 }
 
-describe('the first flow', () => {
-  test('hello.yaml: validate, create, publish, run, read', async () => {
+describe('first flow', () => {
+  test('hello.yaml validated, created, published and run: completes, stores its document', async () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
     const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
     expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
-    const id = await published(source)
-    const { body } = await ran('hello', { name: 'Ada' })
+    const id = await publishFlow(source)
+    const { body } = await runFlow('hello', { name: 'Ada' })
     expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })
     expect(body.output.message).toBe('Hello, Ada!')
     const { tenantId, workspaceId } = room
@@ -80,8 +80,8 @@ describe('the first flow', () => {
     expect(stored.body.data[0].message).toBe('Hello, Ada!')
   })
 
-  test('an execution starts at once where nobody waits', async () => {
-    const id = await published(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
+  test('start without Prefer: wait: answered at once, before the execution ends', async () => {
+    const id = await publishFlow(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
@@ -91,8 +91,8 @@ describe('the first flow', () => {
   })
 })
 
-describe('definitions', () => {
-  test('a draft may be faulty; publishing it may not', async () => {
+describe('flow definition', () => {
+  test('faulty draft: saved with its diagnostics, refused at publication', async () => {
     const source = flow(
       'faulty',
       '- one:\n    call: collection.creat\n    with: { name: a }\n- two:\n    sett: {}',
@@ -115,8 +115,8 @@ describe('definitions', () => {
     })
   })
 
-  test('versions are immutable, numbered, and run side by side', async () => {
-    const id = await published(flow('versions', '- a:\n    set: { v: 1 }'))
+  test('new version published: older versions stay unchanged and can still be run', async () => {
+    const id = await publishFlow(flow('versions', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}`
     await call('PUT', path, {
       as: operator(),
@@ -132,7 +132,7 @@ describe('definitions', () => {
     expect(list.body.data.map(({ version }: { version: number }) => version)).toEqual([1])
     const rest = await call('GET', `${path}/versions?page[after]=${list.body.page.next}`, { as: operator() })
     expect(rest.body.data.map(({ version }: { version: number }) => version)).toEqual([2])
-    expect((await ran(id)).body.output).toEqual({ v: 2 })
+    expect((await runFlow(id)).body.output).toEqual({ v: 2 })
     const old = await call('POST', `${path}/executions`, {
       as: operator(),
       body: { version: 1 },
@@ -143,8 +143,8 @@ describe('definitions', () => {
     expect(missing.status).toBe(404)
   })
 
-  test('of five publishers at once each gets a version of its own or a conflict', async () => {
-    const id = await published(flow('publishers', '- a:\n    set: { v: 1 }'))
+  test('five concurrent publications: each gets its own version number or 409', async () => {
+    const id = await publishFlow(flow('publishers', '- a:\n    set: { v: 1 }'))
     const path = `${room.flows}/definitions/${id}/versions`
     const replies = await Promise.all(
       Array.from({ length: 5 }, () => call('POST', path, { as: operator(), body: {} })),
@@ -154,8 +154,8 @@ describe('definitions', () => {
     expect(new Set(made).size).toBe(made.length)
   })
 
-  test('delete takes a flow with its ended runs, and not while one is open', async () => {
-    const id = await published(flow('doomed', '- a:\n    wait: PT1S'))
+  test('delete: refused with 409 while an execution is open, then deletes its executions too', async () => {
+    const id = await publishFlow(flow('doomed', '- a:\n    wait: PT1S'))
     const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
@@ -175,7 +175,7 @@ describe('definitions', () => {
     ).toBe(404)
   })
 
-  test('unpublished cannot run; a name is taken once', async () => {
+  test('unpublished flow started: 409; name used twice: 409', async () => {
     const source = flow('twice', '- a:\n    set: {}')
     const made = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
     const start = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
@@ -188,21 +188,21 @@ describe('definitions', () => {
   })
 })
 
-describe('YAML that is none', () => {
+describe('malformed YAML', () => {
   const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghij'
     .split('')
     .map((c, n) => `${c}: &${c} [${Array(9).fill(`*${'abcdefghi'[n]}`).join(',')}]`)
     .join('\n')}\n`
   test.each([
     ['not YAML', 'document: [unclosed'],
-    ['a text', 'hello'],
-    ['nothing', ''],
-    ['an alias bomb', bomb],
+    ['plain text', 'hello'],
+    ['empty', ''],
+    ['alias bomb', bomb],
     ['duplicate keys', 'document:\n  dsl: 1\ndocument:\n  dsl: 2\n'],
     ['twenty thousand brackets', '['.repeat(20_000)],
     ['tabs', 'document:\n\tdsl: 1'],
     ['two documents', `${flow('a', '- a:\n    set: {}')}---\n${flow('b', '- a:\n    set: {}')}`],
-  ])('%s: faults with a place, at once', async (_name, source) => {
+  ])('%s: diagnostics with line and column, within three seconds', async (_name, source) => {
     const startedMs = performance.now()
     const { status, body } = await call('POST', `${room.flows}/validate`, {
       as: operator(),
@@ -219,7 +219,7 @@ describe('YAML that is none', () => {
     expect([400, 422]).toContain(create.status)
   })
 
-  test('one megabyte of it is refused by its size', async () => {
+  test('one megabyte: refused by size', async () => {
     const body = `document: {}\n# ${'x'.repeat(1_000_000)}`
     const reply = await call('POST', `${room.flows}/validate`, { as: operator(), body, headers: yaml })
     expect([400, 413]).toContain(reply.status)
@@ -227,8 +227,8 @@ describe('YAML that is none', () => {
   })
 })
 
-describe('tasks', () => {
-  test('call: http sends, receives, and shows errors of the other side', async () => {
+describe('task', () => {
+  test('call http: sends the request, returns the response, faults with the status of an error', async () => {
     const tasks = `- ask:
     call: http
     with:
@@ -239,7 +239,7 @@ describe('tasks', () => {
 - tea:
     call: http
     with: { method: get, endpoint: '${base}/teapot' }`
-    const { body } = await ran(await published(flow('http', tasks)), { name: 'Ada' })
+    const { body } = await runFlow(await publishFlow(flow('http', tasks)), { name: 'Ada' })
     expect(requests.find(({ path }) => path === '/orders?page=2')).toMatchObject({
       method: 'POST',
       body: '{"name":"Ada"}',
@@ -262,17 +262,17 @@ describe('tasks', () => {
     'http://2130706433/',
     'http://0x7f.1/',
     'http://10.0.0.1/',
-  ])('%s is not reached', async (url) => {
+  ])('HTTP call to %s: blocked by the egress guard', async (url) => {
     const name = `egress-${Buffer.from(url).toString('hex').slice(0, 40)}`
-    const { body } = await ran(
-      await published(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
+    const { body } = await runFlow(
+      await publishFlow(flow(name, `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)),
     )
     expect(body.status).toBe('faulted')
     expect(body.error.detail).toMatch(/egress_refused|validation_failed/)
   })
 
   test.each(['file:///etc/passwd', 'gopher://x/', 'not a URL'])(
-    '%s is a fault of the definition',
+    'HTTP call to %s: invalid when literal, faults when computed',
     async (url) => {
       const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
       const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
@@ -281,21 +281,21 @@ describe('tasks', () => {
         `hidden-${Buffer.from(url).toString('hex')}`,
         "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",
       )
-      const run = await ran(await published(hidden), { url })
+      const run = await runFlow(await publishFlow(hidden), { url })
       expect(run.body).toMatchObject({ status: 'faulted' })
     },
   )
 
-  test('redirects are not followed', async () => {
-    const { body } = await ran(
-      await published(
+  test('HTTP call answered with a redirect: not followed, faults with 302', async () => {
+    const { body } = await runFlow(
+      await publishFlow(
         flow('redirect', `- a:\n    call: http\n    with: { method: get, endpoint: '${base}/moved' }`),
       ),
     )
     expect(body.error).toMatchObject({ status: 302 })
   })
 
-  test('switch takes one way; documents are made, once, by the platform itself', async () => {
+  test('switch with two cases: takes one; documents are created once', async () => {
     const tasks = `- choose:
     switch:
       - big: { when: '.n > 10', then: big }
@@ -307,16 +307,16 @@ describe('tasks', () => {
 - small:
     call: collection.create
     with: { name: sizes, document: { size: small } }`
-    const id = await published(flow('sizes', tasks))
-    await ran(id, { n: 11 })
-    await ran(id, { n: 3 })
+    const id = await publishFlow(flow('sizes', tasks))
+    await runFlow(id, { n: 11 })
+    await runFlow(id, { n: 3 })
     const { body } = await call('GET', '/v1/collections/sizes/documents', { as: room.service })
     expect(body.data.map(({ size }: { size: string }) => size)).toEqual(['big', 'small'])
   })
 
-  test('a fault of a platform call is a fault of the flow, with the place', async () => {
+  test("platform call refused: the execution faults with the problem and the task's pointer", async () => {
     const tasks = '- a:\n    call: collection.create\n    with: { name: "not a name", document: {} }'
-    const { body } = await ran(await published(flow('refused', tasks)))
+    const { body } = await runFlow(await publishFlow(flow('refused', tasks)))
     expect(body).toMatchObject({ status: 'faulted', output: null })
     expect(body.error).toMatchObject({
       instance: '/do/0/a',
@@ -326,7 +326,7 @@ describe('tasks', () => {
     expect(body.steps[0]).toMatchObject({ status: 'faulted', name: 'a' })
   })
 
-  test('for, try, fork and emit on Temporal: retries, a race, an event that is heard', async () => {
+  test('for, try, fork and emit: loop in order, retries counted, race lost is cancelled, event emitted', async () => {
     const tasks = `- each:
     for: { each: n, in: '\${ .numbers }' }
     do:
@@ -348,7 +348,7 @@ describe('tasks', () => {
 - tell:
     emit: { event: { with: { type: flows.done, data: { n: 3 } } } }`
     const teapots = requests.filter(({ path }) => path === '/teapot').length
-    const { body } = await ran(await published(flow('widened', tasks)), { numbers: [1, 2, 3] })
+    const { body } = await runFlow(await publishFlow(flow('widened', tasks)), { numbers: [1, 2, 3] })
     expect(body.error).toBeNull()
     expect(body).toMatchObject({ status: 'completed', output: { type: 'flows.done', data: { n: 3 } } })
     expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(teapots + 3)
@@ -358,14 +358,17 @@ describe('tasks', () => {
     expect(slow.status).toBe('cancelled')
   })
 
-  test('data is never evaluated', async () => {
+  test('input that looks like an expression: stays plain text', async () => {
     const input = { name: '${ $workflow.id }' }
-    const { body } = await ran(await published(flow('inert', "- a:\n    set: { said: '${ .name }' }")), input)
+    const { body } = await runFlow(
+      await publishFlow(flow('inert', "- a:\n    set: { said: '${ .name }' }")),
+      input,
+    )
     expect(body.output).toEqual({ said: '${ $workflow.id }' })
   })
 })
 
-test('starting and deleting a flow at the same time: each answers, none with a fault of ours', async () => {
+test('flow started and deleted concurrently: every request gets 200, 201, 404 or 409', async () => {
   const room = await aRoom()
   const as = room.operator
   const statuses = new Set<number>()

@@ -1,4 +1,4 @@
-/** The graph of a flow through the API, by JSON and by YAML. */
+/** Graph of a flow through the API, from JSON and from YAML. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
@@ -17,11 +17,11 @@ do:
       do: [{ ask: { wait: PT1S } }]
 `
 
-test('a flow is drawn, from either form of its source', async () => {
-  const asked = { as: room.operator }
-  const json = await call('POST', `${room.flows}/graph`, { ...asked, body: { source: SOURCE } })
+test('valid flow as JSON or YAML: the same nodes, edges and Mermaid text', async () => {
+  const caller = { as: room.operator }
+  const json = await call('POST', `${room.flows}/graph`, { ...caller, body: { source: SOURCE } })
   const headers = { 'content-type': 'application/yaml' }
-  const yaml = await call('POST', `${room.flows}/graph`, { ...asked, body: SOURCE, headers })
+  const yaml = await call('POST', `${room.flows}/graph`, { ...caller, body: SOURCE, headers })
   expect([json.status, yaml.body]).toEqual([200, json.body])
   expect(json.body.nodes).toContainEqual({
     id: '/do/1/review/do/0/ask',
@@ -43,7 +43,7 @@ test('a flow is drawn, from either form of its source', async () => {
   expect(json.body.mermaid).toMatch(/^flowchart TD\n {2}n0\(\["picture"\]\)\n/)
 })
 
-test('a flow with faults has none, but all of them', async () => {
+test('faulty flow: refused with all its diagnostics', async () => {
   const source = SOURCE.replace('then: review', 'then: revue').replace('PT1S', 'soon')
   const { status, body } = await call('POST', `${room.flows}/graph`, { as: room.operator, body: { source } })
   expect([status, body.code]).toEqual([422, 'flow_invalid'])

@@ -1,4 +1,4 @@
-/** Requests that change nothing are made beside the run where they are over in a moment, and have a task where not. */
+/** Inline HTTP calls: safe and fast requests run without an activity, others as activities. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -14,44 +14,44 @@ let nearlySlow: Outside
 let slow: Outside
 let failing: Outside
 let paged: Outside
-let gone: string
-/** What a page takes. */
+let closedOrigin: string
+/** How long the server takes for a page. */
 const PAGE_MS = 10
 beforeEach(async () => {
   room = await aRoom()
   runs = new Runs(room)
-  const late = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
-  quick = await late(0)
-  nearlySlow = await late(LIMITS.briefCalls.lastMs / 2)
+  const openServer = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
+  quick = await openServer(0)
+  nearlySlow = await openServer(LIMITS.briefCalls.lastMs / 2)
   paged = await Outside.open({
     '/': ({ url }, { origin }) => ({
       json: { next: `${origin}/p${Number(url.slice(2)) + 1}` },
       lateMs: PAGE_MS,
     }),
   })
-  slow = await late(2 * LIMITS.briefCalls.lastMs)
+  slow = await openServer(2 * LIMITS.briefCalls.lastMs)
   failing = await Outside.open({ '/': () => ({ status: 503 }) })
   const closing = await Outside.open()
-  gone = closing.origin
+  closedOrigin = closing.origin
   const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ place }) => place)
-  await letOutTo(allow)
+  await allowEgress(allow)
   await closing.close()
 })
 afterEach(() => Promise.all([quick, nearlySlow, slow, failing, paged].map((each) => each.close())))
 
-async function letOutTo(allow: readonly string[]): Promise<void> {
+async function allowEgress(allow: readonly string[]): Promise<void> {
   const body = { workspace_id: room.workspaceId, egress: { allow } }
   expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
 }
 
-/** Of what was asked, method and path. */
-const linesOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
+/** Method and path of each request received. */
+const requestsOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
 
-const asking = (name: string, origin: string, more = '', method = 'get') =>
+const httpTask = (name: string, origin: string, more = '', method = 'get') =>
   `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`
 
-/** A run to its end, and how often each kind of event is in its history. */
-async function ran(tasks: string) {
+/** Runs a flow to its end. @returns the execution, its activities and the number of history markers */
+async function runFlow(tasks: string) {
   const run = await runs.ended(await runs.start(await runs.publish(tasks)))
   const { events } = await withRawClient((client) =>
     client.workflow.getHandle(run.workflow_id).fetchHistory(),
@@ -65,25 +65,25 @@ async function ran(tasks: string) {
   }
 }
 
-// A machine that stands still for a moment makes a slow server of a quick one; another try has servers of its own.
-describe('a request that changes nothing', { retry: 2 }, () => {
-  test('three of a server that answers at once: none has a task, and each is in the record', async () => {
+// A machine that stalls makes a fast server look slow; each retry has servers of its own.
+describe('inline HTTP call', { retry: 2 }, () => {
+  test('three requests to a fast server: no activity, all steps recorded', async () => {
     const { origin } = quick
-    const { run, tasks } = await ran(
-      asking('a', origin) + asking('b', origin, '', 'head') + asking('c', origin),
+    const { run, tasks } = await runFlow(
+      httpTask('a', origin) + httpTask('b', origin, '', 'head') + httpTask('c', origin),
     )
     expect([run.status, tasks]).toEqual(['completed', []])
-    expect(linesOf(quick)).toEqual(['GET /a', 'HEAD /b', 'GET /c'])
+    expect(requestsOf(quick)).toEqual(['GET /a', 'HEAD /b', 'GET /c'])
     expect(run.steps.map(({ status }: { status: string }) => status)).toEqual(Array(3).fill('completed'))
   })
 
-  test('those that follow from answers have none either, and each has its own time', async () => {
+  test('requests that follow from responses: no activity, one marker and its own time each', async () => {
     const { origin } = paged
     const next = '${ .next }'
     const loop = `  - all:\n      for: { each: n, in: '\${ [range(5)] }' }\n      do: [ { page: { call: http, with: { method: get, endpoint: '${next}' } } } ]\n`
-    const { run, tasks, markers } = await ran(asking('p1', origin) + loop)
+    const { run, tasks, markers } = await runFlow(httpTask('p1', origin) + loop)
     expect([run.status, run.output, tasks, markers]).toEqual(['completed', { next: `${origin}/p7` }, [], 6])
-    expect(linesOf(paged)).toEqual([1, 2, 3, 4, 5, 6].map((page) => `GET /p${page}`))
+    expect(requestsOf(paged)).toEqual([1, 2, 3, 4, 5, 6].map((page) => `GET /p${page}`))
     const pages = run.steps.filter(({ kind }: { kind: string }) => kind === 'call')
     const spans = pages.map(({ started_at, ended_at }: { started_at: string; ended_at: string }) => [
       Date.parse(started_at),
@@ -93,64 +93,64 @@ describe('a request that changes nothing', { retry: 2 }, () => {
     for (const [from, to] of spans) expect(to - from).toBeGreaterThanOrEqual(PAGE_MS - 2)
   })
 
-  test('one that changes something has a task, and so has one whose author wants it', async () => {
+  test('POST, or GET with local set to false: runs as an activity', async () => {
     const { origin } = quick
     const own = ', metadata: { tenon: { local: false } }'
-    const { tasks } = await ran(asking('a', origin, '', 'post') + asking('b', origin, own))
+    const { tasks } = await runFlow(httpTask('a', origin, '', 'post') + httpTask('b', origin, own))
     expect(tasks).toEqual(['callHttp', 'callHttp'])
   })
 
-  test('one that takes longer is sent again with time for it; the next is not tried before', async () => {
+  test('slow server: repeated as an activity; the next call is not tried inline', async () => {
     const { origin } = slow
-    const { run, tasks } = await ran(asking('a', origin) + asking('b', origin))
+    const { run, tasks } = await runFlow(httpTask('a', origin) + httpTask('b', origin))
     expect([run.status, run.output, tasks]).toEqual(['completed', {}, ['callHttp', 'callHttp']])
-    expect(linesOf(slow)).toEqual(['GET /a', 'GET /a', 'GET /b'])
+    expect(requestsOf(slow)).toEqual(['GET /a', 'GET /a', 'GET /b'])
   })
 
-  test('an answer that is an error is one, and is not asked for twice', async () => {
+  test('error response: faults, not repeated as an activity', async () => {
     const { origin } = failing
-    const { run, tasks } = await ran(asking('a', origin))
+    const { run, tasks } = await runFlow(httpTask('a', origin))
     expect(run).toMatchObject({ status: 'faulted', error: { status: 503, instance: '/do/0/a' } })
-    expect([linesOf(failing), tasks]).toEqual([['GET /a'], []])
+    expect([requestsOf(failing), tasks]).toEqual([['GET /a'], []])
   })
 
-  test('nor is one that follows another, and the flow catches it', async () => {
-    const failed = asking('b', failing.origin).trim().slice(2)
-    const { run, tasks, markers } = await ran(
-      `${asking('a', quick.origin)}  - risk: { try: [ { ${failed} } ], catch: { as: e, do: [ { tell: { set: { status: '\${ $e.status }' } } } ] } }\n`,
+  test('error response to a prefetched call: the flow catches it', async () => {
+    const failed = httpTask('b', failing.origin).trim().slice(2)
+    const { run, tasks, markers } = await runFlow(
+      `${httpTask('a', quick.origin)}  - risk: { try: [ { ${failed} } ], catch: { as: e, do: [ { tell: { set: { status: '\${ $e.status }' } } } ] } }\n`,
     )
     expect([run.status, run.output, tasks, markers]).toEqual(['completed', { status: 503 }, [], 2])
-    expect(linesOf(failing)).toEqual(['GET /b'])
+    expect(requestsOf(failing)).toEqual(['GET /b'])
   })
 
-  test('where nobody answers, a task tries it as often as ever', async () => {
-    const { run, tasks } = await ran(asking('a', gone))
+  test('connection refused: retried as an activity', async () => {
+    const { run, tasks } = await runFlow(httpTask('a', closedOrigin))
     expect(run).toMatchObject({ status: 'faulted', error: { type: expect.stringMatching(/communication$/) } })
     expect(tasks).toEqual(['callHttp'])
   })
 
-  test('many that are nearly slow: now and then one has a task, so that the run is heard of', async () => {
+  test('many nearly slow requests: some run as activities, so that the worker reports progress', async () => {
     const { origin } = nearlySlow
     const count = 12
-    const loop = `  - all:\n      for: { each: n, in: '\${ [range(${count})] }' }\n      do:\n      ${asking('a', origin)}`
-    const { run, tasks } = await ran(loop)
+    const loop = `  - all:\n      for: { each: n, in: '\${ [range(${count})] }' }\n      do:\n      ${httpTask('a', origin)}`
+    const { run, tasks } = await runFlow(loop)
     expect(run.status).toBe('completed')
     expect(tasks.length).toBeGreaterThan(0)
     expect(tasks.length).toBeLessThan(count / 2)
   })
 })
 
-test('where a workspace may go counts at once where more is, and within seconds where less', async () => {
-  const name = await runs.publish(asking('a', quick.origin))
+test('egress allowlist changed: extension takes effect at once, restriction within seconds', async () => {
+  const name = await runs.publish(httpTask('a', quick.origin))
   const outcome = async () => {
     const { status, error } = await runs.ended(await runs.start(name))
     return error === null ? status : error.detail.split(':')[0]
   }
-  await letOutTo([])
+  await allowEgress([])
   await eventually(async () => ((await outcome()) === 'egress_refused' ? true : undefined))
-  await letOutTo([quick.place])
+  await allowEgress([quick.place])
   expect(await outcome()).toBe('completed')
-  await letOutTo([])
+  await allowEgress([])
   await eventually(
     async () => ((await outcome()) === 'egress_refused' ? true : undefined),
     LIMITS.memoMs + 2_000,

@@ -1,4 +1,4 @@
-/** The schema of the language for editors: anybody may read it and keep it, and it is one that editors can use. */
+/** JSON Schema of the flow language for editors: public, cacheable, and usable with a validator. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { call } from '../../support/fixtures/tenants.ts'
 
 const PATH = '/v1/flows/schema.json'
 
-test('anybody may read it, and keep it', async () => {
+test('schema.json without credentials: cacheable by ETag, validates a flow', async () => {
   const { status, headers, body } = await call('GET', PATH)
   expect(status).toBe(200)
   expect(headers.get('content-type')).toMatch(/^application\/schema\+json/)
@@ -19,19 +19,22 @@ test('anybody may read it, and keep it', async () => {
     expect([again.status, again.headers.get('etag')]).toEqual([304, etag])
   }
   expect((await call('GET', PATH, { headers: { 'if-none-match': '"x"' } })).status).toBe(200)
-  const fits = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(body)
+  const isValid = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(body)
   const document = { dsl: '1.0.3', namespace: 'a', name: 'b', version: '1.0.0' }
-  const keep = (args: object) => ({ document, do: [{ keep: { call: 'collection.create', with: args } }] })
-  expect(fits(keep({ name: 'todos', document: {} }))).toBe(true)
-  expect(fits(keep({ nam: 'todos', document: {} }))).toBe(false)
+  const flowCalling = (args: object) => ({
+    document,
+    do: [{ keep: { call: 'collection.create', with: args } }],
+  })
+  expect(isValid(flowCalling({ name: 'todos', document: {} }))).toBe(true)
+  expect(isValid(flowCalling({ nam: 'todos', document: {} }))).toBe(false)
 })
 
-test('strangers ask within their limit, whatever stands behind the path', async () => {
+test('schema.json with a query string: counts towards the rate limit of anonymous requests', async () => {
   const { headers } = await call('GET', `${PATH}?x=1`)
   expect(headers.get('ratelimit')).not.toBeNull()
 })
 
-test('a credential makes no difference, and other methods are not there', async () => {
+test('schema.json with an invalid credential: 200; other methods: 404', async () => {
   const wrong = await call('GET', PATH, { headers: { authorization: 'Bearer nonsense' } })
   expect(wrong.status).toBe(200)
   expect((await call('POST', PATH, { body: {} })).status).toBe(404)

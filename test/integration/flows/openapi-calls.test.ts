@@ -1,11 +1,11 @@
-/** `call: openapi` and authentication through the API, on the real Temporal, against servers on loopback. */
+/** OpenAPI calls and authentication of calls, on Temporal against local servers. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
 import { Outside } from '../../support/servers/fake-servers.ts'
 
 let room: Room
-let outside: Outside
+let fakeServer: Outside
 
 beforeAll(async () => {
   room = await aRoom()
@@ -22,15 +22,15 @@ beforeAll(async () => {
         },
       },
     })
-  const inside = { servers: [{ url: 'http://169.254.169.254/' }], operationId: 'op' }
+  const internal = { servers: [{ url: 'http://169.254.169.254/' }], operationId: 'op' }
   const bomb = Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}]`)
-  outside = await Outside.open({
+  fakeServer = await Outside.open({
     '/flaky.json': document('/flaky'),
     '/flaky/': () => ({ gone: true }),
     '/secured.json': () => ({
       json: { openapi: '3.1.0', paths: { '/secured': { get: { operationId: 'look' } } } },
     }),
-    '/inside.json': () => ({ json: { openapi: '3.1.0', paths: { '/x': { get: inside } } } }),
+    '/inside.json': () => ({ json: { openapi: '3.1.0', paths: { '/x': { get: internal } } } }),
     '/huge.json': () => ({ text: '{"openapi":"3.1.0"}'.padEnd(52_428_800) }),
     '/circle.json': () => ({ json: { openapi: '3.1.0', paths: { '/x': { $ref: '#/paths/~1x' } } } }),
     '/bomb.yaml': () => ({ text: `openapi: 3.0.0\na0: &a0 [x]\n${bomb.join('\n')}` }),
@@ -38,13 +38,13 @@ beforeAll(async () => {
     '/closed/echo.json': ({ headers }) =>
       headers.authorization === 'Bearer own' ? document('/echo')() : { status: 401 },
   })
-  const body = { workspace_id: room.workspaceId, egress: { allow: [outside.place] } }
+  const body = { workspace_id: room.workspaceId, egress: { allow: [fakeServer.place] } }
   expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
 })
-afterAll(() => outside.close())
+afterAll(() => fakeServer.close())
 
 /** Publishes the tasks as a flow and runs it once. */
-async function ran(tasks: string, input: unknown = {}, as: Room = room): Promise<Reply> {
+async function runFlow(tasks: string, input: unknown = {}, as: Room = room): Promise<Reply> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
   const headers = { 'content-type': 'application/yaml' }
@@ -64,27 +64,29 @@ const pets = (rest: string) => `
   - ask:
       call: openapi
       with:
-        document: { endpoint: '${outside.origin}/v2/swagger.json' }
+        document: { endpoint: '${fakeServer.origin}/v2/swagger.json' }
         ${rest.replaceAll('\n', '\n        ')}`
 
-const described = (path: string, operation: string, more = '') => `
+const callDocumented = (path: string, operation: string, more = '') => `
   - ask:
       call: openapi
-      with: { document: { endpoint: '${outside.origin}${path}' }, operationId: ${operation}${more} }`
+      with: { document: { endpoint: '${fakeServer.origin}${path}' }, operationId: ${operation}${more} }`
 
-describe('call: openapi', () => {
-  test('an operation is found in its document and called with its parameters', async () => {
-    const { body } = await ran(pets("operationId: getPetById\nparameters: { petId: '${ .id }' }"), { id: 7 })
+describe('call openapi', () => {
+  test('operation with a path parameter: found in its document and called', async () => {
+    const { body } = await runFlow(pets("operationId: getPetById\nparameters: { petId: '${ .id }' }"), {
+      id: 7,
+    })
     expect(body).toMatchObject({ status: 'completed', output: { id: 7, name: 'Milou' } })
-    expect(outside.askedFor('/v2/pet/7')).toHaveLength(1)
+    expect(fakeServer.askedFor('/v2/pet/7')).toHaveLength(1)
   })
 
-  test('parameters may come from the data, and forms are sent as forms', async () => {
+  test('parameters from the data: sent as a form if the operation wants one', async () => {
     const form = pets("operationId: updatePetWithForm\nparameters: '${ . }'\noutput: response")
-    const { body } = await ran(form, { petId: 7, name: 'Rex & Co' })
+    const { body } = await runFlow(form, { petId: 7, name: 'Rex & Co' })
     expect(body.output).toMatchObject({
       statusCode: 200,
-      request: { method: 'post', uri: `${outside.origin}/v2/pet/7` },
+      request: { method: 'post', uri: `${fakeServer.origin}/v2/pet/7` },
       content: { body: 'name=Rex%20%26%20Co' },
     })
   })
@@ -95,19 +97,21 @@ describe('call: openapi', () => {
     ['getPetById', 'parameters: { petId: ".." }', 'validation', /must not be/],
     ['getPetById', 'parameters: { petId: 1, pet: 2 }', 'validation', /no parameter `pet`/],
     ['getPetById', 'parameters: { petId: 999x }', 'communication', /404/],
-  ])('%s with %s is a fault of the type %s', async (id, rest, type, detail) => {
-    const { body } = await ran(pets(`operationId: ${id}\n${rest}`))
+  ])('%s with %s: faults with the type %s', async (id, rest, type, detail) => {
+    const { body } = await runFlow(pets(`operationId: ${id}\n${rest}`))
     expect(body).toMatchObject({ status: 'faulted', error: { instance: '/do/0/ask' } })
     expect(body.error.type).toContain(type)
     expect(body.error.detail).toMatch(detail)
   })
 
-  test('what changes something is sent once, what only reads is tried again', async () => {
-    expect((await ran(described('/flaky.json', 'change'))).body.error.type).toContain('communication')
-    expect(outside.askedFor('/flaky/change')).toHaveLength(1)
-    expect((await ran(described('/flaky.json', 'look'))).body.error.type).toContain('communication')
-    // Three attempts, the first of which found the connection of the document given up.
-    expect(outside.askedFor('/flaky/look')).toHaveLength(4)
+  test('connection lost: an unsafe operation is sent once, a safe one is retried', async () => {
+    expect((await runFlow(callDocumented('/flaky.json', 'change'))).body.error.type).toContain(
+      'communication',
+    )
+    expect(fakeServer.askedFor('/flaky/change')).toHaveLength(1)
+    expect((await runFlow(callDocumented('/flaky.json', 'look'))).body.error.type).toContain('communication')
+    // Three attempts, the first of which found the document's connection closed.
+    expect(fakeServer.askedFor('/flaky/look')).toHaveLength(4)
   })
 
   test.each([
@@ -116,41 +120,43 @@ describe('call: openapi', () => {
     ['/circle.json', 'op', /leads to no end/],
     ['/bomb.yaml', 'op', /not valid YAML/],
     ['/moved.json', 'op', /302/],
-  ])('the document %s is a fault', async (path, id, detail) => {
-    const { body } = await ran(described(path, id))
+  ])('document %s: the call faults', async (path, id, detail) => {
+    const { body } = await runFlow(callDocumented(path, id))
     expect(body).toMatchObject({ status: 'faulted', error: { detail: expect.stringMatching(detail) } })
   })
 
-  test('a document inside is not read, nor by a redirect', async () => {
+  test('document at an internal address, direct or by redirect: blocked by the egress guard', async () => {
     for (const url of ['http://169.254.169.254/openapi.json', 'http://localhost:1/x', 'http://[::1]:1/x']) {
       const tasks = `  - a: { call: openapi, with: { document: { endpoint: '${url}' }, operationId: op } }`
-      expect((await ran(tasks)).body.error.detail).toMatch(/egress_refused/)
+      expect((await runFlow(tasks)).body.error.detail).toMatch(/egress_refused/)
     }
   })
 
-  test('what one workspace has read, and may reach, is nothing to another', async () => {
+  test('document cached in one workspace: not available to another one that may not reach it', async () => {
     const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
-    expect((await ran(tasks)).body.status).toBe('completed')
-    const { body } = await ran(tasks, {}, await aRoom())
+    expect((await runFlow(tasks)).body.status).toBe('completed')
+    const { body } = await runFlow(tasks, {}, await aRoom())
     expect(body.error.detail).toMatch(/egress_refused/)
   })
 })
 
-describe('authentication', () => {
+describe('call authentication', () => {
   const http = (path: string, authentication: string, more = '') => `
   - ask:
       call: http
-      with: { method: get, endpoint: { uri: '${outside.origin}${path}', authentication: ${authentication} }${more} }`
+      with: { method: get, endpoint: { uri: '${fakeServer.origin}${path}', authentication: ${authentication} }${more} }`
 
-  test('basic and digest, with expressions; the execution shows none of it', async () => {
+  test('basic and digest with expressions: accepted, the execution shows no credential', async () => {
     const basic = '{ basic: { username: \'${ .name }\', password: \'${ "hid" + "den" }\' } }'
-    const { body } = await ran(http('/basic-auth/ada/hidden', basic, ', output: response'), { name: 'ada' })
+    const { body } = await runFlow(http('/basic-auth/ada/hidden', basic, ', output: response'), {
+      name: 'ada',
+    })
     expect(body.output).toMatchObject({ statusCode: 200, content: { authenticated: true } })
     expect(body.output.request.headers).not.toHaveProperty('authorization')
     const digest = '{ digest: { username: Mufasa, password: Circle of Life } }'
-    const digested = await ran(http('/digest?algorithm=both', digest))
+    const digested = await runFlow(http('/digest?algorithm=both', digest))
     expect(digested.body.output).toEqual({ digested: true })
-    const refused = await ran(http('/digest?no', '{ digest: { username: Mufasa, password: hidden } }'))
+    const refused = await runFlow(http('/digest?no', '{ digest: { username: Mufasa, password: hidden } }'))
     expect(refused.body.error).toMatchObject({ status: 401 })
     const secret = Buffer.from('ada:hidden').toString('base64')
     for (const text of [body, refused.body].map((shown) =>
@@ -161,36 +167,36 @@ describe('authentication', () => {
     }
   })
 
-  test('a token is fetched once for a run, and used by the operation of a document too', async () => {
-    const oauth2 = `{ oauth2: { authority: '${outside.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
-    const before = outside.askedFor('/oauth2/token').length
+  test('oauth2 client credentials: one token for the execution, also for the OpenAPI operation', async () => {
+    const oauth2 = `{ oauth2: { authority: '${fakeServer.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
+    const before = fakeServer.askedFor('/oauth2/token').length
     const tasks =
       http('/secured', oauth2) +
-      described('/secured.json', 'look', `, authentication: ${oauth2}`).replace('ask:', 'again:')
-    const { body } = await ran(tasks)
+      callDocumented('/secured.json', 'look', `, authentication: ${oauth2}`).replace('ask:', 'again:')
+    const { body } = await runFlow(tasks)
     expect(body).toMatchObject({ status: 'completed', output: { secured: true } })
-    expect(outside.askedFor('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
-    expect(outside.askedFor('/oauth2/token')).toHaveLength(before + 1)
-    const wrong = await ran(http('/secured', oauth2.replace('s3cret', 'hidden')))
+    expect(fakeServer.askedFor('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
+    expect(fakeServer.askedFor('/oauth2/token')).toHaveLength(before + 1)
+    const wrong = await runFlow(http('/secured', oauth2.replace('s3cret', 'hidden')))
     expect(wrong.body.error).toMatchObject({ type: expect.stringContaining('authentication'), status: 401 })
     expect(JSON.stringify(wrong.body)).not.toContain('hidden')
   })
 
-  test('an issuer inside is not asked', async () => {
+  test('issuer at an internal address: blocked by the egress guard', async () => {
     const oidc =
       '{ oidc: { authority: http://169.254.169.254, grant: client_credentials, client: { id: a, secret: b } } }'
-    expect((await ran(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
+    expect((await runFlow(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
   })
 
-  test('a document may ask for credentials of its own, which its operation is not given', async () => {
+  test('document with credentials of its own: the operation is called without them', async () => {
     const tasks = `
   - ask:
       call: openapi
       with:
         document:
-          endpoint: { uri: '${outside.origin}/closed/{name}', authentication: { bearer: { token: own } } }
+          endpoint: { uri: '${fakeServer.origin}/closed/{name}', authentication: { bearer: { token: own } } }
         operationId: look`
-    const { body } = await ran(tasks, { name: 'echo.json' })
+    const { body } = await runFlow(tasks, { name: 'echo.json' })
     expect(body.output).toMatchObject({ url: '/echo/look' })
     expect(body.output.headers).not.toHaveProperty('authorization')
   })

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Each function of the catalogue, called by a flow on a worker; and why an operation on data is none of them. */
+/** Platform functions: each is called by a flow on a worker, or has a reason why it cannot be. */
 
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
@@ -16,29 +16,29 @@ beforeAll(async () => {
 })
 afterEach(stopHearing)
 
-interface Called {
+interface ExpectedCall {
   readonly with: object
   readonly gives: unknown
 }
 
-const made = { name: 'things', id: '${ $context["collection.create"].id }' }
+const createdDocument = { name: 'things', id: '${ $context["collection.create"].id }' }
 const things = { data: [{ n: 1, kept: 'yes' }] }
 const object = { bucket: '${ $workflow.input.bucket }', key: 'a/b' }
 
-/** In the order of the calls: what one has made, the next ones find. */
-const CALLS: Readonly<Record<string, Called>> = {
+/** In the order of the calls: later ones find what earlier ones created. */
+const CALLS: Readonly<Record<string, ExpectedCall>> = {
   'collection.create': {
     with: { name: 'things', document: { n: 1, kept: 'yes' } },
     gives: { n: 1, kept: 'yes', _version: 1 },
   },
-  'collection.get': { with: { ...made, select: 'n' }, gives: { n: 1 } },
+  'collection.get': { with: { ...createdDocument, select: 'n' }, gives: { n: 1 } },
   'collection.list': { with: { name: 'things' }, gives: things },
   'collection.query': { with: { name: 'things', filter: { n: { gte: 1 } } }, gives: things },
   'collection.update': {
-    with: { ...made, document: { n: 2 } },
+    with: { ...createdDocument, document: { n: 2 } },
     gives: { n: 2, kept: 'yes', _version: 2 },
   },
-  'collection.delete': { with: made, gives: { deleted: true } },
+  'collection.delete': { with: createdDocument, gives: { deleted: true } },
   'object.put': { with: { ...object, content: { n: 3 } }, gives: { key: 'a/b' } },
   'object.get': { with: object, gives: { n: 3 } },
   'object.delete': { with: object, gives: { deleted: true } },
@@ -46,12 +46,12 @@ const CALLS: Readonly<Record<string, Called>> = {
   'function.invoke': { with: { id: 'double', input: { n: 4 } }, gives: 8 },
 }
 
-test('each is called by a flow, and gives it what the API gives', async () => {
+test('every platform function called by one flow: returns what the API returns', async () => {
   expect(Object.keys(CALLS).toSorted()).toEqual(Object.keys(CATALOGUE).toSorted())
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: room.workspaceId, name: 'double', source }
   expect((await call('POST', '/v1/functions', { as: room.operator, body: double })).status).toBe(201)
-  const heard = await hear(room.service, 'topic=told')
+  const stream = await hear(room.service, 'topic=told')
   const tasks = Object.entries(CALLS).map(([name, { with: given }], nth) => {
     const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
     return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
@@ -62,13 +62,13 @@ test('each is called by a flow, and gives it what the API gives', async () => {
   expect(run.error).toBeNull()
   for (const [name, { gives }] of Object.entries(CALLS))
     expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })
-  expect(await heardAtLeast(heard, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
-  const left = await call('GET', '/v1/collections/things/documents', { as: room.service })
-  expect(left.body.data).toEqual([])
+  expect(await heardAtLeast(stream, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
+  const remaining = await call('GET', '/v1/collections/things/documents', { as: room.service })
+  expect(remaining.body.data).toEqual([])
   expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)
 })
 
-/** Operations on data that flows have no function for. One that is added is there, or here. */
+/** Operations on data that flows cannot call, with the reason. A new one belongs in the catalogue or here. */
 const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'analytics.query': 'for who watches a workspace; no work depends on it',
   'collections.list': 'a flow names the collections that it works on',
@@ -82,7 +82,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'event.subscribe': 'a stream without an end; a flow has `listen` for it',
 }
 
-test('an operation on data is a function of flows, or there is a reason why not', () => {
+test('every operation on data: is callable by flows or listed with a reason', () => {
   const data = OPERATIONS.filter(({ domain }) => domain === 'data_access').map(({ name }) => name)
   expect([...Object.keys(CATALOGUE), ...Object.keys(NOT_CALLABLE)].toSorted()).toEqual(data.toSorted())
 })

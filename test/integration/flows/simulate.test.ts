@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Simulations over HTTP: nothing is called, what is wrong has its place, and nobody waits for somebody's simulation. */
+/** Flow simulations through the API: no side effects, located errors, bounded cost. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 const simulate = (body: object) => call('POST', `${room.flows}/simulate`, { as: room.operator, body })
 
-test('a month passes at once, and no document is made', async () => {
+test('wait of thirty days and a document call: completes at once, stores no document', async () => {
   const mocks = { keep: { output: { id: 'd1' } } }
   const { status, body } = await simulate({ source: SOURCE, input: { name: 'Rex' }, mocks })
   expect(status).toBe(200)
@@ -36,13 +36,13 @@ test('a month passes at once, and no document is made', async () => {
   expect(pets.data).toEqual([])
 })
 
-test('what is not answered is asked for', async () => {
+test('call without a mock: stops as waiting and names the missing mock', async () => {
   const { status, body } = await simulate({ source: SOURCE })
   expect({ status, state: body.status }).toEqual({ status: 200, state: 'waiting' })
   expect(body.wanted).toEqual([expect.objectContaining({ step: '/do/0/keep#0' })])
 })
 
-test('the answers of an execution are those of a simulation', async () => {
+test('mocks taken from an execution: same output; a named mock wins; another workspace gets 404', async () => {
   const source = `document: { dsl: '1.0.3', namespace: n, name: recorded, version: '1.0.0' }
 do:
   - each:
@@ -73,7 +73,7 @@ do:
   expect(foreign).toMatchObject({ status: 404, body: { code: 'not_found' } })
 })
 
-test('a definition with faults and a simulation with faults are told apart', async () => {
+test('faulty definition: 422; faulty mocks: 400 with their pointer', async () => {
   expect(await simulate({ source: 'do: [' })).toMatchObject({ status: 422, body: { code: 'flow_invalid' } })
   expect(await simulate({ source: SOURCE, mocks: { keep: { outptu: 1 } } })).toMatchObject({
     status: 400,
@@ -81,7 +81,7 @@ test('a definition with faults and a simulation with faults are told apart', asy
   })
 })
 
-test('a costly simulation ends, and others are answered meanwhile', async () => {
+test('costly simulation: ends with an error, other requests are answered meanwhile', async () => {
   const costly = `\${ [${Array.from({ length: 600 }, () => '.').join(', ')}] | . == . }`
   const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
 do:
@@ -102,16 +102,16 @@ do:
   expect(waited.length).toBeGreaterThan(5)
 })
 
-test('what is nested deeper than a run takes is refused, not walked', async () => {
+test('input, mocks or events nested too deeply: refused with validation_failed', async () => {
   const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
 do: [{ rest: { wait: PT1S } }]`
   const deep = `${'['.repeat(9_000)}${']'.repeat(9_000)}`
-  const given = {
+  const values = {
     input: deep,
     mocks: `{"rest": {"output": ${deep}}}`,
     events: `[{"event": {"data": ${deep}}}]`,
   }
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(values)) {
     const body = `{"source": ${JSON.stringify(source)}, "${name}": ${value}}`
     const answer = await call('POST', `${room.flows}/simulate`, { as: room.operator, body })
     expect({ name, code: answer.body.code }).toEqual({ name, code: 'validation_failed' })

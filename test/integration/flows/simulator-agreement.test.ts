@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Made-up flows on Temporal and in the simulator: the same end, by the same steps. And loops that go wide. */
+/** Runs generated flows on Temporal and in the simulator: same end, same steps. Also wide parallel loops. */
 
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,7 @@ import { aRoom, call, eventually, type Room, unique } from '../../support/fixtur
 import { repeated } from '../../support/stack/soak.ts'
 
 const FLOWS = repeated(12, 40)
-/** A multiple of a hundred, of which one in a hundred fails. */
+/** A multiple of a hundred; one in a hundred fails. */
 const ITEMS = repeated(1_000, 5_000)
 
 let room: Room
@@ -19,40 +19,43 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-test('they agree', async () => {
+test('generated flows: Temporal and the simulator agree on end and steps', async () => {
   const place = new Place(room, inject('tenon'))
   const ends: string[] = []
   for (const [n, source] of madeUpFlows(FLOWS).entries()) ends.push(await agrees(place, `made-${n}`, source))
-  // Not all of them alike.
+  // They do not all end alike.
   expect(new Set(ends).size).toBeGreaterThan(1)
 }, 180_000)
 
-/** Of these items nobody is answered until twenty wait: so many do go at once. */
+/** Requests for these items are answered only once twenty are waiting, which proves that twenty run at once. */
 const isHeld = (n: number) => n >= 400 && n < 500
 const fails = (n: number) => n % 100 === 99
 
-/** A server that is asked for items by their numbers. @returns where it is, and how many have waited at once at most */
-async function counting() {
+/**
+ * Starts a server that is asked for items by number. @returns its address and the highest number of concurrent
+ * requests
+ */
+async function openCountingServer() {
   const waiting = new Map<ServerResponse, number>()
-  const seen = { most: 0 }
+  const counts = { most: 0 }
   const answer = (response: ServerResponse, n: number) => {
     if (waiting.delete(response)) response.writeHead(fails(n) ? 503 : 200).end()
   }
   const server = createServer(({ url = '' }, response) => {
     const n = Number(url.slice(1))
     waiting.set(response, n)
-    seen.most = Math.max(seen.most, waiting.size)
-    // Whoever is one too many has time to come.
-    const soon = [...waiting].filter(([, each]) => !isHeld(each) || seen.most >= 20)
+    counts.most = Math.max(counts.most, waiting.size)
+    // An excess request has time to arrive.
+    const soon = [...waiting].filter(([, each]) => !isHeld(each) || counts.most >= 20)
     for (const [each, of] of soon) setTimeout(() => answer(each, of), 20)
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  return { server, seen, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { server, seen: counts, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-test('many items, twenty at a time, one in a hundred failing: in order, and all of them', async () => {
+test('loop over many items, twenty at a time, one in a hundred fails: all items run, output in order', async () => {
   const as = room.operator
-  const { server, seen, place } = await counting()
+  const { server, seen: counts, place } = await openCountingServer()
   const egress = { workspace_id: room.workspaceId, egress: { allow: [place] } }
   expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
   const name = await new Runs(room).publish(`  - all:
@@ -75,21 +78,21 @@ test('many items, twenty at a time, one in a hundred failing: in order, and all 
   server.close()
   expect(run.status, JSON.stringify(run.error)).toBe('completed')
   expect(run.output).toEqual(Array.from({ length: ITEMS }, (_, n) => (fails(n) ? -1 : n)))
-  expect(seen.most).toBe(20)
+  expect(counts.most).toBe(20)
   const { body } = await call('GET', '/v1/collections/wide/documents?page[size]=1&count=exact', {
     as: room.service,
   })
   expect(body.page.total).toBe(ITEMS * 0.99)
 }, 180_000)
 
-test('where one that fails is to fail all: the run ends, others are given up, and none begins any more', async () => {
+test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')
   const runs = new Runs(room)
-  const begun = noting("'${ $n }'", ledger)
+  const noteCall = noting("'${ $n }'", ledger)
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }
       do:
-        - put: { ${begun} }
+        - put: { ${noteCall} }
         - fuse: { if: $n == 1, listen: { to: { one: { with: { type: fuse } } } } }
         - rest: { if: $n != 1, wait: P1D }
         - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Flows that flows run, on Temporal: what they yield, how they fault, who ends with whom, whose they are. */
+/** Subflows on Temporal: output, faults, cancellation, isolation of workspaces. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
@@ -23,7 +23,7 @@ async function publish(name: string, tasks: string, { version = '1.0.0', at = ro
   await call('POST', `${at.flows}/definitions/${name}/versions`, { as: at.operator, body: {} })
 }
 
-async function ran(name: string, input: object = {}, wait = 20) {
+async function runFlow(name: string, input: object = {}, wait = 20) {
   const headers = { prefer: `wait=${wait}` }
   const { body } = await call('POST', `${room.flows}/definitions/${name}/executions`, {
     as: room.operator,
@@ -39,14 +39,14 @@ const executions = async (flow: string) =>
 const run = (name: string, more = '') =>
   `run: { workflow: { namespace: n, name: ${name}, input: { n: '\${ .n }' } }${more} }`
 
-test('the output of a flow is that of the task; a version is chosen, or the latest', async () => {
+test("subflow with or without a version: the task's output is its output", async () => {
   const child = unique('child')
   await publish(child, "  - a: { set: { doubled: '${ .n + .n }' } }")
   await publish(child, "  - a: { set: { tripled: '${ .n + .n + .n }' } }", { version: '2.0.0' })
   const old = `run: { workflow: { namespace: n, name: ${child}, version: '1.0.0', input: { n: 1 } } }`
   const parent = unique('parent')
   await publish(parent, `  - both: { fork: { branches: [{ new: { ${run(child)} } }, { old: { ${old} } }] } }`)
-  expect(await ran(parent, { n: 4 })).toMatchObject({
+  expect(await runFlow(parent, { n: 4 })).toMatchObject({
     status: 'completed',
     output: [{ tripled: 12 }, { doubled: 2 }],
   })
@@ -55,8 +55,8 @@ test('the output of a flow is that of the task; a version is chosen, or the late
   expect(first.workflow_id.split(':').slice(0, 2)).toEqual([room.tenantId, room.workspaceId])
 })
 
-test('a fault of the flow is one of the task; what is not there is one too, also in another workspace', async () => {
-  const [child, parent, elsewhere] = [unique('child'), unique('parent'), unique('other')]
+test("subflow faults: caught as the task's error; unknown or in another workspace: 404", async () => {
+  const [child, parent, foreignFlow] = [unique('child'), unique('parent'), unique('other')]
   await publish(
     child,
     '  - a: { raise: { error: { type: https://x.example/e, status: 418, detail: \'${ "\\(.n)" }\' } } }',
@@ -65,28 +65,31 @@ test('a fault of the flow is one of the task; what is not there is one too, also
     parent,
     `  - a: { try: [{ b: { ${run(child)} } }], catch: { errors: { with: { status: 418 } }, do: [{ c: { set: { caught: '\${ $error }' } } }] } }`,
   )
-  expect(await ran(parent, { n: 9 })).toMatchObject({
+  expect(await runFlow(parent, { n: 9 })).toMatchObject({
     output: { caught: { status: 418, detail: '9', instance: '/do/0/a/try/0/b' } },
   })
-  await publish(elsewhere, '  - a: { set: { leaked: true } }', { at: await aRoom() })
+  await publish(foreignFlow, '  - a: { set: { leaked: true } }', { at: await aRoom() })
   const caller = unique('caller')
-  await publish(caller, `  - a: { ${run(elsewhere)} }`)
-  expect(await ran(caller)).toMatchObject({ status: 'faulted', error: { status: 404, instance: '/do/0/a' } })
+  await publish(caller, `  - a: { ${run(foreignFlow)} }`)
+  expect(await runFlow(caller)).toMatchObject({
+    status: 'faulted',
+    error: { status: 404, instance: '/do/0/a' },
+  })
 })
 
-test('what nobody waits for goes on by itself', async () => {
+test('subflow with await set to false: continues on its own', async () => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - nap: { wait: PT1S }\n  - a: { set: { done: true } }')
   await publish(parent, `  - a: { ${run(child, ', await: false')} }\n  - b: { set: { passed: '\${ . }' } }`)
-  expect(await ran(parent, { n: 1 })).toMatchObject({ status: 'completed', output: { passed: { n: 1 } } })
+  expect(await runFlow(parent, { n: 1 })).toMatchObject({ status: 'completed', output: { passed: { n: 1 } } })
   await eventually(async () => ((await executions(child))[0]?.status === 'completed' ? true : undefined))
 })
 
-test('who is cancelled takes the flows along that it waits for', async () => {
+test('parent cancelled: cancels the subflow it waits for', async () => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - nap: { wait: P1D }')
   await publish(parent, `  - a: { ${run(child)} }`)
-  const { id } = await ran(parent, {}, 0)
+  const { id } = await runFlow(parent, {}, 0)
   await eventually(async () => ((await executions(child))[0]?.status === 'waiting' ? true : undefined))
   await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
   await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
@@ -95,28 +98,28 @@ test('who is cancelled takes the flows along that it waits for', async () => {
 
 const caught = 'catch: { do: [ { late: { set: { late: true } } } ] }'
 test.each([
-  ['a limit of time', (sub: string) => `try: [ { sub: { ${sub}, timeout: { after: PT1S } } } ], ${caught}`],
+  ['timeout', (sub: string) => `try: [ { sub: { ${sub}, timeout: { after: PT1S } } } ], ${caught}`],
   [
-    'a race that is lost',
+    'lost race',
     (sub: string) =>
       `fork: { compete: true, branches: [ { sub: { ${sub} } }, { rest: { wait: { milliseconds: 500 } } } ] }`,
   ],
-])('%s takes the flow along that was waited for', async (_what, around) => {
+])('%s ends the task: the subflow is cancelled, the parent continues', async (_what, around) => {
   const [child, parent] = [unique('child'), unique('parent')]
   await publish(child, '  - heard: { listen: { to: { one: { with: { type: go } } } } }')
-  // What would end with the run by itself does not end it here: it goes on.
+  // The parent continues: its own end cannot be what cancels the subflow.
   await publish(parent, `  - risk: { ${around(run(child))} }\n  - rest: { wait: PT1H }`)
-  await ran(parent, { n: 1 }, 0)
+  await runFlow(parent, { n: 1 }, 0)
   await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
   const [{ id, status }] = await executions(parent)
   expect(status).toBe('waiting')
   await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
 })
 
-test('a flow that runs itself ends, eight deep', async () => {
+test('flow that runs itself: faults eight levels deep', async () => {
   const self = unique('self')
   await publish(self, `  - again: { ${run(self)} }`)
-  expect(await ran(self)).toMatchObject({
+  expect(await runFlow(self)).toMatchObject({
     status: 'faulted',
     error: { status: 400, detail: expect.stringContaining('at most 8 deep') },
   })

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Executions that give their place back while they wait (`holdWhileWaiting: false`), and queue before they go on. */
+/** Executions that yield their slot while they wait (`holdWhileWaiting: false`) and queue before they continue. */
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,132 +12,133 @@ import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }\n'
 
-/** Holds up whoever asks until it is let go, and counts. */
+/** A server that delays responses until `answerAll` is called, and counts concurrent requests. */
 let server: Server
-let held: ServerResponse[] = []
-let isOpen = false
-let under = 0
-let most = 0
+let pendingReplies: ServerResponse[] = []
+let repliesAtOnce = false
+let inProgress = 0
+let maxInProgress = 0
 let room: Room
 let runs: Runs
 
 beforeAll(async () => {
   server = createServer((_request, reply) => {
-    most = Math.max(most, ++under)
+    maxInProgress = Math.max(maxInProgress, ++inProgress)
     reply.on('close', () => {
-      under -= 1
+      inProgress -= 1
     })
     reply.setHeader('content-type', 'application/json')
-    if (isOpen) setTimeout(() => reply.end('{}'), 20)
-    else held.push(reply)
+    if (repliesAtOnce) setTimeout(() => reply.end('{}'), 20)
+    else pendingReplies.push(reply)
   }).listen(0, '127.0.0.1')
   room = await aRoom()
   runs = new Runs(room)
-  await letOut(room)
+  await allowEgress(room)
 })
 afterAll(() => {
   server.closeAllConnections()
   server.close()
 })
 beforeEach(() => {
-  isOpen = false
-  held = []
-  most = 0
+  repliesAtOnce = false
+  pendingReplies = []
+  maxInProgress = 0
 })
 
 const place = () => `127.0.0.1:${(server.address() as AddressInfo).port}`
-const asking = (name: string, more = '') =>
+const httpTask = (name: string, more = '') =>
   `  - ${name}: { call: http, with: { method: post, endpoint: 'http://${place()}/${name}' }${more} }\n`
 
-async function letOut({ workspaceId, operator: as }: Room): Promise<void> {
+async function allowEgress({ workspaceId, operator: as }: Room): Promise<void> {
   const body = { workspace_id: workspaceId, egress: { allow: [place()] } }
   expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(200)
 }
 
-/** Lets everybody go who has asked, and whoever asks from now on. */
-function open(): void {
-  isOpen = true
-  for (const reply of held.splice(0)) reply.end('{}')
+/** Answers all pending requests, and later ones at once. */
+function answerAll(): void {
+  repliesAtOnce = true
+  for (const reply of pendingReplies.splice(0)) reply.end('{}')
 }
 
-const published = (tasks: string, more = '', of = runs) =>
+const publishFlow = (tasks: string, more = '', of = runs) =>
   of.publish(tasks, { more: `concurrency: { limit: 1, holdWhileWaiting: false${more} }\n` })
-const go = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go' } })
-const asked = (count: number) => eventually(async () => (held.length === count ? true : undefined))
+const sendGo = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go' } })
+const callsWaiting = (count: number) =>
+  eventually(async () => (pendingReplies.length === count ? true : undefined))
 
-async function placeOf(id: string) {
+async function slotOf(id: string) {
   const [row] = await asSuperuser<{ state: string; generation: number; notify_pending: boolean }>(
     'select state, generation, notify_pending from tenon.concurrency_slots where execution_id = $1',
     [id],
   )
   return row
 }
-const stands = (id: string, state: string) =>
-  eventually(async () => ((await placeOf(id))?.state === state ? true : undefined))
+const reachesState = (id: string, state: string) =>
+  eventually(async () => ((await slotOf(id))?.state === state ? true : undefined))
 
-/** One that has left its place, and one that has it and asks the server. */
-async function awayAndAsking(
+/** Starts an execution that has yielded its slot, and one that holds it and calls the server. */
+async function startYieldedAndCalling(
   flow: string,
   [first, second]: readonly object[] = [],
-): Promise<[away: string, asking: string]> {
+): Promise<[away: string, httpTask: string]> {
   const away = await runs.start(flow, { input: first })
-  await stands(away, 'yielded')
+  await reachesState(away, 'yielded')
   const other = await runs.start(flow, { input: second })
   await runs.shown(other, 'waiting')
-  await go(other)
-  await asked(1)
+  await sendGo(other)
+  await callsWaiting(1)
   return [away, other]
 }
 
-describe('an execution that waits', () => {
-  test('gives its place back, and goes on with another where there is one', async () => {
-    const flow = await published(LISTEN + asking('after'))
+describe('waiting execution', () => {
+  test('slot free when it continues: yields its slot, acquires another, completes', async () => {
+    const flow = await publishFlow(LISTEN + httpTask('after'))
     const first = await runs.start(flow)
-    await stands(first, 'yielded')
+    await reachesState(first, 'yielded')
     const second = await runs.start(flow)
-    await stands(second, 'yielded')
-    await go(first)
-    await asked(1)
-    expect(await placeOf(first)).toEqual({ state: 'admitted', generation: 1, notify_pending: false })
-    open()
+    await reachesState(second, 'yielded')
+    await sendGo(first)
+    await callsWaiting(1)
+    expect(await slotOf(first)).toEqual({ state: 'admitted', generation: 1, notify_pending: false })
+    answerAll()
     expect(await runs.ended(first)).toMatchObject({ status: 'completed' })
-    await go(second)
+    await sendGo(second)
     expect(await runs.ended(second)).toMatchObject({ status: 'completed' })
-    expect([await placeOf(first), await placeOf(second)]).toEqual([undefined, undefined])
+    expect([await slotOf(first), await slotOf(second)]).toEqual([undefined, undefined])
   })
 
-  test('queues where there is none: it stands still until there is, and goes before who has not begun', async () => {
-    const limited = asking('after', ', timeout: { after: "${ $workflow.input.limit }" }')
-    const flow = await published(LISTEN + limited, ', onLimit: queue')
-    const [back, busy] = await awayAndAsking(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
+  test('no slot free when it continues: queues ahead of new executions, its timeout does not run', async () => {
+    const limited = httpTask('after', ', timeout: { after: "${ $workflow.input.limit }" }')
+    const flow = await publishFlow(LISTEN + limited, ', onLimit: queue')
+    const [returning, busy] = await startYieldedAndCalling(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
     const fresh = await runs.start(flow, { input: { limit: 'PT1M' } })
-    await go(back)
-    await stands(back, 'requeued')
-    const shown = await runs.read(back)
+    await sendGo(returning)
+    await reachesState(returning, 'requeued')
+    const shown = await runs.read(returning)
     expect(shown).toMatchObject({
       status: 'waiting',
       queue: { position: 1, limit: 1, running: 1, key: '' },
     })
     expect((await runs.read(fresh)).queue).toMatchObject({ position: 2 })
-    // Longer than its limit of time, which stands still with it.
+    // Longer than its timeout, which does not run while it queues.
     await new Promise((done) => setTimeout(done, 2_500))
-    expect(held).toHaveLength(1)
-    held.pop()?.end('{}')
+    expect(pendingReplies).toHaveLength(1)
+    pendingReplies.pop()?.end('{}')
     await runs.ended(busy)
-    await asked(1)
-    expect([(await placeOf(back))?.state, (await placeOf(fresh))?.state]).toEqual(['admitted', 'queued'])
-    expect(await runs.read(back)).not.toHaveProperty('queue')
-    await eventually(async () => ((await placeOf(back))?.notify_pending === false ? true : undefined))
-    open()
-    expect(await runs.ended(back)).toMatchObject({ status: 'completed' })
+    await callsWaiting(1)
+    expect([(await slotOf(returning))?.state, (await slotOf(fresh))?.state]).toEqual(['admitted', 'queued'])
+    expect(await runs.read(returning)).not.toHaveProperty('queue')
+    await eventually(async () => ((await slotOf(returning))?.notify_pending === false ? true : undefined))
+    answerAll()
+    expect(await runs.ended(returning)).toMatchObject({ status: 'completed' })
     await runs.shown(fresh, 'waiting')
-    await go(fresh)
+    await sendGo(fresh)
     await runs.ended(fresh)
   })
 
-  test('keeps it where it does not wait for long, or only for another flow', async () => {
+  test('short wait or wait for a subflow: keeps its slot', async () => {
     const child = await runs.publish(LISTEN)
-    const flow = await published(
+    const flow = await publishFlow(
       `  - rest: { wait: { milliseconds: 50 } }\n  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n`,
     )
     const id = await runs.start(flow)
@@ -147,102 +148,102 @@ describe('an execution that waits', () => {
       return body.data.length > 0 ? body.data : undefined
     })
     await new Promise((done) => setTimeout(done, 1_500))
-    expect(await placeOf(id)).toMatchObject({ state: 'admitted', generation: 0 })
-    await go(inner.id)
+    expect(await slotOf(id)).toMatchObject({ state: 'admitted', generation: 0 })
+    await sendGo(inner.id)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
-  test('queues, and is neither refused nor cancels anybody, where one more that begins would', async () => {
+  test('onLimit is refuse or cancel_running: still queues when it continues, cancels no other', async () => {
     for (const onLimit of ['refuse', 'cancel_running']) {
-      isOpen = false
-      const flow = await published(LISTEN + asking('after'), `, onLimit: ${onLimit}`)
-      const [back, busy] = await awayAndAsking(flow)
-      await go(back)
-      await stands(back, 'requeued')
-      open()
-      for (const id of [back, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+      repliesAtOnce = false
+      const flow = await publishFlow(LISTEN + httpTask('after'), `, onLimit: ${onLimit}`)
+      const [returning, busy] = await startYieldedAndCalling(flow)
+      await sendGo(returning)
+      await reachesState(returning, 'requeued')
+      answerAll()
+      for (const id of [returning, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
     }
   })
 })
 
-describe('one that queues to go on', () => {
-  test('can be cancelled, and what it undoes needs a place too', async () => {
-    const undoing = asking(
+describe('execution queued to continue', () => {
+  test('cancelled: its compensation waits for a slot too', async () => {
+    const undoing = httpTask(
       'before',
       ', compensate: [ { undo: { call: http, with: { method: post, endpoint: URL } } } ]',
     )
-    const flow = await published(
-      undoing.replace('URL', `'http://${place()}/undo'`) + LISTEN + asking('after'),
+    const flow = await publishFlow(
+      undoing.replace('URL', `'http://${place()}/undo'`) + LISTEN + httpTask('after'),
     )
-    const back = await runs.start(flow)
-    await asked(1)
-    held.pop()?.end('{}')
-    await stands(back, 'yielded')
+    const returning = await runs.start(flow)
+    await callsWaiting(1)
+    pendingReplies.pop()?.end('{}')
+    await reachesState(returning, 'yielded')
     const busy = await runs.start(flow)
-    await asked(1)
-    await go(back)
-    await stands(back, 'requeued')
-    await runs.send(back, 'cancel')
+    await callsWaiting(1)
+    await sendGo(returning)
+    await reachesState(returning, 'requeued')
+    await runs.send(returning, 'cancel')
     await new Promise((done) => setTimeout(done, 500))
-    expect((await runs.read(back)).ended_at).toBeNull()
-    // It rests when it has asked: then its place is free.
-    open()
-    expect(await runs.ended(back)).toMatchObject({ status: 'cancelled' })
-    await go(busy)
+    expect((await runs.read(returning)).ended_at).toBeNull()
+    // The other execution waits after its call, which frees the slot.
+    answerAll()
+    expect(await runs.ended(returning)).toMatchObject({ status: 'cancelled' })
+    await sendGo(busy)
     await runs.ended(busy)
-    expect(await placeOf(back)).toBeUndefined()
+    expect(await slotOf(returning)).toBeUndefined()
   })
 
-  test('waits while its workspace is suspended, though a place is free, and goes on when it is resumed', async () => {
+  test('workspace suspended: stays queued despite a free slot, continues after resume', async () => {
     const own = await aRoom()
-    await letOut(own)
+    await allowEgress(own)
     const theirs = new Runs(own)
-    isOpen = true
-    const id = await theirs.start(await published(LISTEN + asking('after'), '', theirs))
-    await stands(id, 'yielded')
+    repliesAtOnce = true
+    const id = await theirs.start(await publishFlow(LISTEN + httpTask('after'), '', theirs))
+    await reachesState(id, 'yielded')
     await suspendWorkspace(own, own.operator)
     await theirs.shown(id, 'suspended')
     await asSuperuser("update tenon.concurrency_slots set state = 'requeued' where execution_id = $1", [id])
     await new Promise((done) => setTimeout(done, 1_500))
-    expect((await placeOf(id))?.state).toBe('requeued')
+    expect((await slotOf(id))?.state).toBe('returning')
     await resumeWorkspace(own, own.operator)
-    await stands(id, 'admitted')
-    await go(id, theirs)
+    await reachesState(id, 'admitted')
+    await sendGo(id, theirs)
     expect(await theirs.ended(id)).toMatchObject({ status: 'completed' })
   })
 
-  test('is told again where whoever gave it its place died before it was told', async () => {
-    const flow = await published(LISTEN + asking('after'))
-    const [back, busy] = await awayAndAsking(flow)
-    await go(back)
-    await stands(back, 'requeued')
+  test('crash before it was notified of its slot: notified again, continues', async () => {
+    const flow = await publishFlow(LISTEN + httpTask('after'))
+    const [returning, busy] = await startYieldedAndCalling(flow)
+    await sendGo(returning)
+    await reachesState(returning, 'requeued')
     await asSuperuser(
       `update tenon.concurrency_slots set state = 'admitted', notify_pending = true, checked_at = now() - interval '1 minute'
         where execution_id = $1`,
-      [back],
+      [returning],
     )
-    await asked(2)
-    await eventually(async () => ((await placeOf(back))?.notify_pending === false ? true : undefined))
-    open()
-    for (const id of [back, busy]) await runs.ended(id)
+    await callsWaiting(2)
+    await eventually(async () => ((await slotOf(returning))?.notify_pending === false ? true : undefined))
+    answerAll()
+    for (const id of [returning, busy]) await runs.ended(id)
   })
 })
 
-test('what is said too late of a place, in a turn before, changes nothing', async () => {
-  const flow = await published(LISTEN + asking('after'))
+test('slot message of an earlier generation: ignored', async () => {
+  const flow = await publishFlow(LISTEN + httpTask('after'))
   const id = await runs.start(flow)
-  await stands(id, 'yielded')
+  await reachesState(id, 'yielded')
   const platform = openInside()
   try {
     const scope = scopeOf(platform, room)
-    // It has come back twice since, and has not heard of the second time.
+    // It has reacquired its slot twice since, and the second grant is not yet acknowledged.
     await asSuperuser(
       "update tenon.concurrency_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where execution_id = $1",
       [id],
     )
     await reacquireSlot(scope, { execution_id: id, turn: 1, at_once: false })
     await yieldSlot(scope, { execution_id: id, turn: 2 })
-    expect(await placeOf(id)).toEqual({ state: 'admitted', generation: 3, notify_pending: true })
+    expect(await slotOf(id)).toEqual({ state: 'admitted', generation: 3, notify_pending: true })
   } finally {
     await platform.close()
   }
@@ -250,10 +251,10 @@ test('what is said too late of a place, in a turn before, changes nothing', asyn
   await runs.ended(id)
 })
 
-test('never do more ask at once than may, however often they wait; and all of them end', async () => {
-  isOpen = true
+test('15 executions with a limit of 3 that wait repeatedly: never more than 3 call at once, all complete', async () => {
+  repliesAtOnce = true
   const wait = (name: string) => `  - ${name}: { wait: { milliseconds: 600 } }\n`
-  const lines = asking('a') + wait('b') + asking('c') + wait('d') + asking('e')
+  const lines = httpTask('a') + wait('b') + httpTask('c') + wait('d') + httpTask('e')
   const flow = await runs.publish(lines, { more: 'concurrency: { limit: 3, holdWhileWaiting: false }\n' })
   const ids = await Promise.all(Array.from({ length: 15 }, () => runs.start(flow)))
   const ended = await Promise.all(
@@ -265,6 +266,6 @@ test('never do more ask at once than may, however often they wait; and all of th
     ),
   )
   expect(new Set(ended)).toEqual(new Set(['completed']))
-  expect(most).toBeGreaterThan(1)
-  expect(most).toBeLessThanOrEqual(3)
+  expect(maxInProgress).toBeGreaterThan(1)
+  expect(maxInProgress).toBeLessThanOrEqual(3)
 }, 100_000)

@@ -1,4 +1,4 @@
-/** The wire of hosted MCP servers under attack: tokens, scopes, transport, tenants side by side, the record. */
+/** Hosted MCP servers under attack over HTTP: tokens, scopes, transport, tenant isolation, call log. */
 
 import { SignJWT } from 'jose'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
@@ -35,7 +35,7 @@ beforeAll(async () => {
 const metadataOf = ({ path }: Hosted) => `${inject('tenon').url}/.well-known/oauth-protected-resource${path}`
 const challenge = (hosted: Hosted) =>
   `resource_metadata="${metadataOf(hosted)}", scope="${scopesOf(hosted, 'notes_get', 'notes_list')}"`
-const claimsFor = ({ room, id }: Hosted, more: object = {}) => ({
+const tokenClaims = ({ room, id }: Hosted, more: object = {}) => ({
   sub: 'agent',
   client_id: 'tenon-operator',
   tenant_id: room.tenantId,
@@ -45,8 +45,8 @@ const claimsFor = ({ room, id }: Hosted, more: object = {}) => ({
   ...more,
 })
 
-describe('who may come in', () => {
-  test('without a token: 401 that says where to get one and for what, and no error', async () => {
+describe('authentication', () => {
+  test('no token: 401 that names the metadata and the scopes, without an error', async () => {
     for (const as of [{}, gatewayHeaders(ours.room)]) {
       const { status, headers, body } = await rpc(ours.path, as, 'tools/list')
       expect([status, body.code]).toEqual([401, 'credentials_missing'])
@@ -55,18 +55,18 @@ describe('who may come in', () => {
     }
   })
 
-  test('with a wrong one: 401 invalid_token, whatever is wrong', async () => {
+  test('any wrong token: the same 401 invalid_token', async () => {
     const { url } = inject('tenon')
     const good = { audience: ours.url }
     const past = Math.floor(Date.now() / 1_000) - 1_000
     const unsigned = (head: object) =>
       `Bearer ${[
         head,
-        { ...claimsFor(ours), iss: `${url}/auth`, aud: ours.url, exp: past + 9_999, iat: past },
+        { ...tokenClaims(ours), iss: `${url}/auth`, aud: ours.url, exp: past + 9_999, iat: past },
       ]
         .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
         .join('.')}.`
-    const hs256 = await new SignJWT(claimsFor(ours))
+    const hs256 = await new SignJWT(tokenClaims(ours))
       .setProtectedHeader({ alg: 'HS256', typ: 'at+jwt' })
       .setIssuer(`${url}/auth`)
       .setAudience(ours.url)
@@ -82,17 +82,17 @@ describe('who may come in', () => {
       'a token of the REST API': ours.room.operator,
       'a token of a sibling workspace': await tokenFor(sibling, scopesOf(sibling, 'notes_list')),
       'a token of another tenant': await tokenFor(theirs, scopesOf(theirs, 'notes_list')),
-      expired: await tokenOf(claimsFor(ours, { exp: past }), good),
-      'not yet valid': await tokenOf(claimsFor(ours, { nbf: past + 9_999 }), good),
-      'no audience': await tokenOf(claimsFor(ours), { audience: null }),
-      'ours among others': await tokenOf(claimsFor(ours), { audience: [ours.url, `${url}/v1`] }),
-      'another issuer': await tokenOf(claimsFor(ours), { ...good, issuer: 'https://evil.test' }),
-      'an ID token': await tokenOf(claimsFor(ours), { ...good, typ: 'JWT' }),
-      'our address, their tenant': await tokenOf(claimsFor(theirs), good),
-      'our address, a sibling workspace': await tokenOf(claimsFor(sibling), good),
-      'our address, another server': await tokenOf(claimsFor(ours, { mcp_server: theirs.id }), good),
-      'a client that is none': await tokenOf(claimsFor(ours, { client_id: 'agent_gone' }), good),
-      'no client': await tokenOf(claimsFor(ours, { client_id: undefined }), good),
+      expired: await tokenOf(tokenClaims(ours, { exp: past }), good),
+      'not yet valid': await tokenOf(tokenClaims(ours, { nbf: past + 9_999 }), good),
+      'no audience': await tokenOf(tokenClaims(ours), { audience: null }),
+      'ours among others': await tokenOf(tokenClaims(ours), { audience: [ours.url, `${url}/v1`] }),
+      'another issuer': await tokenOf(tokenClaims(ours), { ...good, issuer: 'https://evil.test' }),
+      'an ID token': await tokenOf(tokenClaims(ours), { ...good, typ: 'JWT' }),
+      'our address, their tenant': await tokenOf(tokenClaims(theirs), good),
+      'our address, a sibling workspace': await tokenOf(tokenClaims(sibling), good),
+      'our address, another server': await tokenOf(tokenClaims(ours, { mcp_server: theirs.id }), good),
+      'unknown client': await tokenOf(tokenClaims(ours, { client_id: 'agent_gone' }), good),
+      'no client': await tokenOf(tokenClaims(ours, { client_id: undefined }), good),
       'no signature': { authorization: unsigned({ alg: 'none', typ: 'at+jwt' }) },
       'a secret for a key': { authorization: `Bearer ${hs256}` },
     }
@@ -102,16 +102,16 @@ describe('who may come in', () => {
       expect(headers.get('www-authenticate')).toBe(`Bearer error="invalid_token", ${challenge(ours)}`)
       expect(JSON.stringify({ ...body, instance: '' })).not.toMatch(/ten_|ws_|agent_/)
     }
-    const fair = await tokenOf(claimsFor(ours, { scope: scopesOf(ours, 'notes_list') }), good)
+    const fair = await tokenOf(tokenClaims(ours, { scope: scopesOf(ours, 'notes_list') }), good)
     expect((await callTool(ours.path, fair, 'notes_list')).body.result.isError).toBe(false)
   })
 
-  test('a token in the URL is none', async () => {
+  test('token in the URL: 401', async () => {
     const token = reader['authorization']?.slice('Bearer '.length)
     expect((await rpc(`${ours.path}?access_token=${token}`, {}, 'tools/list')).status).toBe(401)
   })
 
-  test('a server’s token opens nothing else', async () => {
+  test('token of a server used elsewhere: 401', async () => {
     for (const path of ['/v1/tenants', `${ours.base}/audit`, `/v1/collections/notes/documents`]) {
       const { status, body } = await call('GET', path, { as: reader })
       expect([path, status, body.code]).toEqual([path, 401, 'token_invalid'])
@@ -119,7 +119,7 @@ describe('who may come in', () => {
     expect((await rpc('/v1/mcp/platform/mcp', reader, 'tools/list')).status).toBe(401)
   })
 
-  test('what is not published here is 404, with or without a token, in the same words', async () => {
+  test('unpublished server: the same 404 with and without a token', async () => {
     const crossed = ours.path
       .replace(ours.room.workspaceId, theirs.room.workspaceId)
       .replace('notes', ours.id)
@@ -138,8 +138,8 @@ describe('who may come in', () => {
   })
 })
 
-describe('what a token may do', () => {
-  test('the list shows what is granted; the rest is 403 with the scope that is missing, in both eras', async () => {
+describe('authorization', () => {
+  test("tool outside the token's scope: hidden from the list, 403 with the missing scope in both protocol versions", async () => {
     const { body } = await rpc(ours.path, reader, 'tools/list')
     expect(body.result.tools.map(({ name }: { name: string }) => name)).toEqual(['notes_get', 'notes_list'])
     const scope = scopesOf(ours, 'notes_create')
@@ -159,7 +159,7 @@ describe('what a token may do', () => {
     expect(data.map(({ text }: { text: string }) => text)).not.toContain('never')
   })
 
-  test('arguments: nothing but what the schema names, and only as values', async () => {
+  test('arguments outside the schema: refused; hostile strings are treated as plain values', async () => {
     const as = await tokenFor(ours, scopesOf(ours, 'notes_get', 'notes_create'))
     const result = async (tool: string, args: unknown) =>
       (await callTool(ours.path, as, tool, args)).body.result
@@ -208,7 +208,7 @@ function modernCall(hosted: Hosted, as: Caller, name: string, args: unknown, hea
 }
 
 describe('transport', () => {
-  test('a batch is refused whole', async () => {
+  test('batch: refused as a whole', async () => {
     const body = Array.from({ length: 50 }, (_, id) => ({
       jsonrpc: '2.0',
       id,
@@ -225,7 +225,7 @@ describe('transport', () => {
     }
   })
 
-  test('other methods, origins, types and sizes', async () => {
+  test('wrong method, origin, content type or size: refused with its status', async () => {
     for (const method of ['GET', 'DELETE', 'PUT']) {
       const { status, headers } = await call(method, ours.path, { as: reader })
       expect([method, status, headers.get('allow')]).toEqual([method, 405, 'POST'])
@@ -252,7 +252,7 @@ describe('transport', () => {
     expect(await send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: null }, {})).toBeLessThan(500)
   })
 
-  test('the modern era: headers that differ from the body, versions and methods that are none', async () => {
+  test('protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused', async () => {
     const differs = await modernCall(ours, reader, 'notes_list', {}, { 'mcp-name': 'notes_get' })
     expect([differs.status, differs.body.error.code]).toEqual([400, -32_020])
     const _meta = (version: string) => ({
@@ -277,8 +277,8 @@ describe('transport', () => {
   })
 })
 
-test('two hundred calls of two tenants at once, with the same ids, never cross', async () => {
-  const [a, b] = await Promise.all([mine(ours, 'a'), mine(theirs, 'b')])
+test('two hundred concurrent calls of two tenants with the same ids: responses never mix', async () => {
+  const [a, b] = await Promise.all([createDocument(ours, 'a'), createDocument(theirs, 'b')])
   const calls = Array.from({ length: 100 }, (_, id) =>
     [a, b].map(async ({ hosted, as, documentId, text }) => {
       const args = { id: documentId }
@@ -298,14 +298,14 @@ test('two hundred calls of two tenants at once, with the same ids, never cross',
   expect(foreign.body.result.isError).toBe(true)
 })
 
-async function mine(hosted: Hosted, text: string) {
+async function createDocument(hosted: Hosted, text: string) {
   const as = await tokenFor(hosted, scopesOf(hosted, 'notes_get'))
   const body = { text }
   const { id } = await ok(call('POST', '/v1/collections/notes/documents', { as: hosted.room.service, body }))
   return { hosted, as, documentId: id as string, text }
 }
 
-test('every call is on record once, with its outcome at each level and nothing of its arguments', async () => {
+test('calls of every outcome: each logged once, with its outcome and without arguments', async () => {
   const hosted = await aServer(await aRoom(), 'record')
   const as = await tokenFor(hosted, scopesOf(hosted, 'notes_get', 'notes_list'))
   const operator = hosted.room.operator

@@ -1,4 +1,4 @@
-/** Hosted MCP servers: from a draft to calls by both generations of client, and back to an older version. */
+/** Hosted MCP servers: draft, curation, publication, calls by clients of both protocol versions, rollback. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -18,16 +18,16 @@ import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tena
 const FLOW = (name: string, task: string) =>
   `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
 
-async function aFlow(room: Room, name: string, task: string): Promise<void> {
+async function createFlow(room: Room, name: string, task: string): Promise<void> {
   const as = room.operator
   const { id } = await ok(
     call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
   )
   await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
-  await switchFlows(room, true)
+  await enableFlowTools(room, true)
 }
 
-const switchFlows = (room: Room, on: boolean) =>
+const enableFlowTools = (room: Room, on: boolean) =>
   ok(
     call('POST', '/v1/services/configure', {
       as: room.operator,
@@ -35,14 +35,14 @@ const switchFlows = (room: Room, on: boolean) =>
     }),
   )
 
-const listed = async (hosted: Hosted, ...tools: string[]) => {
+const toolsOf = async (hosted: Hosted, ...tools: string[]) => {
   const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
   return reply.body.result.tools as { name: string }[]
 }
 
-test('created, curated, published, called: a collection and a flow, by REST and by both generations', async () => {
+test('curated server with a collection and a flow: callable through REST and both protocol versions', async () => {
   const room = await aRoom()
-  await aFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
+  await createFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
   const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
   const hosted = await aServer(room, 'notes', {
     ...NOTES,
@@ -90,10 +90,14 @@ test('created, curated, published, called: a collection and a flow, by REST and 
   expect(byRest).toMatchObject({ is_error: false, structured_content: { data: [{ text: 'hello' }] } })
 })
 
-test('a flow that takes long goes on; one that fails is an error of the tool; neither shows a workflow id', async () => {
+test('slow flow: reported as running; failing flow: a tool error; neither shows the tenant', async () => {
   const room = await aRoom()
-  await aFlow(room, 'slow', '{ wait: { seconds: 90 } }')
-  await aFlow(room, 'bad', "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }")
+  await createFlow(room, 'slow', '{ wait: { seconds: 90 } }')
+  await createFlow(
+    room,
+    'bad',
+    "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }",
+  )
   const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
   const hosted = await aServer(room, 'flows', tools)
   const as = await tokenFor(hosted, scopesOf(hosted, 'run_slow', 'run_bad'))
@@ -116,10 +120,10 @@ describe('curation', () => {
     hosted = await aServer(await aRoom(), 'curated')
   })
 
-  test('offers what there is, each with closed arguments and honest annotations', async () => {
+  test('candidates: every possible tool, with closed arguments and correct annotations', async () => {
     const room = await aRoom()
     const hosted = await aServer(room, 'c')
-    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    await createFlow(room, 'f', '{ set: { a: 1 } }')
     const body = { workspace_id: room.workspaceId, name: 'double', source: 'export default (n) => n * 2' }
     await ok(call('POST', '/v1/functions', { as: room.operator, body }))
     const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
@@ -138,31 +142,43 @@ describe('curation', () => {
   })
 
   test.each([
-    ['no candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
-    ['65 letters', { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } }, 'at most 64'],
-    ['a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
-    ['a look-alike', { 'collections:notes:get': { enabled: true, name: 'nоtes' } }, 'takes letters'],
-    ['a reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
+    ['unknown candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
+    [
+      'name of 65 letters',
+      { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } },
+      'at most 64',
+    ],
+    ['name with a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
+    [
+      'name with a look-alike letter',
+      { 'collections:notes:get': { enabled: true, name: 'nоtes' } },
+      'takes letters',
+    ],
+    ['reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
     [
       'names that differ in case',
       { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
       'two tools named',
     ],
-    ['zero width', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
-    ['bidi', { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } }, 'U+202E'],
-    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
-    ['a control', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    ['zero-width character', { 'collections:notes:get': { enabled: true, title: 'a\u200bb' } }, 'U+200B'],
     [
-      'a write as a read',
+      'bidirectional override',
+      { 'collections:notes:get': { enabled: true, description: 'a\u202eb' } },
+      'U+202E',
+    ],
+    ['tag characters', { 'collections:notes:get': { enabled: true, title: 'a\u{e0041}' } }, 'U+E0041'],
+    ['control character', { 'collections:notes:get': { enabled: true, title: 'a\u0007' } }, 'U+0007'],
+    [
+      'write tool declared as read-only',
       { 'collections:notes:delete': { enabled: true, annotations: { readOnlyHint: true } } },
       'safer than it is',
     ],
     [
-      'a destruction denied',
+      'destructive tool declared as harmless',
       { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
       'safer than it is',
     ],
-  ])('refuses %s, and keeps the draft as it was', async (_what, tools, words) => {
+  ])('%s: refused, the draft stays unchanged', async (_what, tools, words) => {
     const as = hosted.room.operator
     const { status, body } = await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
     expect([status, body.code]).toEqual([400, 'validation_failed'])
@@ -170,7 +186,7 @@ describe('curation', () => {
     expect((await ok(call('GET', hosted.base, { as }))).curation.tools).toEqual(NOTES)
   })
 
-  test('stricter annotations, other names and shared scopes are taken', async () => {
+  test('stricter annotations, own names, shared scopes: accepted', async () => {
     const hosted = await aServer(await aRoom(), 'strict', {
       'collections:notes:get': {
         enabled: true,
@@ -181,14 +197,14 @@ describe('curation', () => {
       'collections:notes:list': { enabled: true, scope: 'read' },
       'collections:notes:delete': { enabled: false },
     })
-    const tools = await listed(hosted, 'read')
+    const tools = await toolsOf(hosted, 'read')
     expect(tools.map(({ name }) => name)).toEqual(['look', 'notes_list'])
     expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: false, destructiveHint: true } })
   })
 })
 
-describe('versions', () => {
-  test('a draft is seen by nobody; publishing says what changed; the way back is byte-equal', async () => {
+describe('server version', () => {
+  test('draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte', async () => {
     const hosted = await aServer(await aRoom(), 'v')
     const as = hosted.room.operator
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list', 'notes_get', 'notes_create'))
@@ -223,7 +239,7 @@ describe('versions', () => {
     expect((await call('POST', `${hosted.base}/versions/9/activate`, { as, body: {} })).status).toBe(404)
   })
 
-  test('equal drafts have equal hashes; two publications at once never share a number', async () => {
+  test('three concurrent publications of one draft: distinct numbers, equal hashes', async () => {
     const hosted = await aServer(await aRoom(), 'twice')
     const as = hosted.room.operator
     const replies = await Promise.all(
@@ -235,9 +251,9 @@ describe('versions', () => {
     expect(new Set(done.map(({ hash }) => hash)).size).toBe(1)
   })
 
-  test('what a tool was made of may vanish: the draft cannot be published, the version still answers', async () => {
+  test('flow behind a tool deleted: publication refused, the active version answers not_found', async () => {
     const room = await aRoom()
-    await aFlow(room, 'gone', '{ set: { a: 1 } }')
+    await createFlow(room, 'gone', '{ set: { a: 1 } }')
     const hosted = await aServer(room, 'vanish', { 'flows:gone:run': { enabled: true } })
     const token = await tokenFor(hosted, scopesOf(hosted, 'run_gone'))
     await ok(call('DELETE', `${room.flows}/definitions/gone`, { as: room.operator }))
@@ -250,20 +266,20 @@ describe('versions', () => {
     })
   })
 
-  test('a version cannot be changed and a call cannot be taken back, not even by the platform itself', async () => {
+  test('database roles: may not update a version, nor change or delete a logged call', async () => {
     const grants = await asSuperuser(
       `select table_name, privilege_type from information_schema.table_privileges
        where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
          and grantee <> 'tenon_owner' and privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE') order by 1, 2`,
     )
-    // A version goes with its whole server.
+    // A version is deleted with its whole server.
     expect(grants).toEqual([{ table_name: 'mcp_server_versions', privilege_type: 'DELETE' }])
     const columns = await asSuperuser(
       `select table_name, column_name from information_schema.column_privileges
        where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
          and grantee <> 'tenon_owner' and privilege_type = 'UPDATE' order by 1, 2`,
     )
-    // The approval is written once, later; the manifest never.
+    // The approval is written once, later; the manifest never changes.
     expect(columns).toEqual(
       ['approved_at', 'approved_by'].map((column_name) => ({
         table_name: 'mcp_server_versions',
@@ -273,8 +289,8 @@ describe('versions', () => {
   })
 })
 
-describe('sources', () => {
-  test('a function, a declared collection, and a query are tools like others', async () => {
+describe('tool sources', () => {
+  test('function, declared collection and query: callable as tools', async () => {
     const room = await aRoom()
     const as = room.operator
     const at = { workspace_id: room.workspaceId }
@@ -312,13 +328,13 @@ describe('sources', () => {
     })
   })
 
-  test('flows are no tools until they are switched on, and none when they are switched off again', async () => {
+  test('flow tools not enabled or disabled again: no candidates, calls refused', async () => {
     const room = await aRoom()
-    await aFlow(room, 'f', '{ set: { a: 1 } }')
+    await createFlow(room, 'f', '{ set: { a: 1 } }')
     const hosted = await aServer(room, 'switch', { 'flows:f:run': { enabled: true } })
     const token = await tokenFor(hosted, scopesOf(hosted, 'run_f'))
     expect((await callTool(hosted.path, token, 'run_f')).body.result.isError).toBe(false)
-    await switchFlows(room, false)
+    await enableFlowTools(room, false)
     const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
     expect(data.map(({ name }: { name: string }) => name)).not.toContain('run_f')
     expect((await callTool(hosted.path, token, 'run_f')).body.result).toMatchObject({

@@ -1,4 +1,4 @@
-/** The issuer, for hosted MCP servers: which tokens it gives, to whom, and where clients read about it. */
+/** Token issuer for hosted MCP servers: which tokens it issues, to which clients, and its metadata. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
@@ -25,8 +25,8 @@ beforeAll(async () => {
   ])
 })
 
-describe('the issuer', () => {
-  test('gives tokens for published servers alone, with scopes of the published version alone', async () => {
+describe('issuer', () => {
+  test('resource and scope given: token for that server, limited to scopes of the published version', async () => {
     const claims = (token = '') => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
     const scope = `${scopesOf(ours, 'notes_get', 'nothing')} mcp:theirs:notes_get openid`
     const { body } = await askToken({ resource: ours.url, scope })
@@ -49,18 +49,18 @@ describe('the issuer', () => {
 
   test.each([
     ['another host', (url: string) => url.replace('127.0.0.1', 'evil.test')],
-    ['a server that is none', (url: string) => url.replace('/notes/', '/nothing/')],
+    ['an unknown server', (url: string) => url.replace('/notes/', '/nothing/')],
     ['a longer path', (url: string) => `${url}/x`],
     ['a query', (url: string) => `${url}?a=1`],
     ['a dotted path', (url: string) => url.replace('/servers/', '/./servers/')],
-    ['no URL', () => 'notes'],
-  ])('%s is an invalid target', async (_what, change) => {
+    ['not a URL', () => 'notes'],
+  ])('resource is %s: invalid_target', async (_what, change) => {
     const { status, body } = await askToken({ resource: change(ours.url), scope: 'mcp:notes:notes_get' })
     expect([status, body['error']]).toEqual([400, 'invalid_target'])
   })
 
   test.each(['a\u0000b', 'x'.repeat(40_000), `agent_${'0'.repeat(26)}`, 'agent_\u0000'])(
-    'a client that is none is none, whatever its id (%#)',
+    'unknown client (%#): invalid_client',
     async (client_id) => {
       const body = { grant_type: 'client_credentials', client_id, client_secret: 'x' }
       const reply = await fetch(`${inject('tenon').url}/auth/token`, {
@@ -71,7 +71,7 @@ describe('the issuer', () => {
     },
   )
 
-  test('both spellings of a server are resources, each its own audience', async () => {
+  test('server addressed by slug or id: each is a resource of its own', async () => {
     const byId = { ...ours, path: ours.path.replace('/notes/', `/${ours.id}/`) }
     const as = await tokenFor(
       { ...ours, url: ours.url.replace('/notes/', `/${ours.id}/`) },
@@ -81,7 +81,7 @@ describe('the issuer', () => {
     expect((await rpc(ours.path, as, 'tools/list')).status).toBe(401)
   })
 
-  test('its documents come from the configuration, whatever the request calls this host', async () => {
+  test('forged host headers: metadata shows the configured address', async () => {
     const { url } = inject('tenon')
     const hostile = {
       'x-forwarded-host': 'evil.test',
@@ -121,7 +121,7 @@ describe('the issuer', () => {
     }
   })
 
-  test('an agent’s client gets its own server, within its scopes, until it is deleted', async () => {
+  test('client of an agent: its own server within its scopes, until it is deleted', async () => {
     const as = ours.room.operator
     const scopes = [scopesOf(ours, 'notes_list')]
     const made = await ok(call('POST', `${ours.base}/clients`, { as, body: { name: 'agent', scopes } }))

@@ -1,11 +1,11 @@
-/** The life of a hosted MCP server: its quota, its states, its end. */
+/** Life cycle of a hosted MCP server: quota, publication, suspension, deletion. */
 
 import { describe, expect, test } from 'vitest'
 import { aServer, callTool, ok, rpc, scopesOf, serversOf, tokenFor } from '../../support/clients/mcp.ts'
 import { aRoom, asSuperuser, call, unique } from '../../support/fixtures/tenants.ts'
 
-describe('life of a server', () => {
-  test('more where the quota says so', async () => {
+describe('MCP server', () => {
+  test('quota raised, lifted or set to zero: creation follows it', async () => {
     const room = await aRoom()
     const set = (limit: number) =>
       call('PUT', '/v1/quotas', {
@@ -32,11 +32,11 @@ describe('life of a server', () => {
     expect(await make()).toBe(429)
   })
 
-  test('one a workspace; two created at once are still one', async () => {
+  test('concurrent creations with a quota of one: one server', async () => {
     const room = await aRoom()
     const make = () =>
       call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
-    // One that is being created, and slow about it: the other has to wait before it counts.
+    // A slow creation in progress: the others wait for its lock before they count.
     const slow = asSuperuser(`do $$ begin
       perform pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext('${room.workspaceId}'));
       insert into tenon.mcp_servers (tenant_id, workspace_id, id, slug, name, description, state, created_by)
@@ -54,7 +54,7 @@ describe('life of a server', () => {
     })
   })
 
-  test('nothing answers before it is published, while it is suspended, and after it is gone', async () => {
+  test('unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401', async () => {
     const room = await aRoom()
     const as = room.operator
     const { path } = await ok(call('POST', serversOf(room), { as, body: { name: 'My Notes' } }))
@@ -67,20 +67,20 @@ describe('life of a server', () => {
 
     const hosted = await aServer(room, 'life')
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    const ask = async () => (await callTool(hosted.path, token, 'notes_list')).status
-    expect(await ask()).toBe(200)
+    const statusOfCall = async () => (await callTool(hosted.path, token, 'notes_list')).status
+    expect(await statusOfCall()).toBe(200)
     await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
-    expect(await ask()).toBe(404)
+    expect(await statusOfCall()).toBe(404)
     await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
-    expect(await ask()).toBe(200)
+    expect(await statusOfCall()).toBe(200)
     await ok(call('DELETE', hosted.base, { as }))
-    expect(await ask()).toBe(404)
-    // The same address again is another server: the token was not for it.
+    expect(await statusOfCall()).toBe(404)
+    // The same address again is another server: the token was issued for the deleted one.
     await aServer(room, 'life')
-    expect(await ask()).toBe(401)
+    expect(await statusOfCall()).toBe(401)
   })
 
-  test('a suspended tenant has no servers', async () => {
+  test('tenant suspended: 404', async () => {
     const hosted = await aServer(await aRoom(), 'rest')
     const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
     await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [hosted.room.tenantId])

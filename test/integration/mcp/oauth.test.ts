@@ -1,4 +1,4 @@
-/** Agents find their way by themselves: from the address of a server to a token to a call, and up to more scopes. */
+/** MCP clients discover the issuer from the server's address, get a token, and request further scopes. */
 
 import { request } from 'node:http'
 import {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 const READS = ['notes_get', 'notes_list']
 const note = { name: 'notes_create', arguments: { document: { text: 'up' } } }
 
-test('a client of 2025 knows the address and its own credentials: what only reads comes by itself', async () => {
+test('client of 2025: gets read scopes by itself, a write scope if configured', async () => {
   const connect = async (scope?: string) => {
     const client = new LegacyClient({ name: 'test', version: '1' })
     const authProvider = new LegacyProvider({ ...options, ...(scope && { scope }) })
@@ -41,13 +41,13 @@ test('a client of 2025 knows the address and its own credentials: what only read
   const client = await connect()
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
   await client.close()
-  // Its SDK does not ask for the scope of a challenge where there is no browser; it has to be told.
-  const told = await connect(scopesOf(hosted, 'notes_create'))
-  expect((await told.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
-  await told.close()
+  // Without a browser its SDK does not request the scope of a challenge; the scope is configured.
+  const configured = await connect(scopesOf(hosted, 'notes_create'))
+  expect((await configured.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
+  await configured.close()
 })
 
-test('one of 2026 asks for the scope of a write when it meets it', async () => {
+test('client of 2026: requests the write scope when a call needs it', async () => {
   const client = new ModernClient(
     { name: 'test', version: '1' },
     { versionNegotiation: { mode: { pin: '2026-07-28' } } },
@@ -60,7 +60,7 @@ test('one of 2026 asks for the scope of a write when it meets it', async () => {
   await client.close()
 })
 
-test('another name in `Host` changes no address that clients are sent to', async () => {
+test('forged Host header: metadata shows the configured address', async () => {
   const { hostname, port } = new URL(hosted.url)
   const read = (path: string) =>
     new Promise<string>((resolve, reject) => {
@@ -86,7 +86,7 @@ test('another name in `Host` changes no address that clients are sent to', async
   }
 })
 
-test('strangers do not fill the record of a server', async () => {
+test('unauthenticated calls: logged up to a limit per minute', async () => {
   const { room, path, id } = await aServer(await aRoom(), 'strangers')
   const max = LIMITS.mcpStrangersRecordedPerMinute
   const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
@@ -98,7 +98,7 @@ test('strangers do not fill the record of a server', async () => {
     room.tenantId,
     id,
   ])
-  // Two measures where a minute began meanwhile.
+  // Twice the limit if a new minute began meanwhile.
   expect(rows.length).toBeGreaterThanOrEqual(max)
   expect(rows.length).toBeLessThanOrEqual(2 * max)
 })

@@ -1,4 +1,4 @@
-/** The official MCP server, asked by the official client: read operations as tools, nothing more. */
+/** The official MCP server, called by the official client: administrative reads as tools. */
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -8,7 +8,7 @@ import { aRoom, type Caller, call, operator, tokenOf } from '../../support/fixtu
 
 const PATH = '/v1/mcp/platform/mcp'
 
-async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): Promise<T> {
+async function withClient<T>(as: Caller, work: (client: Client) => Promise<T>): Promise<T> {
   const url = new URL(`${inject('tenon').url}${PATH}`)
   const client = new Client({ name: 'test', version: '1' })
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: as } })
@@ -20,9 +20,9 @@ async function connected<T>(as: Caller, work: (client: Client) => Promise<T>): P
   }
 }
 
-test('every administrative read operation is a tool with its own schema; no write is', async () => {
-  const tools = await connected(await operator(), async (client) => (await client.listTools()).tools)
-  // A tool answers once: what has no end is none.
+test('tool list: every administrative read operation, no write', async () => {
+  const tools = await withClient(await operator(), async (client) => (await client.listTools()).tools)
+  // A tool returns once; operations that stream are no tools.
   const reads = OPERATIONS.filter(
     ({ reads: read, domain, http }) => read && domain !== 'data_access' && http.reply !== 'feed',
   )
@@ -32,10 +32,10 @@ test('every administrative read operation is a tool with its own schema; no writ
   expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true)
 })
 
-test('a tool shows a tenant admin its own tenant and no other', async () => {
+test('tenant admin: sees its own tenant only', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
-  await connected(as, async (client) => {
+  await withClient(as, async (client) => {
     const list = await client.callTool({ name: 'tenant_list', arguments: {} })
     expect(JSON.stringify(list.structuredContent)).toContain(room.tenantId)
     expect(JSON.stringify(list.structuredContent)).not.toContain(other.tenantId)
@@ -51,7 +51,7 @@ test('a tool shows a tenant admin its own tenant and no other', async () => {
   })
 })
 
-test('it takes access tokens only', async () => {
+test('no token or an API key: 401', async () => {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
   const room = await aRoom()
   const as = (caller: Caller) => call('POST', PATH, { as: caller, body })

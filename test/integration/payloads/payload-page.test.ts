@@ -1,4 +1,4 @@
-/** A browser that reads payloads in the Temporal UI: who gets the cookie for it, and what that is good for. */
+/** Payload viewer in the Temporal UI: which callers get its cookie, and what the cookie allows. */
 
 import { expect, inject, test } from 'vitest'
 import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
@@ -11,16 +11,16 @@ const { url, env } = inject('tenon')
 const PAGE = `${url}/auth/payloads`
 const UI = new URL(env['TEMPORAL_UI_URL'] ?? '').origin
 
-const admitted = (token: string, headers: Record<string, string> = {}) =>
+const signIn = (token: string, headers: Record<string, string> = {}) =>
   fetch(PAGE, { method: 'POST', body: new URLSearchParams({ token }), headers })
 
 const tokenIn = ({ authorization = '' }: Readonly<Record<string, string>>) =>
   authorization.slice('Bearer '.length)
 const adminOf = (room: Room) => tokenOf({ sub: 'ada', tenant_id: room.tenantId, roles: ['tenant_admin'] })
 
-/** As the browser keeps it. */
+/** The cookie as a browser stores it. */
 async function cookieOf(token: string): Promise<string> {
-  const reply = await admitted(token)
+  const reply = await signIn(token)
   expect(reply.status).toBe(200)
   return reply.headers.get('set-cookie')?.split(';')[0] ?? ''
 }
@@ -36,7 +36,7 @@ const decode = (
     body: JSON.stringify({ payloads: [payload] }),
   })
 
-/** What a run has ended with, as it stands in Temporal. */
+/** The output payload of an execution, as Temporal stores it. */
 async function outputIn(room: Room, canary: string): Promise<unknown> {
   const runs = new Runs(room)
   const { workflow_id } = await runs.ended(
@@ -61,7 +61,7 @@ async function read(reply: Response): Promise<string> {
   return Buffer.from(payloads[0]?.data ?? '', 'base64').toString()
 }
 
-test('a browser with the cookie reads what its reader may: an operator all, an admin what is of the own tenant', async () => {
+test("viewer cookie: operator reads every tenant's payloads, tenant admin its own", async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const canary = unique('canary')
   const payload = await outputIn(room, canary)
@@ -72,23 +72,23 @@ test('a browser with the cookie reads what its reader may: an operator all, an a
   expect(await readBy(await adminOf(other))).not.toContain(canary)
 })
 
-test('the cookie is for nobody but the UI, and for nothing but this', async () => {
+test('viewer cookie from another origin or on another path: 401', async () => {
   const room = await aRoom()
   const canary = unique('canary')
   const payload = await outputIn(room, canary)
-  const reply = await admitted(tokenIn(room.operator))
+  const reply = await signIn(tokenIn(room.operator))
   const set = reply.headers.get('set-cookie') ?? ''
   expect(set).toMatch(/; Max-Age=3[56]\d\d; Path=\/v1\/codec\/decode; HttpOnly; SameSite=Strict$/)
   expect(reply.headers.get('cache-control')).toBe('no-store')
   const cookie = set.split(';')[0] ?? ''
-  // The token does not stand in it.
+  // It does not contain the token.
   expect(Buffer.from(cookie, 'base64url').toString('latin1')).not.toContain('eyJ')
 
   const good = await decode(cookie, payload)
   expect(good.status).toBe(200)
-  // As the Temporal UI asks.
-  const asked = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
-  expect(asked.status).toBe(200)
+  // The request of the Temporal UI.
+  const fromUi = await decode(cookie, payload, { path: `${PAYLOAD_SESSION_PATH}?preserveStorageRefs=true` })
+  expect(fromUi.status).toBe(200)
   expect(good.headers.get('access-control-allow-origin')).toBe(UI)
   for (const origin of ['', 'null', 'https://evil.test', `${UI}.evil.test`, url]) {
     const refused = await decode(cookie, payload, { origin })
@@ -101,7 +101,7 @@ test('the cookie is for nobody but the UI, and for nothing but this', async () =
   expect(me.status).toBe(401)
 })
 
-test('a cookie that was changed, or is a token itself, is good for nothing; another credential counts before it', async () => {
+test('viewer cookie tampered with or replaced by a token: 401; an explicit credential takes precedence', async () => {
   const room = await aRoom()
   const payload = await outputIn(room, unique('canary'))
   const token = tokenIn(room.operator)
@@ -113,7 +113,7 @@ test('a cookie that was changed, or is a token itself, is good for nothing; anot
   expect((await decode(cookie, payload, room.service)).status).toBe(403)
 })
 
-test('whoever may not read payloads gets no cookie, and a form of another site none for anybody', async () => {
+test('caller that may not read payloads: no cookie; cross-site form: 403', async () => {
   const room = await aRoom()
   const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
   const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })
@@ -124,24 +124,24 @@ test('whoever may not read payloads gets no cookie, and a form of another site n
     ['<b>', 401],
     ['', 401],
   ] as const) {
-    const reply = await admitted(token)
+    const reply = await signIn(token)
     expect(reply.status, token).toBe(status)
     expect(reply.headers.get('set-cookie')).toBeNull()
     expect(await reply.text()).toContain('role="alert"')
   }
-  const foreign: Record<string, string>[] = [
+  const crossSite: Record<string, string>[] = [
     { origin: 'https://evil.test' },
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
   ]
-  for (const headers of foreign) {
-    const reply = await admitted(tokenIn(room.operator), headers)
+  for (const headers of crossSite) {
+    const reply = await signIn(tokenIn(room.operator), headers)
     expect(reply.status).toBe(403)
     expect(reply.headers.get('set-cookie')).toBeNull()
   }
 })
 
-test('a tenant that is suspended, or a token that has run out, ends it', async () => {
+test('tenant suspended or token expired: the cookie stops working', async () => {
   const room = await aRoom()
   const payload = await outputIn(room, unique('canary'))
   const cookie = await cookieOf(tokenIn(await adminOf(room)))
@@ -152,24 +152,24 @@ test('a tenant that is suspended, or a token that has run out, ends it', async (
   expect((await decode(cookie, payload)).status).toBe(200)
 
   const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
-  const reply = await admitted(tokenIn(short))
+  const reply = await signIn(tokenIn(short))
   expect(reply.headers.get('set-cookie')).toMatch(/Max-Age=[0-4];/)
   const [brief = ''] = (reply.headers.get('set-cookie') ?? '').split(';')
   expect((await decode(brief, payload)).status).toBe(200)
   await expect.poll(async () => (await decode(brief, payload)).status, { timeout: 15_000 }).toBe(401)
 })
 
-test('who was let in stands in the audit log, and who was not', async () => {
+test('viewer login accepted or denied: both in the audit log', async () => {
   const room = await aRoom()
   await cookieOf(tokenIn(await adminOf(room)))
   const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
-  await admitted(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
+  await signIn(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
   const entries = await eventually(async () => {
     const found = (await ofRoom(room)).filter(({ operation }) => operation === 'codec.admit_page')
     return found.length === 2 ? found : undefined
   })
-  const seen = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))
-  expect(seen).toEqual(
+  const logged = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))
+  expect(logged).toEqual(
     expect.arrayContaining([
       { outcome: 'done', actor: expect.objectContaining({ subject: 'ada' }), code: null },
       { outcome: 'denied', actor: expect.objectContaining({ subject: 'bo' }), code: 'forbidden' },

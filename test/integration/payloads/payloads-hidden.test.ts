@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Nothing that a tenant's runs carry stands in Temporal in the clear; what operators go by does. */
+/** Temporal stores no tenant data in plain text; names, steps and error types stay readable. */
 
 import { expect, test } from 'vitest'
 import { textsIn } from '../../support/clients/histories.ts'
@@ -25,11 +25,11 @@ const until = (room: Room, id: string, status: string) =>
     return body.status === status ? body : undefined
   })
 
-const tell = (room: Room, id: string, command: string, body: object) =>
+const sendCommand = (room: Room, id: string, command: string, body: object) =>
   call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
 
-/** All that Temporal has of a tenant: histories, and how it lists and describes its workflows. */
-async function standing(tenantId: string, least: number): Promise<readonly string[]> {
+/** All texts that Temporal has of a tenant: histories, and lists and descriptions of its workflows. */
+async function storedTexts(tenantId: string, least: number): Promise<readonly string[]> {
   return withRawClient(async (client) => {
     const query = `TenantId = '${tenantId}'`
     const ids = await eventually(async () => {
@@ -47,7 +47,7 @@ async function standing(tenantId: string, least: number): Promise<readonly strin
   })
 }
 
-test('a canary in all that a run is given, gives, and fails with is nowhere; names, steps and kinds of errors are', async () => {
+test('canary in input, output, events, comments and errors: absent from Temporal; flow names, steps and error types present', async () => {
   const room = await aRoom()
   const me = await call('GET', '/v1/me', { as: room.operator })
   const source = 'export default (input: { x: string }) => ({ x: input.x })'
@@ -77,12 +77,14 @@ test('a canary in all that a run is given, gives, and fails with is nowhere; nam
   const good = await start(room, 'all-ways', { x: CANARY })
   await until(room, good.id, 'waiting')
   await eventually(async () => {
-    const { status } = await tell(room, good.id, 'signal', { event: { type: 'told', data: { x: CANARY } } })
+    const { status } = await sendCommand(room, good.id, 'signal', {
+      event: { type: 'told', data: { x: CANARY } },
+    })
     return status === 202 ? true : undefined
   })
   await eventually(async () => {
     const approved = { approved: true, comment: CANARY }
-    const { status } = await tell(room, good.id, 'approve', approved)
+    const { status } = await sendCommand(room, good.id, 'approve', approved)
     return status === 200 ? true : undefined
   })
   const done = await until(room, good.id, 'completed')
@@ -91,7 +93,7 @@ test('a canary in all that a run is given, gives, and fails with is nowhere; nam
   const failed = await until(room, bad.id, 'faulted')
   expect(failed.error.detail).toBe(CANARY)
 
-  const texts = await standing(room.tenantId, 5)
+  const texts = await storedTexts(room.tenantId, 5)
   expect(texts.filter((text) => text.includes(CANARY))).toEqual([])
   const found = (text: string) => texts.some((each) => each.includes(text))
   const calls = ['keep: call collection.create', 'guard / wrong: call collection.get', 'rest: wait']

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Payloads of every size go through runs; keys of tenants come, follow each other, and are destroyed. */
+/** Payloads of all sizes, and keys of tenants: rotation, destruction, isolation. */
 
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
@@ -25,13 +25,13 @@ import { openInside } from '../../support/stack/in-process-platform.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const KIB = 1_024
-/** No two are alike, and none is much smaller when it is compressed. */
+/** Random text that barely compresses. */
 const textOf = (bytes: number) =>
   randomBytes(Math.ceil((bytes * 3) / 4))
     .toString('base64')
     .slice(0, bytes)
 
-describe('sizes', () => {
+describe('payload size', () => {
   let server: Server
   let answer = ''
   let room: Room
@@ -68,25 +68,22 @@ describe('sizes', () => {
     ['255 KiB', 255 * KIB],
     ['257 KiB', 257 * KIB],
     ['2.1 MB', 2_100_000],
-  ])(
-    '%s is carried as input, as what a call gives, as an event and as output; history stays small',
-    async (_name, bytes) => {
-      const x = textOf(bytes)
-      answer = textOf(bytes)
-      const { body: run } = await start(x)
-      await until(run.id, 'waiting')
-      expect((await signal(run.id, textOf(bytes))).status).toBe(202)
-      const done = await until(run.id, 'completed')
-      expect(done.output.x === x).toBe(true)
-      const size = await withRawClient(async (client) => {
-        const described = await client.workflow.getHandle(run.workflow_id).describe()
-        return Number(described.historySize)
-      })
-      expect(size).toBeLessThan(64 * KIB)
-    },
-  )
+  ])('%s as input, call result, event and output: carried, history stays small', async (_name, bytes) => {
+    const x = textOf(bytes)
+    answer = textOf(bytes)
+    const { body: run } = await start(x)
+    await until(run.id, 'waiting')
+    expect((await signal(run.id, textOf(bytes))).status).toBe(202)
+    const done = await until(run.id, 'completed')
+    expect(done.output.x === x).toBe(true)
+    const size = await withRawClient(async (client) => {
+      const described = await client.workflow.getHandle(run.workflow_id).describe()
+      return Number(described.historySize)
+    })
+    expect(size).toBeLessThan(64 * KIB)
+  })
 
-  test('5 MB are refused: of an input and an event at the door, of a call as its fault', async () => {
+  test('5 MB: 413 for an input or event, a fault for a call result', async () => {
     const large = textOf(5_000_000)
     const refused = await start(large)
     expect([refused.status, refused.body.code]).toEqual([413, 'body_too_large'])
@@ -99,9 +96,9 @@ describe('sizes', () => {
   })
 })
 
-describe('keys', () => {
-  /** A platform that has nothing in its memory, as after a start. */
-  async function fresh<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
+describe('payload key', () => {
+  /** Runs `work` with a platform whose caches are empty, as after a start. */
+  async function withFreshCodec<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
     const platform = openInside()
     try {
       return await work(platform.codec)
@@ -116,15 +113,15 @@ describe('keys', () => {
     workflowId: `${tenantId}:${workspaceId}:flow_x:1`,
   })
   const payload = (value: unknown) => defaultPayloadConverter.toPayload(value)
-  const shown = ([one]: Payload[]) => one && defaultPayloadConverter.fromPayload(one)
+  const decoded = ([one]: Payload[]) => one && defaultPayloadConverter.fromPayload(one)
   const keyOf = ([one]: Payload[]) => String(one?.metadata?.['encryption-key-id'] ?? '')
   const encodingOf = ({ metadata }: Payload) => String(metadata?.['encoding'])
   const refusal = { code: 'payload_unreadable' }
 
-  test('a new one follows after a while; what the old ones have encrypted is still read', async () => {
+  test('older than its maximum age: concurrent encoders create one new key, old payloads stay readable', async () => {
     const room = await aRoom()
     const of = contextOf(room)
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       const first = await codec.encode([payload('first')], of)
       expect(keyOf(first)).toBe(`${room.tenantId}.1`)
       await asSuperuser(
@@ -132,42 +129,44 @@ describe('keys', () => {
         [room.tenantId],
       )
       const made = await Promise.all(
-        [1, 2, 3].map(() => fresh((other) => other.encode([payload('second')], of))),
+        [1, 2, 3].map(() => withFreshCodec((other) => other.encode([payload('second')], of))),
       )
       expect(made.map(keyOf)).toEqual(Array(3).fill(`${room.tenantId}.2`))
-      for (const second of made) expect(shown(await codec.decode(second))).toBe('second')
-      expect(shown(await fresh((other) => other.decode(first)))).toBe('first')
+      for (const second of made) expect(decoded(await codec.decode(second))).toBe('second')
+      expect(decoded(await withFreshCodec((other) => other.decode(first)))).toBe('first')
     })
   })
 
-  test('destroyed ones leave nothing to be read, and no new one takes their place; other tenants read theirs', async () => {
+  test('destroyed: payloads unreadable, no new key is created, other tenants unaffected', async () => {
     const [gone, here] = await Promise.all([aRoom(), aRoom()])
     const large = textOf(300 * KIB)
-    const lost = await fresh((codec) => codec.encode([payload('x'), payload(large)], contextOf(gone)))
-    const kept = await fresh((codec) => codec.encode([payload(large)], contextOf(here)))
+    const lost = await withFreshCodec((codec) =>
+      codec.encode([payload('x'), payload(large)], contextOf(gone)),
+    )
+    const encoded = await withFreshCodec((codec) => codec.encode([payload(large)], contextOf(here)))
     await asSuperuser(
       'update tenon.payload_keys set sealed = null, destroyed_at = now() where tenant_id = $1',
       [gone.tenantId],
     )
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       for (const one of lost) await expect(codec.decode([one])).rejects.toMatchObject(refusal)
       await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
-      expect(shown(await codec.decode(kept)) === large).toBe(true)
+      expect(decoded(await codec.decode(encoded)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
       const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
-      expect(shown([withheld as Payload])).toEqual({
+      expect(decoded([withheld as Payload])).toEqual({
         message: 'Withheld: it could not be encrypted.',
         stack_trace: '',
       })
     })
-    const reply = await call('POST', '/v1/codec/decode', { as: here.operator, body: wire(kept) })
+    const reply = await call('POST', '/v1/codec/decode', { as: here.operator, body: wire(encoded) })
     expect(JSON.parse(atob(reply.body.payloads[0].data)) === large).toBe(true)
   })
 
-  test('a payload of nobody is not sent; one of another tenant, or one that was changed, is not read', async () => {
+  test("no context: not encoded; other tenant's or modified payload: not decoded", async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
-    await fresh(async (codec) => {
+    await withFreshCodec(async (codec) => {
       await expect(async () => codec.encode([payload('x')])).rejects.toThrow(TypeError)
       const made = await codec.encode([payload('x')], contextOf(mine))
       expect((await codec.decode(made, contextOf(other))).map(encodingOf)).toEqual([REJECTED])
@@ -182,10 +181,10 @@ describe('keys', () => {
     })
   })
 
-  test('the same content is kept once, whoever encodes it; another tenant has its own', async () => {
+  test('same large content encoded twice: stored once per tenant', async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
     const large = payload(textOf(300 * KIB))
-    const encode = (room: Room) => fresh((codec) => codec.encode([large], contextOf(room)))
+    const encode = (room: Room) => withFreshCodec((codec) => codec.encode([large], contextOf(room)))
     await Promise.all([mine, mine, other].map(encode))
     const counts = await Promise.all(
       [mine, other].map(async ({ tenantId }) => {
@@ -196,7 +195,7 @@ describe('keys', () => {
     expect(counts).toEqual([1, 1])
   })
 
-  test('the database shows them to one mask, of one tenant', async () => {
+  test('database: keys readable by one role, for its own tenant', async () => {
     const [mine, other] = await Promise.all([aRoom(), aRoom()])
     const all = 'select tenant_id from tenon.payload_keys'
     expect(await masked('tenon_payload_keys', [mine.tenantId, ''], all)).toEqual([
@@ -210,11 +209,11 @@ describe('keys', () => {
   })
 })
 
-test("the platform's bucket is no workspace's: not by name, and not with a workspace's own key at the store", async () => {
+test("bucket of the platform: refused as a workspace's bucket, unreachable with a workspace's key", async () => {
   const room = await aStoringRoom()
   const body = { tenant_id: room.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
-  const taken = await call('POST', '/v1/workspaces', { as: room.operator, body })
-  expect([taken.status, taken.body.code]).toEqual([409, 'conflict'])
+  const duplicate = await call('POST', '/v1/workspaces', { as: room.operator, body })
+  expect([duplicate.status, duplicate.body.code]).toEqual([409, 'conflict'])
   const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: room.service })
   expect([asked.status, asked.body.code]).toEqual([403, 'AccessDenied'])
   const s3 = await clientOf(room)
@@ -224,7 +223,7 @@ test("the platform's bucket is no workspace's: not by name, and not with a works
   await expect(s3.send(get)).rejects.toMatchObject(denied)
 })
 
-describe('the codec server', () => {
+describe('codec server', () => {
   let [mine, other]: Room[] = []
   beforeAll(async () => {
     ;[mine, other] = await Promise.all([aRoom(), aRoom()])
@@ -237,7 +236,7 @@ describe('the codec server', () => {
     return made.body.payloads[0]
   }
 
-  test('an operator reads all; an admin what is of the own tenant, the rest stays as it is; others read nothing', async () => {
+  test('decode: operator reads all, tenant admin its own tenant, other callers nothing', async () => {
     if (mine === undefined || other === undefined) throw new Error('no rooms')
     const body = { payloads: [await encodedFor(mine), await encodedFor(other), plain] }
     const decode = async (as: Record<string, string>) => call('POST', '/v1/codec/decode', { as, body })
@@ -250,21 +249,21 @@ describe('the codec server', () => {
     expect((await decode({})).status).toBe(401)
   })
 
-  test('the page of the Temporal UI may ask from a browser; no other page', async () => {
+  test("preflight: allowed from the Temporal UI's origin, refused from others", async () => {
     const ui = new URL(inject('tenon').env['TEMPORAL_UI_URL'] ?? '').origin
-    const ask = (origin: string) =>
+    const preflight = (origin: string) =>
       fetch(`${inject('tenon').url}/v1/codec/decode`, {
         method: 'OPTIONS',
         headers: { origin, 'access-control-request-method': 'POST' },
       })
-    const [admitted, not] = await Promise.all([ask(ui), ask('https://elsewhere.test')])
+    const [admitted, not] = await Promise.all([preflight(ui), preflight('https://elsewhere.test')])
     expect([admitted.status, admitted.headers.get('access-control-allow-origin')]).toEqual([204, ui])
     expect(admitted.headers.get('access-control-allow-headers')).toContain('authorization')
     expect([not.status, not.headers.get('access-control-allow-origin')]).toEqual([405, null])
   })
 })
 
-/** As the Temporal UI sends them. */
+/** Payloads as the Temporal UI sends them. */
 function wire(payloads: Payload[]) {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
   return {

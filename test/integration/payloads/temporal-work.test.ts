@@ -1,4 +1,4 @@
-/** Work in Temporal, of every kind: whose turn it takes, and which queue it waits in, as its own history says. */
+/** Temporal work of every kind: its fairness key and its task queue, as the history shows. */
 
 import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
@@ -16,41 +16,41 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 
 type Event = temporal.api.history.v1.IHistoryEvent
 
-interface Work {
+interface StartedWorkflow {
   readonly type: string
   readonly events: readonly Event[]
 }
 
 let room: Room
-let works: readonly Work[]
-/** Of the flow that makes calls of each kind. */
+let workflows: readonly StartedWorkflow[]
+/** History of the flow that makes a call of each kind. */
 let calls: readonly Event[]
 beforeAll(async () => {
   room = await aRoom()
-  const id = await everyCall()
+  const id = await runEveryCall()
   await publishScheduled(room, 'tick', '{ every: PT1S }')
   await eventually(async () => (await executionsOf(room, 'tick')).find(({ ended_at }) => ended_at) && true)
   await publishScheduled(room, 'tick', '')
   await buildIndex(room)
   expect((await suspendWorkspace(room, room.operator)).status).toBeLessThan(300)
-  works = await begun()
+  workflows = await startedWorkflows()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
   calls = events ?? []
 }, 120_000)
 
-/** @returns the id of the workflow */
-async function everyCall(): Promise<string> {
+/** Runs a flow with a call of each kind. @returns the id of its workflow */
+async function runEveryCall(): Promise<string> {
   const runs = new Runs(room)
-  const outside = await Outside.open()
+  const fakeServer = await Outside.open()
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: room.workspaceId, name: 'double', source }
   await call('POST', '/v1/functions', { as: room.operator, body: double })
   try {
-    await reachable(room, outside)
+    await reachable(room, fakeServer)
     await runs.publish('  - a: { set: { x: 1 } }', { name: 'inner' })
     const own = 'metadata: { tenon: { local: false } }'
-    const get = (path: string) => `call: http, with: { method: get, endpoint: '${outside.origin}${path}' }`
-    const pets = `document: { endpoint: '${outside.origin}/v2/swagger.json' }, operationId: getPetById`
+    const get = (path: string) => `call: http, with: { method: get, endpoint: '${fakeServer.origin}${path}' }`
+    const pets = `document: { endpoint: '${fakeServer.origin}/v2/swagger.json' }, operationId: getPetById`
     const flow = await runs.publish(`  - beside: { call: collection.create, with: { name: c, document: {} } }
   - brief: { ${get('/echo')} }
   - stored: { call: collection.create, with: { name: c, document: {} }, ${own} }
@@ -62,43 +62,45 @@ async function everyCall(): Promise<string> {
     expect(run.error).toBeNull()
     return run.workflow_id
   } finally {
-    await outside.close()
+    await fakeServer.close()
   }
 }
 
-/** All that was begun for the tenant, when something of each type has come as far as to ask for a task. */
-const begun = (): Promise<readonly Work[]> =>
+/** All workflows of the tenant, once each workflow type has scheduled a task. */
+const startedWorkflows = (): Promise<readonly StartedWorkflow[]> =>
   withRawClient(async (client) => {
     const types = await workflowTypes()
     const query = `TenantId = '${room.tenantId}'`
     return eventually(async () => {
-      const all: Work[] = []
+      const all: StartedWorkflow[] = []
       for await (const { workflowId, type } of client.workflow.list({ query })) {
         const { events } = await client.workflow.getHandle(workflowId).fetchHistory()
         all.push({ type, events: events ?? [] })
       }
-      const asking = new Set(all.filter(({ events }) => tasksIn(events).length > 0).map(({ type }) => type))
+      const asking = new Set(
+        all.filter(({ events }) => activitiesIn(events).length > 0).map(({ type }) => type),
+      )
       return types.every((type) => asking.has(type)) ? all : undefined
     }, 40_000)
   })
 
-/** Each task for who is not the workflow itself: of which step, where anybody sees that, what and where. */
-const tasksIn = (events: readonly Event[]) =>
+/** Each scheduled activity: step name, activity type, task queue. */
+const activitiesIn = (events: readonly Event[]) =>
   events.flatMap(({ activityTaskScheduledEventAttributes: task, userMetadata }) => {
     if (!task) return []
     const summary = String(userMetadata?.summary && defaultPayloadConverter.fromPayload(userMetadata.summary))
     return [[summary.split(':')[0], task.activityType?.name, task.taskQueue?.name] as const]
   })
 
-/** What was done beside the workflow, without a queue. */
-const besideIn = (events: readonly Event[]) =>
+/** Local activities, which use no queue. */
+const localActivitiesIn = (events: readonly Event[]) =>
   events.flatMap(({ markerRecordedEventAttributes: marker }) => {
     const [data] = marker?.details?.['data']?.payloads ?? []
     return data ? [defaultPayloadConverter.fromPayload<{ activity_type?: string }>(data).activity_type] : []
   })
 
-test('it takes the turn of its tenant, whatever it is and whoever has begun it', () => {
-  for (const { type, events } of works) {
+test('every workflow, child workflow and activity: has the tenant as its fairness key', () => {
+  for (const { type, events } of workflows) {
     const [first, ...rest] = events
     expect([type, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
       type,
@@ -106,35 +108,35 @@ test('it takes the turn of its tenant, whatever it is and whoever has begun it',
     ])
     for (const { startChildWorkflowExecutionInitiatedEventAttributes: child } of rest)
       if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, room.tenantId])
-    // A task that says nothing has the turn of its workflow (resilience/fairness).
+    // A task without a fairness key has that of its workflow (resilience/fairness).
     for (const { activityTaskScheduledEventAttributes: task } of rest)
       if (task) expect(task.priority?.fairnessKey || room.tenantId).toBe(room.tenantId)
   }
-  const children = works.filter(({ events }) =>
+  const children = workflows.filter(({ events }) =>
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
   )
   expect(new Set(children.map(({ type }) => type))).toEqual(new Set(['flowRun', 'flowTrigger']))
 })
 
-test('each kind of call of a flow has its queue; what is over at once has none', () => {
-  const { flows, calls: slow } = QUEUES
-  const tasks = tasksIn(calls)
-  // A machine that stands still for a moment makes a slow server of a quick one.
+test('calls of a flow: each kind uses its queue, fast ones none', () => {
+  const { flows, calls: callsQueue } = QUEUES
+  const tasks = activitiesIn(calls)
+  // A machine that stalls makes a fast server look slow.
   expect(tasks.filter(([step]) => step !== 'brief')).toEqual([
     ['stored', 'callFunction', flows],
-    ['asked', 'callHttp', slow],
-    ['planned', 'planOpenApi', slow],
-    ['planned', 'callHttp', slow],
-    ['made', 'callFunction', slow],
+    ['asked', 'callHttp', callsQueue],
+    ['planned', 'planOpenApi', callsQueue],
+    ['planned', 'callHttp', callsQueue],
+    ['made', 'callFunction', callsQueue],
     ['sub', 'beginSubflow', flows],
   ])
-  expect(besideIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'tryHttp']))
+  expect(localActivitiesIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'tryHttp']))
 })
 
-test('what is no call has a queue beside them: functions, provisioning, indexes', () => {
+test('functions, provisioning, index builds: each uses a queue of its own', () => {
   const { flows, functions, provisioning, indexes } = QUEUES
   const queuesOf = (type: string) => {
-    const of = works.filter((work) => work.type === type).flatMap(({ events }) => tasksIn(events))
+    const of = workflows.filter((work) => work.type === type).flatMap(({ events }) => activitiesIn(events))
     return new Set(of.map(([, what, queue]) => `${what} ${queue}`))
   }
   expect(queuesOf('functionRun')).toEqual(new Set([`runFunction ${functions}`]))

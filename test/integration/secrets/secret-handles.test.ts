@@ -1,4 +1,4 @@
-/** Handles of secrets: nothing to anybody but their own run, and what they stand for as it is at the moment. */
+/** Handles of secrets: worthless outside their own execution, and resolved to the current value. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
@@ -17,26 +17,26 @@ import { aRoom, aWorkspace, call, eventually, type Room } from '../../support/fi
 import { Outside } from '../../support/servers/fake-servers.ts'
 
 let room: Room
-let outside: Outside
-/** What the server outside has come to know, and what it takes. */
-let lured = ''
-let rotatedTo = ''
+let fakeServer: Outside
+/** What the server returns, and which key it accepts. */
+let luredResponse = ''
+let acceptedKey = ''
 beforeAll(async () => {
   room = await aRoom()
-  outside = await Outside.open({
-    '/lured': () => ({ json: lured }),
+  fakeServer = await Outside.open({
+    '/lured': () => ({ json: luredResponse }),
     '/rotating': ({ headers }) =>
-      headers['x-key'] === rotatedTo ? { json: { taken: true } } : { status: 403 },
+      headers['x-key'] === acceptedKey ? { json: { taken: true } } : { status: 403 },
   })
-  await reachable(room, outside)
+  await reachable(room, fakeServer)
 })
-afterAll(() => outside.close())
+afterAll(() => fakeServer.close())
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 const SENT = (name: string, path: string) =>
-  posting(name, outside.origin + path, "body: '${ . }', output: content")
+  posting(name, fakeServer.origin + path, "body: '${ . }', output: content")
 
-/** The handle of a secret, as somebody reads it who sees the raw history of the run. */
+/** The handle of a secret, read from the execution's raw history. */
 async function handleIn(where: Room, execution: { workflow_id: string }, name: string): Promise<string> {
   const traces = await temporalTraces(where, execution.workflow_id)
   const [found] = new RegExp(`tenonsecret~${name}~[\\w-]{32}`).exec(traces) ?? []
@@ -44,11 +44,11 @@ async function handleIn(where: Room, execution: { workflow_id: string }, name: s
   return found
 }
 
-describe('a handle', () => {
+describe('handle', () => {
   const value = canary()
   beforeAll(() => stored(room, 'lure', value))
 
-  test('is shown to nobody, whatever the flow makes of it', async () => {
+  test('set, concatenated, used as a key or raised: shown as ***, stored in no table', async () => {
     const tasks =
       "  - a: { set: { whole: '${ $secrets.lure }', part: '${ \"x\" + $secrets.lure + \"y\" }', '${ $secrets.lure }': 1 } }"
     const body = await ran(room, await published(room, ['lure'], tasks))
@@ -61,7 +61,7 @@ describe('a handle', () => {
     expect(await tablesWith(['tenonsecret'])).toEqual([])
   })
 
-  test('of one run is nothing to another: of the same flow, of another flow, of another workspace', async () => {
+  test('replayed in another execution, flow or workspace: sent as ***', async () => {
     const flow = await published(
       room,
       ['lure'],
@@ -69,12 +69,12 @@ describe('a handle', () => {
     )
     const first = await ran(room, flow)
     expect(first, JSON.stringify(first)).toMatchObject({ status: 'completed' })
-    expect(JSON.parse(outside.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
+    expect(JSON.parse(fakeServer.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
     const stolen = await handleIn(room, first, 'lure')
 
-    const elsewhere = await aWorkspace(room)
-    await reachable(elsewhere, outside)
-    await stored(elsewhere, 'lure', canary())
+    const sibling = await aWorkspace(room)
+    await reachable(sibling, fakeServer)
+    await stored(sibling, 'lure', canary())
     const others = [
       flow,
       await published(
@@ -83,42 +83,42 @@ describe('a handle', () => {
         `  - own: { set: '\${ . + { own: $secrets.lure } }' }\n${SENT('tell', '/echo/replay')}`,
       ),
       await published(room, [], SENT('tell', '/echo/replay')),
-      await published(elsewhere, ['lure'], SENT('tell', '/echo/replay')),
+      await published(sibling, ['lure'], SENT('tell', '/echo/replay')),
     ]
     for (const other of others) {
       const body = await ran(room, other, { stolen, [stolen]: [`Bearer ${stolen}`] })
       expect(body, JSON.stringify(body)).toMatchObject({ status: 'completed' })
-      const said = outside.askedFor('/echo/replay').at(-1)?.body ?? ''
-      expect(JSON.parse(said)).toMatchObject({ stolen: '***', '***': ['Bearer ***'] })
+      const sent = fakeServer.askedFor('/echo/replay').at(-1)?.body ?? ''
+      expect(JSON.parse(sent)).toMatchObject({ stolen: '***', '***': ['Bearer ***'] })
       expect(JSON.stringify(body)).not.toContain('tenonsecret')
     }
   })
 
-  test('that comes to its own run from outside is data: in an event, an answer, a document', async () => {
+  test('received from outside by its own execution, in an event, response or document: sent as ***', async () => {
     const tasks = [
       "  - own: { set: { own: '${ $secrets.lure }' } }",
       LISTEN,
       "  - keep: { set: { said: '${ . }' }, export: { as: '${ { said: .said } }' } }",
-      `  - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/lured' } }`,
+      `  - ask: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/lured' } }`,
       "  - got: { call: collection.list, with: { name: lures }, input: { from: '${ { asked: . } }' }, output: { as: '${ { listed: .data[0].text, asked: $input.asked, said: $context.said } }' } }",
       SENT('tell', '/echo/lured'),
     ].join('\n')
     const begun = await ran(room, await published(room, ['lure'], tasks), {}, 0)
     await until(room, begun.id, 'waiting')
     const stolen = await handleIn(room, begun, 'lure')
-    lured = stolen
+    luredResponse = stolen
     const document = { text: `x ${stolen}` }
     await call('POST', '/v1/collections/lures/documents', { as: room.service, body: document })
     await signal(room, begun.id, { type: 'go', data: { text: stolen } })
     const body = await until(room, begun.id, 'completed')
     expect(body.status).toBe('completed')
-    const said = outside.askedFor('/echo/lured').at(-1)?.body ?? ''
-    expect(JSON.parse(said)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
+    const sent = fakeServer.askedFor('/echo/lured').at(-1)?.body ?? ''
+    expect(JSON.parse(sent)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
   })
 
-  test('is in no answer that is kept for another run', async () => {
-    const ask = posting('ask', `${outside.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
-    const flow = await published(room, ['lure'], `${ask}\n  - last: { set: { x: 1 } }`)
+  test('response that echoed it: not reused in a rerun', async () => {
+    const echoTask = posting('ask', `${fakeServer.origin}/echo/kept`, "body: { key: '${ $secrets.lure }' }")
+    const flow = await published(room, ['lure'], `${echoTask}\n  - last: { set: { x: 1 } }`)
     const { id } = await ran(room, flow)
     const again = { as: room.operator, body: { from: 'last' } }
     const { status, body } = await call('POST', `${room.flows}/executions/${id}/rerun`, again)
@@ -128,7 +128,7 @@ describe('a handle', () => {
     ])
   })
 
-  test('is not given to another flow, which declares the secret itself', async () => {
+  test('passed to a subflow that declares the secret itself: refused', async () => {
     const child = (await published(room, ['lure'], SENT('tell', '/echo/child'))).split('/').at(-1)
     const run = (input: string) =>
       `  - sub: { run: { workflow: { namespace: test, name: ${child}, version: '1.0.0', input: ${input} } } }`
@@ -138,35 +138,35 @@ describe('a handle', () => {
       error: { detail: expect.stringMatching(/to another flow/) },
     })
     expect(body.error.type).toMatch(/configuration$/)
-    expect(outside.askedFor('/echo/child')).toEqual([])
+    expect(fakeServer.askedFor('/echo/child')).toEqual([])
   })
 })
 
-describe('a secret that changes while a run goes on', () => {
-  test('the next attempt has the new value', async () => {
+describe('secret changed while an execution runs', () => {
+  test('replaced: the next attempt sends the new value', async () => {
     const [before, after] = [canary(), canary()]
     await stored(room, 'rotated', before)
-    const attempt = `try: [{ ask: { call: http, with: { method: get, endpoint: '${outside.origin}/rotating', headers: { x-key: '\${ $secrets.rotated }' } } } }]`
+    const attempt = `try: [{ ask: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/rotating', headers: { x-key: '\${ $secrets.rotated }' } } } }]`
     const flow = await published(
       room,
       ['rotated'],
       `  - again: { ${attempt}, catch: { retry: { delay: PT0.2S, limit: { attempt: { count: 200 } } } } }`,
     )
-    rotatedTo = after
+    acceptedKey = after
     const body = await ran(room, flow, {}, 0)
     await eventually(async () =>
-      outside.askedFor('/rotating').find(({ headers }) => headers['x-key'] === before),
+      fakeServer.askedFor('/rotating').find(({ headers }) => headers['x-key'] === before),
     )
     await stored(room, 'rotated', after)
     expect((await until(room, body.id, 'completed')).output).toEqual({ taken: true })
   })
 
-  test('one that is deleted, or has another form, fails the call as a fault of configuration; stored again, it works', async () => {
+  test('deleted or of another form: the call faults with a configuration error; stored again in the old form, it works', async () => {
     await stored(room, 'passing', { key: canary() })
     const flow = await published(
       room,
       ['passing'],
-      `${LISTEN}\n${posting('ask', `${outside.origin}/echo/passing`, "body: { key: '${ $secrets.passing.key }' }")}`,
+      `${LISTEN}\n${posting('ask', `${fakeServer.origin}/echo/passing`, "body: { key: '${ $secrets.passing.key }' }")}`,
     )
     const first = await ran(room, flow, {}, 0)
     expect((await remove(room, 'passing')).body.used_by).toEqual([flow.split('/').at(-1)])
@@ -185,6 +185,6 @@ describe('a secret that changes while a run goes on', () => {
     await stored(room, 'passing', { other: 'another value' })
     await signal(room, third.id, { type: 'go' })
     expect((await until(room, third.id, 'faulted')).error.type).toMatch(/configuration$/)
-    expect(outside.askedFor('/echo/passing')).toEqual([])
+    expect(fakeServer.askedFor('/echo/passing')).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** Secrets of flows: they reach whom they are for, and leave no trace anywhere else. */
+/** Secrets of flows reach their destination and leave no trace elsewhere. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { logTraces, tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
@@ -25,7 +25,7 @@ const PATH = canary()
 const TOKEN = canary('token')
 
 let room: Room
-let outside: Outside
+let fakeServer: Outside
 beforeAll(async () => {
   room = await aRoom()
   const keyed = {
@@ -35,7 +35,7 @@ beforeAll(async () => {
     ],
     requestBody: { content: { 'application/json': { schema: { properties: { secret: {} } } } } },
   }
-  outside = await Outside.open({
+  fakeServer = await Outside.open({
     '/oauth2/token': ({ body }) =>
       body.includes(encodeURIComponent(CLIENT))
         ? { json: { access_token: TOKEN, token_type: 'Bearer', expires_in: 600, said: body } }
@@ -46,12 +46,12 @@ beforeAll(async () => {
     '/raw': ({ body, headers }) => ({ text: `${headers['authorization']} ${body}` }),
     '/fails': () => ({ status: 500 }),
   })
-  await reachable(room, outside)
+  await reachable(room, fakeServer)
 })
-afterAll(() => outside.close())
+afterAll(() => fakeServer.close())
 
-describe('a secret is kept', () => {
-  test('it is written, listed without its value, replaced and deleted', async () => {
+describe('secret storage', () => {
+  test('written, listed, replaced, deleted: its value is never shown', async () => {
     const first = await put(room, 'kept', PLAIN)
     expect(first.body).toEqual({
       name: 'kept',
@@ -78,14 +78,14 @@ describe('a secret is kept', () => {
     [Array.from({ length: 17 }, () => 'long enough'), /17|16 texts/, '/value'],
     [[[[[['long enough']]]]], /deeper/, '/value'],
     ['with \u0000 inside', /NUL/, '/value'],
-  ])('no secret: %#; the refusal does not repeat it', async (value, detail, pointer) => {
+  ])('invalid value %#: refused without repeating it', async (value, detail, pointer) => {
     const { status, body } = await put(room, 'refused', value)
     expect(status).toBe(400)
     expect(body.errors[0]).toMatchObject({ detail: expect.stringMatching(detail), pointer })
     expect(JSON.stringify(body)).not.toContain('long enough')
   })
 
-  test('keys cannot reach it, nor another workspace of the tenant', async () => {
+  test('API keys and other workspaces: no access', async () => {
     await stored(room, 'mine', PLAIN)
     for (const as of [room.service, room.anon]) {
       expect((await call('GET', `${room.flows}/secrets`, { as })).status).toBe(403)
@@ -97,8 +97,8 @@ describe('a secret is kept', () => {
   })
 })
 
-describe('publishing', () => {
-  test('a flow whose secret is not there is refused at its line, with those that are', async () => {
+describe('publication', () => {
+  test('unknown secret: refused at its line, with the nearest existing name', async () => {
     await stored(room, 'crm_password', PLAIN)
     const flow = await drafted(room, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
     const { status, body } = await publish(room, flow)
@@ -119,14 +119,14 @@ describe('publishing', () => {
   })
 })
 
-describe('a run', () => {
-  test('secrets reach whom they are for, by every way, and are nowhere else', async () => {
+describe('execution with secrets', () => {
+  test('secrets sent in every way: received, absent from Temporal, API, audit log, logs and tables', async () => {
     await stored(room, 'plain', PLAIN)
     await stored(room, 'odd', ODD)
     await stored(room, 'account', { username: 'tenon', password: PASSWORD })
     const client = { id: 'runner', secret: CLIENT }
-    await stored(room, 'client', { authority: outside.origin, grant: 'client_credentials', client })
-    await stored(room, 'hook', `${outside.origin}/fails/${PATH}?x=1`)
+    await stored(room, 'client', { authority: fakeServer.origin, grant: 'client_credentials', client })
+    await stored(room, 'hook', `${fakeServer.origin}/fails/${PATH}?x=1`)
     await call('POST', '/v1/functions', {
       as: room.operator,
       body: {
@@ -144,7 +144,7 @@ describe('a run', () => {
           'export default (input: any) => { console.log(input.key); throw new Error(`no ${input.key}`) }',
       },
     })
-    // A flow cannot store a secret; a key that knows the value can, and flows read it.
+    // A flow cannot store a secret; a key whose owner knows the value can, and flows read it.
     const note = { note: ODD, plain: PLAIN }
     await call('POST', '/v1/collections/notes/documents', { as: room.service, body: note })
     const flow = await published(
@@ -153,24 +153,24 @@ describe('a run', () => {
       [
         posting(
           'header',
-          `${outside.origin}/echo/header`,
+          `${fakeServer.origin}/echo/header`,
           "headers: { x-key: '${ $secrets.plain }', x-more: '${ \"Key \" + $secrets.plain }' }, query: { k: '${ $secrets.odd }' }, body: { deep: [{ key: '${ $secrets.odd }' }] }, output: response",
         ),
         posting(
           'bearer',
-          `${outside.origin}/raw/bearer`,
+          `${fakeServer.origin}/raw/bearer`,
           'output: raw, body: \'${ "some words before " + $secrets.plain }\'',
           "{ bearer: { token: '${ $secrets.plain }' } }",
         ),
-        posting('basic', `${outside.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
+        posting('basic', `${fakeServer.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
         posting(
           'form',
-          `${outside.origin}/echo/form`,
+          `${fakeServer.origin}/echo/form`,
           'headers: { content-type: application/x-www-form-urlencoded }, body: \'${ "k=" + $secrets.odd + "&p=" + $secrets.account.password }\'',
         ),
-        posting('token', `${outside.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
-        `  - path: { call: http, with: { method: get, endpoint: '\${ "${outside.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
-        `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${outside.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
+        posting('token', `${fakeServer.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
+        `  - path: { call: http, with: { method: get, endpoint: '\${ "${fakeServer.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
+        `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${fakeServer.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
         '  - listed: { call: collection.list, with: { name: notes } }',
         "  - got: { call: collection.get, with: { name: notes, id: '${ .data[0].id }' } }",
         "  - asked: { call: function.invoke, with: { id: echo, input: { key: '${ $secrets.odd }' } } }",
@@ -187,26 +187,26 @@ describe('a run', () => {
       error: { instance: '/do/14/missed' },
     })
 
-    const [header] = outside.askedFor('/echo/header')
+    const [header] = fakeServer.askedFor('/echo/header')
     expect(header?.headers).toMatchObject({ 'x-key': PLAIN, 'x-more': `Key ${PLAIN}` })
     expect(new URL(header?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(JSON.parse(header?.body ?? '')).toEqual({ deep: [{ key: ODD }] })
-    expect(outside.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
+    expect(fakeServer.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
     const basic = Buffer.from(`tenon:${PASSWORD}`).toString('base64')
-    expect(outside.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
-    const form = new URLSearchParams(outside.askedFor('/echo/form')[0]?.body)
+    expect(fakeServer.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
+    const form = new URLSearchParams(fakeServer.askedFor('/echo/form')[0]?.body)
     expect([form.get('k'), form.get('p')]).toEqual([ODD, PASSWORD])
-    expect(outside.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
-    const path = new URL(outside.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
+    expect(fakeServer.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    const path = new URL(fakeServer.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
     expect([
       decodeURIComponent(path.pathname.slice('/echo/path/'.length)),
       path.searchParams.get('k'),
     ]).toEqual([ODD, PLAIN])
-    const [keyed] = outside.askedFor('/echo/keyed')
+    const [keyed] = fakeServer.askedFor('/echo/keyed')
     expect(new URL(keyed?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(keyed?.headers['x-key']).toBe(PLAIN)
     expect(JSON.parse(keyed?.body ?? '')).toEqual({ secret: ODD })
-    expect(outside.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
+    expect(fakeServer.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
 
     const values = [PLAIN, ODD, PASSWORD, CLIENT, PATH, TOKEN]
     const spellings = values.flatMap((value) => [
@@ -215,7 +215,7 @@ describe('a run', () => {
       new URLSearchParams([['', value]]).toString().slice(1),
       JSON.stringify(value).slice(1, -1),
     ])
-    const sought = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
+    const forbidden = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
     const traces = {
       temporal: await temporalTraces(room),
       execution: JSON.stringify(body),
@@ -225,17 +225,17 @@ describe('a run', () => {
       ),
       logs: await logTraces(),
     }
-    for (const [where, text] of Object.entries(traces)) {
+    for (const [source, text] of Object.entries(traces)) {
       expect(
-        sought.filter((one) => text.includes(one)),
-        where,
+        forbidden.filter((one) => text.includes(one)),
+        source,
       ).toEqual([])
     }
-    // What was sought would have been found: beside it there is something.
+    // Verifies the search: text next to the secrets is found.
     expect(traces.temporal).toContain('harmlessword')
     expect(traces.temporal).toContain('some words before')
     const tables = await tablesWith([...spellings, basic])
     expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
-    // Every table and every log file of all tests is looked through.
+    // Searches every table and every log file of all tests.
   }, 120_000)
 })

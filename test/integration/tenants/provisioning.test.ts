@@ -1,4 +1,4 @@
-/** Tenants and workspaces: made by a workflow, told by an operation, of one admin or another. */
+/** Provisions tenants and workspaces by a workflow, with a job to follow, for operators and tenant admins. */
 
 import { v7 } from 'uuid'
 import { describe, expect, inject, test } from 'vitest'
@@ -15,7 +15,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
-test('without patience: 202, and an operation that names its steps', async () => {
+test('create tenant without Prefer: 202 and a job that lists its steps', async () => {
   const as = await operator()
   const reply = await call('POST', '/v1/tenants', { as, body: { name: 'Acme', slug: unique('acme') } })
   expect(reply.status).toBe(202)
@@ -33,7 +33,7 @@ test('without patience: 202, and an operation that names its steps', async () =>
   expect(tenant.body).toMatchObject({ id: done.target, name: 'Acme', state: 'active' })
 })
 
-test('with `Prefer: wait`: 201 and the thing itself', async () => {
+test('create with Prefer: wait: 201 and the resource itself', async () => {
   const as = await operator()
   const headers = { prefer: 'respond-async, wait=30' }
   const tenant = await call('POST', '/v1/tenants', { as, headers, body: { name: 'A', slug: unique('a') } })
@@ -47,9 +47,9 @@ test('with `Prefer: wait`: 201 and the thing itself', async () => {
   expect([again.status, again.body.code]).toEqual([409, 'conflict'])
 })
 
-describe('provisioning that cannot be done', () => {
-  /** A tenant and its operation as the API writes them, with a step that nobody knows. */
-  async function doomed() {
+describe('provisioning that fails', () => {
+  /** Inserts a tenant and its job as the API does, with an unknown step. */
+  async function startFailingProvisioning() {
     const { temporal, close } = openTemporal()
     const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
     const slug = unique('doomed')
@@ -79,8 +79,8 @@ describe('provisioning that cannot be done', () => {
     return { tenantId, operationId, slug }
   }
 
-  test('says so on the operation and the tenant, and frees the name', async () => {
-    const { tenantId, operationId, slug } = await doomed()
+  test('unknown step: job and tenant show the failure, the slug is free again', async () => {
+    const { tenantId, operationId, slug } = await startFailingProvisioning()
     const as = await operator()
     const failed = await eventually(async () => {
       const { body } = await call('GET', `/v1/operations/${operationId}`, { as })
@@ -95,7 +95,7 @@ describe('provisioning that cannot be done', () => {
   })
 })
 
-test('of ten at once with one slug, one is made', async () => {
+test('ten concurrent creations with one slug: one succeeds', async () => {
   const as = await operator()
   const slug = unique('race')
   const replies = await Promise.all(
@@ -104,7 +104,7 @@ test('of ten at once with one slug, one is made', async () => {
   expect(replies.map(({ status }) => status).sort()).toEqual([202, ...Array(9).fill(409)])
 })
 
-test('a tenant admin makes workspaces of its own tenant only, without naming it', async () => {
+test('tenant admin: creates workspaces in its own tenant only, without naming it', async () => {
   const [room, other] = await Promise.all([aRoom(), aRoom()])
   const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
   const headers = { prefer: 'wait=30' }
@@ -118,7 +118,7 @@ test('a tenant admin makes workspaces of its own tenant only, without naming it'
   )
 })
 
-test('tokens that are not quite ours', async () => {
+test('invalid or expired access token: token_invalid or token_expired', async () => {
   const claims = { roles: ['operator'] }
   const { url } = inject('tenon')
   const bad = [
@@ -132,11 +132,11 @@ test('tokens that are not quite ours', async () => {
   for (const as of bad) expect((await call('GET', '/v1/tenants', { as })).body.code).toBe('token_invalid')
   const expired = await tokenOf({ ...claims, exp: Math.floor(Date.now() / 1_000) - 60 })
   expect((await call('GET', '/v1/tenants', { as: expired })).body.code).toBe('token_expired')
-  const nobody = await tokenOf({ roles: ['tenant_admin'] })
-  expect((await call('GET', '/v1/tenants', { as: nobody })).status).toBe(403)
+  const unbound = await tokenOf({ roles: ['tenant_admin'] })
+  expect((await call('GET', '/v1/tenants', { as: unbound })).status).toBe(403)
 })
 
-test('lists page through everything an operator may see', async () => {
+test('list of tenants: pages through all without duplicates', async () => {
   const as = await operator()
   await Promise.all([aRoom(), aRoom(), aRoom()])
   const seen = new Set<string>()

@@ -1,4 +1,4 @@
-/** Many runs at once: all of them stand still within 5 s, all go on, and no effect is lost or comes twice. */
+/** Suspends a tenant with many executions: all stop within 5 s, all continue, each effect happens once. */
 
 import { expect, test } from 'vitest'
 import { publish, resume, start, suspend } from '../../support/fixtures/suspension.ts'
@@ -19,12 +19,12 @@ const SLEEPERS = repeated(60, 200)
 const BUSY_ONES = 20
 const all = Array.from({ length: 30 }, (_, n) => n)
 
-test('many that sleep and 20 that work', async () => {
+test('suspend with many sleeping and 20 busy executions: stop within 5 s, complete after resume', async () => {
   const room = await aRoom()
   await publish(room, 'sleeper', SLEEPER)
   await publish(room, 'busy', BUSY)
-  /** The first column of the only row. */
-  const ask = async (question: string) => {
+  /** The value of a query with one row and one column. */
+  const queryNumber = async (question: string) => {
     const [row] = await asSuperuser<{ answer: string | null }>(`select ${question} as answer`, [
       room.tenantId,
     ])
@@ -34,26 +34,32 @@ test('many that sleep and 20 that work', async () => {
     Promise.all(Array.from({ length: BUSY_ONES }, () => start(room, flow, { all })))
   for (let started = 0; started < SLEEPERS; started += BUSY_ONES) await startSome('sleeper')
   await startSome('busy')
-  const begun = '(select count(distinct execution_id) from tenon.execution_steps where tenant_id = $1)'
-  await eventually(async () => ((await ask(begun)) === SLEEPERS + BUSY_ONES ? true : undefined), 60_000)
+  const startedCount = '(select count(distinct execution_id) from tenon.execution_steps where tenant_id = $1)'
+  await eventually(
+    async () => ((await queryNumber(startedCount)) === SLEEPERS + BUSY_ONES ? true : undefined),
+    60_000,
+  )
 
   const suspendedMs = Date.now()
   await suspend(room)
   const open = 'from tenon.executions where tenant_id = $1 and ended_at is null'
   await eventually(
-    async () => ((await ask(`(select count(*) ${open} and not suspended)`)) === 0 ? true : undefined),
+    async () => ((await queryNumber(`(select count(*) ${open} and not suspended)`)) === 0 ? true : undefined),
     5_000,
   )
   const shownMs = Date.now() - suspendedMs
   const until = suspendedMs + 7_000
   await eventually(async () => (Date.now() > until ? true : undefined))
   const last = 'extract(epoch from (select max(created_at) from tenon.documents where tenant_id = $1)) * 1000'
-  const lastMs = (await ask(last)) - suspendedMs
+  const lastMs = (await queryNumber(last)) - suspendedMs
   console.log(`shown as held after ${shownMs} ms, last effect after ${Math.round(lastMs)} ms`)
   expect(lastMs).toBeLessThan(5_000)
 
   await resume(room)
-  await eventually(async () => ((await ask(`(select count(*) ${open})`)) === 0 ? true : undefined), 240_000)
+  await eventually(
+    async () => ((await queryNumber(`(select count(*) ${open})`)) === 0 ? true : undefined),
+    240_000,
+  )
   const documents = '(select count(*) from tenon.documents where tenant_id = $1)'
-  expect(await ask(documents)).toBe(SLEEPERS + BUSY_ONES * all.length)
+  expect(await queryNumber(documents)).toBe(SLEEPERS + BUSY_ONES * all.length)
 }, 400_000)

@@ -1,4 +1,4 @@
-/** Runs of a suspended tenant stand still and go on where they stopped, each effect once. */
+/** Executions of a suspended tenant stop and later continue where they stopped, each effect once. */
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -71,32 +71,35 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((done) => server.close(done)))
 
-async function aRoomWith(...flows: string[]): Promise<Room> {
+async function createWorkspaceWith(...flows: string[]): Promise<Room> {
   const room = await aRoom()
   for (const flow of flows)
     await publish(room, flow, (FLOWS[flow] ?? '').slice(1).replace('PORT', String(port)))
   return room
 }
 
-const written = async ({ tenantId }: Room): Promise<number> =>
+const countDocuments = async ({ tenantId }: Room): Promise<number> =>
   (await asSuperuser('select from tenon.documents where tenant_id = $1', [tenantId])).length
 
-/** Nothing is written for so long, beginning within 5 s. @returns how much there is */
-async function standsStill(room: Room, ms = 3_000): Promise<number> {
+/** Waits until no document was written for `ms`, which must begin within 5 s. @returns the number of documents */
+async function waitUntilIdle(room: Room, ms = 3_000): Promise<number> {
   const startedMs = Date.now()
   let sinceMs = startedMs
-  let before = await written(room)
+  let before = await countDocuments(room)
   return eventually(async () => {
-    const now = await written(room)
+    const now = await countDocuments(room)
     if (now !== before) [before, sinceMs] = [now, Date.now()]
     expect(sinceMs - startedMs).toBeLessThan(5_000)
     return Date.now() > sinceMs + ms ? before : undefined
   })
 }
 
-describe('a run', () => {
-  test('that waits: its time comes and nothing happens; then it goes on. A neighbour notices nothing', async () => {
-    const [room, neighbour] = await Promise.all([aRoomWith('sleeper'), aRoomWith('sleeper')])
+describe('suspended execution', () => {
+  test('wait elapses: nothing happens until resume; a neighbour tenant is not affected', async () => {
+    const [room, neighbour] = await Promise.all([
+      createWorkspaceWith('sleeper'),
+      createWorkspaceWith('sleeper'),
+    ])
     const [id, theirs] = await Promise.all([
       start(room, 'sleeper', { n: 1 }),
       start(neighbour, 'sleeper', { n: 1 }),
@@ -104,7 +107,7 @@ describe('a run', () => {
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     expect((await runOf(neighbour, theirs)).status).toBe('completed')
     expect((await runOf(room, id)).status).toBe('suspended')
     await resume(room)
@@ -112,63 +115,63 @@ describe('a run', () => {
     expect(await documents(room, 'done')).toMatchObject([{ n: 1 }])
   })
 
-  test('that calls again and again: no call within 5 s, and afterwards each was done once, in its order', async () => {
-    const room = await aRoomWith('busy')
+  test('loop of calls: no call after 5 s; after resume each was made once, in order', async () => {
+    const room = await createWorkspaceWith('busy')
     const all = Array.from({ length: 200 }, (_, n) => n)
     const id = await start(room, 'busy', { all })
-    await eventually(async () => ((await written(room)) > 20 ? true : undefined))
+    await eventually(async () => ((await countDocuments(room)) > 20 ? true : undefined))
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    const held = await standsStill(room)
-    expect(held).toBeLessThan(200)
+    const documentsWhileSuspended = await waitUntilIdle(room)
+    expect(documentsWhileSuspended).toBeLessThan(200)
     await resume(room)
     await shown(room, id, 'completed', 40_000)
     expect((await documents(room, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
   }, 60_000)
 
-  test('in branches: none goes on alone, and each goes on', async () => {
-    const room = await aRoomWith('forked')
+  test('parallel branches: none continues while suspended, all continue after resume', async () => {
+    const room = await createWorkspaceWith('forked')
     const id = await start(room, 'forked')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     await resume(room)
     await shown(room, id, 'completed')
     const by = (await documents(room, 'forks')).map((each: { by: string }) => each.by)
     expect(by.sort()).toEqual(['quick', 'slow'])
   })
 
-  test('within a limit of time: time that it stands still does not count', async () => {
-    const room = await aRoomWith('limited')
+  test('timeout: does not run while suspended', async () => {
+    const room = await createWorkspaceWith('limited')
     const id = await start(room, 'limited')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 4_500)
+    await waitUntilIdle(room, 4_500)
     await resume(room)
     const { steps } = await shown(room, id, 'completed')
-    // A second attempt would have been in time.
+    // A second attempt would have been within the time limit.
     expect(steps.map((step: { iteration: number; status: string }) => [step.iteration, step.status])).toEqual(
       Array.from({ length: 3 }, () => [0, 'completed']),
     )
   })
 
-  test('that sends a request: not while it is held, and then once', async () => {
-    const room = await aRoomWith('sends')
+  test('HTTP request: not sent while suspended, then sent once', async () => {
+    const room = await createWorkspaceWith('sends')
     const id = await start(room, 'sends')
     await shown(room, id, 'waiting')
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 2_000)
+    await waitUntilIdle(room, 2_000)
     expect(requests).toEqual([])
     await resume(room)
     await shown(room, id, 'completed')
     expect(requests).toEqual(['POST'])
   })
 
-  test('suspended, resumed and suspended again at once: it is held, and when it goes on it does so once', async () => {
-    const room = await aRoomWith('sleeper')
+  test('suspended and resumed repeatedly: stays suspended, continues once', async () => {
+    const room = await createWorkspaceWith('sleeper')
     const ids = await Promise.all([1, 2, 3, 4].map((n) => start(room, 'sleeper', { n })))
     for (let round = 0; round < 3; round++) {
       await suspend(room)
@@ -176,15 +179,15 @@ describe('a run', () => {
     }
     await suspend(room)
     for (const id of ids) await shown(room, id, 'suspended', 5_000)
-    expect(await standsStill(room)).toBe(0)
+    expect(await waitUntilIdle(room)).toBe(0)
     await resume(room)
     for (const id of ids) await shown(room, id, 'completed')
     const numbers = (await documents(room, 'done')).map(({ n }: { n: number }) => n)
     expect(numbers.sort()).toEqual([1, 2, 3, 4])
   })
 
-  test('that has not heard of it is refused at its next call, waits, and calls again as who it was', async () => {
-    const room = await aRoomWith('sleeper')
+  test('signal lost: its next call is refused and repeated after resume with the same id', async () => {
+    const room = await createWorkspaceWith('sleeper')
     const id = await start(room, 'sleeper', { n: 1 })
     await shown(room, id, 'waiting')
     await asSuperuser(
@@ -192,18 +195,18 @@ describe('a run', () => {
        where id = $1`,
       [room.tenantId],
     )
-    expect(await standsStill(room, 4_000)).toBe(0)
+    expect(await waitUntilIdle(room, 4_000)).toBe(0)
     expect((await runOf(room, id)).error).toBeNull()
     const resumedMs = Date.now()
     await resume(room)
     await shown(room, id, 'completed')
     const [document] = await documents(room, 'done')
-    // The id has the time of the attempt that was refused: what that had done would have been found.
+    // The id contains the time of the refused attempt: the repeated call would find its effects.
     expect(Number.parseInt(document.id.replaceAll('-', '').slice(0, 12), 16)).toBeLessThan(resumedMs)
   })
 
-  test('of a workspace: its sibling goes on; the tenant resumed, the workspace still stands', async () => {
-    const room = await aRoomWith('sleeper')
+  test('workspace suspended: sibling continues; resuming the tenant does not resume the workspace', async () => {
+    const room = await createWorkspaceWith('sleeper')
     const sibling = await aWorkspace(room)
     await publish(sibling, 'sleeper', (FLOWS['sleeper'] ?? '').slice(1))
     const [id, theirs] = await Promise.all([
@@ -215,17 +218,17 @@ describe('a run', () => {
     await shown(sibling, theirs, 'completed')
     await suspend(room)
     await resume(room)
-    await standsStill(room, 1_500)
+    await waitUntilIdle(room, 1_500)
     expect((await runOf(room, id)).status).toBe('suspended')
     await resumeWorkspace(room, room.operator)
     await shown(room, id, 'completed')
   })
 })
 
-describe('a function', () => {
+describe('function of a suspended tenant', () => {
   const SLOW = 'export default async () => { await new Promise((d) => setTimeout(d, 6_000)); return 7 }'
 
-  test('that runs is ended, and its caller told; one that has not begun does not begin', async () => {
+  test('running: ended within 5 s, the caller gets 403', async () => {
     const room = await aRoom()
     await deploy(room, 'slow', SLOW)
     const invoking = call('POST', '/v1/functions/slow/invoke', { as: room.service, body: {} })
@@ -237,15 +240,15 @@ describe('a function', () => {
     expect(performance.now() - suspendedMs).toBeLessThan(5_000)
   })
 
-  test('that a flow calls is ended, and run anew when the flow goes on', async () => {
-    const room = await aRoomWith('computes')
+  test('called by a flow: ended, run again after resume', async () => {
+    const room = await createWorkspaceWith('computes')
     await deploy(room, 'slow', SLOW)
     const id = await start(room, 'computes')
     await shown(room, id, 'running')
     await functionRuns(room)
     await suspend(room)
     await shown(room, id, 'suspended', 5_000)
-    await standsStill(room, 5_000)
+    await waitUntilIdle(room, 5_000)
     await resume(room)
     await shown(room, id, 'completed', 30_000)
     expect(await documents(room, 'computed')).toMatchObject([{ v: 7 }])

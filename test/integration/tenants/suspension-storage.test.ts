@@ -1,4 +1,4 @@
-/** The object store itself refuses a suspended workspace's own key, and takes it again after. */
+/** The object store refuses a suspended workspace's own key, and accepts it again after resume. */
 
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { beforeAll, expect, inject, test } from 'vitest'
@@ -16,7 +16,7 @@ beforeAll(async () => {
   ;[room, neighbour] = await Promise.all([aStoringRoom(), aStoringRoom()])
 })
 
-test('its key reads and writes nothing while the tenant is suspended; the same key does again after', async () => {
+test('storage key of a suspended tenant: denied; accepted after resume', async () => {
   const [s3, other, { bucket: Bucket }] = await Promise.all([
     clientOf(room),
     clientOf(neighbour),
@@ -37,7 +37,7 @@ test('its key reads and writes nothing while the tenant is suspended; the same k
   expect([read.status, read.body]).toEqual([200, 'x'])
 })
 
-test('requests wait for a store that has not heard yet that the workspace may', async () => {
+test('store that has not applied a new permission yet: requests wait for it', async () => {
   const { bucket } = await identityOf(neighbour)
   const path = `/v1/objects/${bucket}/waits`
   const identities = new StorageIdentities(parseConfig(inject('tenon').env))
@@ -55,16 +55,16 @@ test('requests wait for a store that has not heard yet that the workspace may', 
   const outcomes: number[] = []
   for (const request of requests) {
     await identities.shut(id)
-    const asked = request()
+    const pending = request()
     await new Promise((done) => setTimeout(done, 300))
     await identities.ensureUser(id, bucket)
-    outcomes.push((await asked).status)
+    outcomes.push((await pending).status)
   }
   identities.close()
   expect(outcomes).toEqual([201, 412, 200, 200, 200, 200])
 })
 
-test('another workspace is told at once', async () => {
+test('bucket of another workspace: denied at once, without waiting', async () => {
   const { bucket } = await identityOf(neighbour)
   const started = performance.now()
   const reply = await call('GET', `/v1/objects/${bucket}/k`, { as: room.service })

@@ -1,4 +1,4 @@
-/** What is under way when a tenant is suspended: bytes in and out, and the wire of its MCP servers. */
+/** Requests in progress when a tenant is suspended: uploads, downloads, imports, MCP servers, token issuer. */
 
 import { request } from 'node:http'
 import { beforeAll, expect, inject, test } from 'vitest'
@@ -24,8 +24,8 @@ beforeAll(async () => {
   bucket = (await identityOf(room)).bucket
 })
 
-/** Writes a piece every so often; it is under way when there were several. @returns how to stop */
-async function feed(write: () => void): Promise<() => void> {
+/** Calls `write` at intervals; returns once it ran several times. @returns a function that stops it */
+async function writeRepeatedly(write: () => void): Promise<() => void> {
   let pieces = 0
   const timer = setInterval(() => {
     write()
@@ -35,7 +35,7 @@ async function feed(write: () => void): Promise<() => void> {
   return () => clearInterval(timer)
 }
 
-test('an upload is refused and nothing is stored', async () => {
+test('upload in progress: refused within 5 s, nothing is stored', async () => {
   const { url } = inject('tenon')
   const sent = request(`${url}/v1/objects/${bucket}/slow`, {
     method: 'PUT',
@@ -44,7 +44,7 @@ test('an upload is refused and nothing is stored', async () => {
   const answered = new Promise<number>((resolve, reject) => {
     sent.on('error', reject).on('response', (response) => resolve(response.resume().statusCode ?? 0))
   })
-  const stop = await feed(() => sent.write('x'.repeat(1_000)))
+  const stop = await writeRepeatedly(() => sent.write('x'.repeat(1_000)))
   await suspend(room)
   const suspendedMs = performance.now()
   expect(await answered).toBe(403)
@@ -59,7 +59,7 @@ test('an upload is refused and nothing is stored', async () => {
   expect(status).toBe(404)
 })
 
-test('a download breaks off', async () => {
+test('download in progress: aborted', async () => {
   const large = 'x'.repeat(30_000_000)
   const path = `/v1/objects/${bucket}/large`
   expect((await call('PUT', path, { as: room.service, body: large })).status).toBe(201)
@@ -72,7 +72,7 @@ test('a download breaks off', async () => {
   const reading = (async () => {
     for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
       bytes += part.value.byteLength
-      // A slow reader: the server has most of it yet to send when it asks again.
+      // A slow reader: the server has most of the object left to send when it checks again.
       if (Date.now() < stop) await new Promise((done) => setTimeout(done, 100))
     }
   })()
@@ -81,11 +81,11 @@ test('a download breaks off', async () => {
   await resume(room)
 })
 
-test('an import stops: what came before is kept, no more comes', async () => {
+test('import in progress: refused within 5 s, documents imported before are kept', async () => {
   const other = await aRoom()
   const { sent, reply } = openImport('lines', { as: other.service })
   let n = 0
-  const stop = await feed(() => sent.write(lines({ n: n++ })))
+  const stop = await writeRepeatedly(() => sent.write(lines({ n: n++ })))
   await suspend(other)
   const suspendedMs = performance.now()
   const { body } = await reply
@@ -98,14 +98,14 @@ test('an import stops: what came before is kept, no more comes', async () => {
   expect(await documents(other, 'lines')).toHaveLength(before.length)
 })
 
-test('the wire of an MCP server answers no more, and nobody is given a token for it, until it is resumed', async () => {
+test('MCP server: 404 and no new tokens until resume', async () => {
   const hosted = await aServer(await aRoom(), 'rest')
   const scope = scopesOf(hosted, 'notes_list')
   const token: Caller = await tokenFor(hosted, scope)
-  const ask = () => callTool(hosted.path, token, 'notes_list')
-  expect((await ask()).status).toBe(200)
+  const callList = () => callTool(hosted.path, token, 'notes_list')
+  expect((await callList()).status).toBe(200)
   await suspend(hosted.room)
-  expect((await ask()).status).toBe(404)
+  expect((await callList()).status).toBe(404)
   const refused = await askToken({ resource: hosted.url, scope })
   expect([refused.status, refused.body['error']]).toEqual([400, 'invalid_target'])
   const called = await call('POST', `${hosted.base}/call`, {
@@ -114,11 +114,11 @@ test('the wire of an MCP server answers no more, and nobody is given a token for
   })
   expect([called.status, called.body.code]).toEqual([403, 'tenant_suspended'])
   await resume(hosted.room)
-  expect((await ask()).status).toBe(200)
+  expect((await callList()).status).toBe(200)
   expect((await askToken({ resource: hosted.url, scope })).status).toBe(200)
 })
 
-test('the issuer gives no tokens to machines and people of the tenant; what it gave before is good again after', async () => {
+test('issuer: no tokens for clients and accounts of the tenant; earlier tokens work again after resume', async () => {
   const home = await aRoom()
   const as = home.operator
   const bounds = { tenant_id: home.tenantId, workspace_id: home.workspaceId }

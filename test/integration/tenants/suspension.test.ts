@@ -1,4 +1,4 @@
-/** A suspended tenant: which states there are, and that no credential of it gets anywhere, by any route or process. */
+/** Suspends tenants: state transitions, and refusal of every credential on every route in every process. */
 
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -37,14 +37,14 @@ beforeAll(async () => {
 afterAll(() => other?.stop())
 afterEach(stopHearing)
 
-const codeOf = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()
+const statusAndCode = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()
 const admin = ({ tenantId }: Room) => tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
 
-describe('states', () => {
-  test('active ⇄ suspended; asked again it answers the same; the record says why, by whom and since when', async () => {
+describe('suspend and resume', () => {
+  test('repeated: same response; shows reason, actor and time', async () => {
     const room = await aRoom()
     const first = await suspend(room, { reason: 'unpaid' })
-    expect(codeOf(first)).toBe('200 suspended')
+    expect(statusAndCode(first)).toBe('200 suspended')
     expect(first.body).toMatchObject({ suspended_by: 'operator', suspended_reason: 'unpaid' })
     const again = await suspend(room, { reason: 'something else' })
     expect([again.status, again.body]).toEqual([200, first.body])
@@ -53,11 +53,11 @@ describe('states', () => {
     expect((await resume(room)).body).toEqual(resumed.body)
   })
 
-  test('the workflow makes the change by itself, where the node that was asked has died; a late one makes none', async () => {
+  test('API node crashed after the request: the workflow makes the change; an outdated one makes none', async () => {
     const room = await aRoom()
     const { temporal, close } = openTemporal()
     const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
-    const begin = (after: number, to: SuspensionInput['to']) => {
+    const startSuspension = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
       const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
       return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
@@ -65,40 +65,45 @@ describe('states', () => {
     const stateOf = async () =>
       (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
     try {
-      await begin(0, 'suspended')
+      await startSuspension(0, 'suspended')
       await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
       await resume(room)
-      // Asked for when the tenant had not been resumed yet.
-      expect(await temporal.workflowsOf(ref).ended(await begin(0, 'suspended'), 20_000)).toBe(true)
+      // Requested before the tenant was resumed.
+      expect(await temporal.workflowsOf(ref).ended(await startSuspension(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
     } finally {
       await close()
     }
   })
 
-  test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])('%s: 409', async (state) => {
-    const room = await aRoom()
-    for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
-      await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
-      for (const verb of ['suspend', 'resume'])
-        expect(codeOf(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
-          '409 state_conflict',
-        )
-    }
-  })
+  test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])(
+    'tenant or workspace in state %s: 409',
+    async (state) => {
+      const room = await aRoom()
+      for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
+        await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
+        for (const verb of ['suspend', 'resume'])
+          expect(statusAndCode(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
+            '409 state_conflict',
+          )
+      }
+    },
+  )
 
-  test('whose it is to say: a tenant by operators; a workspace also by its tenant, unless an operator did', async () => {
+  test('permissions: tenants by operators; workspaces also by tenant admins, unless suspended by an operator', async () => {
     const room = await aRoom()
     const as = await admin(room)
-    expect(codeOf(await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as }))).toBe('403 forbidden')
-    expect(codeOf(await suspendWorkspace(room, as))).toBe('200 suspended')
-    expect(codeOf(await resumeWorkspace(room, as))).toBe('200 active')
+    expect(statusAndCode(await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as }))).toBe(
+      '403 forbidden',
+    )
+    expect(statusAndCode(await suspendWorkspace(room, as))).toBe('200 suspended')
+    expect(statusAndCode(await resumeWorkspace(room, as))).toBe('200 active')
     await suspendWorkspace(room, room.operator)
-    expect(codeOf(await resumeWorkspace(room, as))).toBe('403 forbidden')
-    expect(codeOf(await resumeWorkspace(room, room.operator))).toBe('200 active')
+    expect(statusAndCode(await resumeWorkspace(room, as))).toBe('403 forbidden')
+    expect(statusAndCode(await resumeWorkspace(room, room.operator))).toBe('200 active')
   })
 
-  test('suspended and resumed by many at once, it ends as the last that was asked', async () => {
+  test('many concurrent requests: ends in the state requested last', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     await Promise.all(
@@ -114,16 +119,16 @@ describe('states', () => {
       await resumeWorkspace(room, room.operator),
       await suspendWorkspace(sibling, room.operator),
     ]
-    expect(replies.map(codeOf)).toEqual(['200 active', '200 active', '200 suspended'])
+    expect(replies.map(statusAndCode)).toEqual(['200 active', '200 active', '200 suspended'])
     expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)
-    expect(codeOf(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
+    expect(statusAndCode(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
       '403 workspace_suspended',
     )
   }, 90_000)
 })
 
-/** Credentials of a tenant, each with routes of every class that it reaches. */
-async function presented(
+/** Credentials of a tenant, each with routes of every class that it may use. */
+async function credentialsWithRoutes(
   room: Room,
 ): Promise<(readonly [string, Caller, readonly (readonly [string, string, unknown?])[]])[]> {
   const { tenantId: tenant_id, workspaceId: workspace_id } = room
@@ -167,53 +172,59 @@ async function presented(
   ]
 }
 
-const ask = (as: Caller, [method, path, body]: readonly [string, string, unknown?], at = inject('tenon')) =>
-  call(method, path, { as, at, ...(body !== undefined && { body }) })
+const sendTo = (
+  as: Caller,
+  [method, path, body]: readonly [string, string, unknown?],
+  at = inject('tenon'),
+) => call(method, path, { as, at, ...(body !== undefined && { body }) })
 
-describe('a suspended tenant', () => {
-  test('each credential is refused by each route: at once here, within 5 s by another process; and taken after', async () => {
+describe('suspended tenant', () => {
+  test('every credential on every route: refused at once here, within 5 s by another process, accepted after resume', async () => {
     const room = await aRoom()
     await deploy(room, 'one', 'export default () => 1', { anon: true })
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
-    const callers = await presented(room)
+    const callers = await credentialsWithRoutes(room)
     const neighbour = await aRoom()
-    // Both processes remember them.
-    for (const [, as, [first]] of callers) if (first) await ask(as, first, other.at)
+    // Both processes cache the credentials.
+    for (const [, as, [first]] of callers) if (first) await sendTo(as, first, other.at)
     for (const [, as, routes] of callers)
-      for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
+      for (const route of routes) expect((await sendTo(as, route)).body.code).not.toBe('tenant_suspended')
     await suspend(room)
     const here = async () => {
       for (const [name, as, routes] of callers)
         for (const route of routes)
-          expect([name, route[1], codeOf(await ask(as, route))]).toEqual([
+          expect([name, route[1], statusAndCode(await sendTo(as, route))]).toEqual([
             name,
             route[1],
             '403 tenant_suspended',
           ])
     }
-    const there = eventually(async () => {
+    const elsewhereRefused = eventually(async () => {
       const replies = await Promise.all(
-        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+        callers.map(async ([, as, [first]]) => first && sendTo(as, first, other.at)),
       )
       return replies.every((reply) => reply?.body.code === 'tenant_suspended') ? true : undefined
     }, 5_000)
-    await Promise.all([here(), there])
+    await Promise.all([here(), elsewhereRefused])
     for (const [name, as, routes] of callers)
       for (const route of routes)
-        expect([name, codeOf(await ask(as, route, other.at))]).toEqual([name, '403 tenant_suspended'])
+        expect([name, statusAndCode(await sendTo(as, route, other.at))]).toEqual([
+          name,
+          '403 tenant_suspended',
+        ])
     expect((await call('GET', '/v1/collections', { as: neighbour.service })).status).toBe(200)
     await resume(room)
     for (const [, as, routes] of callers)
-      for (const route of routes) expect((await ask(as, route)).body.code).not.toBe('tenant_suspended')
+      for (const route of routes) expect((await sendTo(as, route)).body.code).not.toBe('tenant_suspended')
     await eventually(async () => {
       const replies = await Promise.all(
-        callers.map(async ([, as, [first]]) => first && ask(as, first, other.at)),
+        callers.map(async ([, as, [first]]) => first && sendTo(as, first, other.at)),
       )
       return replies.some((reply) => reply?.body.code === 'tenant_suspended') ? undefined : true
     }, 5_000)
   }, 60_000)
 
-  test('operators read what is in it and change nothing inside', async () => {
+  test('operator: may read, may change nothing inside', async () => {
     const room = await aRoom()
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
     await suspend(room)
@@ -225,9 +236,9 @@ describe('a suspended tenant', () => {
     ]
     for (const path of reads) expect((await call('GET', path, { as })).status).toBe(200)
     const path = `${room.flows}/definitions/sleeper/executions`
-    expect(codeOf(await call('POST', path, { as, body: {} }))).toBe('403 tenant_suspended')
+    expect(statusAndCode(await call('POST', path, { as, body: {} }))).toBe('403 tenant_suspended')
     const body = { tenant_id: room.tenantId, name: 'X', slug: 'x', bucket: null }
-    expect(codeOf(await call('POST', '/v1/workspaces', { as, body }))).toBe('403 tenant_suspended')
+    expect(statusAndCode(await call('POST', '/v1/workspaces', { as, body }))).toBe('403 tenant_suspended')
     const inside = { workspace_id: room.workspaceId }
     const made = {
       '/v1/api-keys': { ...inside, kind: 'service', name: 'x' },
@@ -235,21 +246,24 @@ describe('a suspended tenant', () => {
       '/v1/functions': { ...inside, name: 'f', source: 'export default () => 1' },
     }
     for (const [path, body] of Object.entries(made))
-      expect([path, codeOf(await call('POST', path, { as, body }))]).toEqual([path, '403 tenant_suspended'])
+      expect([path, statusAndCode(await call('POST', path, { as, body }))]).toEqual([
+        path,
+        '403 tenant_suspended',
+      ])
   })
 
-  test('what was answered under an idempotency key is not answered again until it is resumed', async () => {
+  test('idempotent request: stored response withheld until resume', async () => {
     const room = await aRoom()
     const made = await post(room.service, 'k', { n: 1 })
     await suspend(room)
-    expect(codeOf(await post(room.service, 'k', { n: 1 }))).toBe('403 tenant_suspended')
+    expect(statusAndCode(await post(room.service, 'k', { n: 1 }))).toBe('403 tenant_suspended')
     await resume(room)
     const again = await post(room.service, 'k', { n: 1 })
     expect([again.status, again.body.id]).toEqual([201, made.body.id])
     expect(await count(room)).toBe(1)
   })
 
-  test('streams end and say why, in both processes; those of a neighbour and of an active sibling go on', async () => {
+  test('event streams: end with the reason in both processes; those of other tenants and active siblings continue', async () => {
     const room = await aRoom()
     const [sibling, neighbour] = await Promise.all([aWorkspace(room), aRoom()])
     const token = await tokenOf({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
@@ -273,11 +287,11 @@ describe('a suspended tenant', () => {
   })
 })
 
-const endOf = (heard: Awaited<ReturnType<typeof hear>>) =>
-  eventually(async () => heard.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
+const endOf = (frames: Awaited<ReturnType<typeof hear>>) =>
+  eventually(async () => frames.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
 
-describe('a suspended workspace', () => {
-  test("stops its own keys and tokens, not its sibling's; its tenant's admin still reads, and makes nothing in it", async () => {
+describe('suspended workspace', () => {
+  test('own keys and tokens: refused; sibling works; tenant admin may read, not change', async () => {
     const room = await aRoom()
     const sibling = await aWorkspace(room)
     await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
@@ -287,17 +301,17 @@ describe('a suspended workspace', () => {
     ])
     await suspendWorkspace(room, as)
     for (const caller of [room.service, room.anon])
-      expect(codeOf(await call('GET', '/v1/collections/a/documents', { as: caller }))).toBe(
+      expect(statusAndCode(await call('GET', '/v1/collections/a/documents', { as: caller }))).toBe(
         '403 workspace_suspended',
       )
-    expect(codeOf(await call('GET', `${room.flows}/executions`, { as: token }))).toBe(
+    expect(statusAndCode(await call('GET', `${room.flows}/executions`, { as: token }))).toBe(
       '403 workspace_suspended',
     )
     expect((await call('GET', `${room.flows}/executions`, { as })).status).toBe(200)
     const path = `${room.flows}/definitions/sleeper/executions`
-    expect(codeOf(await call('POST', path, { as, body: {} }))).toBe('403 workspace_suspended')
+    expect(statusAndCode(await call('POST', path, { as, body: {} }))).toBe('403 workspace_suspended')
     const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x' }
-    expect(codeOf(await call('POST', '/v1/api-keys', { as, body }))).toBe('403 workspace_suspended')
+    expect(statusAndCode(await call('POST', '/v1/api-keys', { as, body }))).toBe('403 workspace_suspended')
     expect((await call('GET', '/v1/collections', { as: sibling.service })).status).toBe(200)
     await resumeWorkspace(room, as)
     expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Flows that events start, on the real servers: whose events, each once, and no flow that starts itself for ever. */
+/** Event triggers: which events start a flow, each once, and limited chains. */
 
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
@@ -32,7 +32,7 @@ beforeAll(async () => {
   room = await aRoom()
 })
 
-/** Publishes a flow that these events start. */
+/** Publishes a flow started by events that match `on`. */
 const publish = (
   on: string,
   { at = room, ...more }: NonNullable<Parameters<typeof publishOn>[2]> & { at?: Room } = {},
@@ -40,13 +40,13 @@ const publish = (
 
 const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data)
 
-/** Its runs when all that was published before has been heard. */
-async function heard(flow: Published, at = room): Promise<Run[]> {
+/** Executions of the flow, once all events published before have been processed. */
+async function executionsAfterDelivery(flow: Published, at = room): Promise<Run[]> {
   const topic = unique('mark')
-  const mark = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
+  const marker = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
   await emit(topic, {}, at)
-  await ended(mark, 1)
-  const places = async (id: string) =>
+  await ended(marker, 1)
+  const offsetsOf = async (id: string) =>
     (
       await asSuperuser<{ events_offset: string }>(
         'select events_offset from tenon.trigger_offsets where trigger_id = $1',
@@ -54,7 +54,7 @@ async function heard(flow: Published, at = room): Promise<Run[]> {
       )
     )[0]
   await eventually(async () => {
-    const [its, ours] = [await places(mark.triggerId), await places(flow.triggerId)]
+    const [its, ours] = [await offsetsOf(marker.triggerId), await offsetsOf(flow.triggerId)]
     return ours === undefined || (its !== undefined && !isBefore(ours.events_offset, its.events_offset))
       ? true
       : undefined
@@ -62,7 +62,7 @@ async function heard(flow: Published, at = room): Promise<Run[]> {
   return runsOf(flow)
 }
 
-test('an event starts a run, which is given its data, in the name of who published', async () => {
+test("matching event: starts an execution with its data, on behalf of the version's publisher", async () => {
   const topic = unique('orders')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   await emit(unique('other'), { n: 0 })
@@ -80,7 +80,7 @@ test('an event starts a run, which is given its data, in the name of who publish
   expect(body.started_by).toBe(version.body.created_by)
 })
 
-test('filters look into the event; `read: envelope` gives all of it', async () => {
+test("filter on the event's data: starts only matches; `read: envelope` passes the whole event", async () => {
   const topic = unique('sums')
   const filter = `{ with: { type: ${topic}, data: '\${ .sum + 0 > 10 }' } }`
   const flow = await publish(`{ any: [${filter}, { with: { type: ${topic}.vip } }] }`, {
@@ -93,10 +93,10 @@ test('filters look into the event; `read: envelope` gives all of it', async () =
     { type: topic, data: { sum: 11 }, source: `/workspaces/${room.workspaceId}` },
     { type: `${topic}.vip`, data: { sum: 1 } },
   ])
-  expect(await heard(flow)).toHaveLength(2)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(2)
 })
 
-test('events of `all` start one run when they have come together', async () => {
+test('correlated `all`: starts one execution once all events have arrived', async () => {
   const topic = unique('both')
   const one = (type: string) =>
     `{ with: { type: ${topic}.${type} }, correlate: { order: { from: .data.order } } }`
@@ -110,35 +110,35 @@ test('events of `all` start one run when they have come together', async () => {
   expect((await ended(flow, 2)).map(({ input }) => input)).toContainEqual([{ order: 2 }, { order: 2 }])
 })
 
-test('changes of documents start runs of their own workspace alone', async () => {
+test('document change: starts flows of its own workspace only', async () => {
   const collection = unique('c').replace('-', '_')
   const on = `{ one: { with: { type: collections.${collection}.created } } }`
   const sibling = await aWorkspace(room)
-  const [flow, theirs] = [await publish(on), await publish(on, { at: sibling })]
+  const [flow, siblingFlow] = [await publish(on), await publish(on, { at: sibling })]
   await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
   const [run] = await ended(flow, 1)
   expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
   await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
-  expect((await ended(theirs, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
+  expect((await ended(siblingFlow, 1)).map(({ input }) => input)).toMatchObject([[{ document: { n: 2 } }]])
   expect(await runsOf(flow)).toHaveLength(1)
 })
 
-test('events are heard in all workspaces of their tenant, and in no other tenant', async () => {
+test('published event: starts flows in all workspaces of the tenant, in no other tenant', async () => {
   const topic = unique('shared')
   const on = `{ one: { with: { type: ${topic} } } }`
   const [sibling, other] = [await aWorkspace(room), await aRoom()]
-  const [inSibling, elsewhere] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
+  const [inSibling, inOtherTenant] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
   const everything = await publish('{ any: [] }', { at: other })
   await emit(topic, { n: 1 })
   expect(await ended(inSibling, 1)).toHaveLength(1)
   await emit(topic, { n: 2 }, other)
-  expect((await ended(elsewhere, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
+  expect((await ended(inOtherTenant, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
   const told = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
   expect(told).toContain('"n":2')
   expect(told).not.toContain('"n":1')
 })
 
-test('what was published before is not heard; over versions nothing is lost or doubled', async () => {
+test('events before publication: ignored; across new versions each starts one execution', async () => {
   const topic = unique('again')
   const on = `{ one: { with: { type: ${topic} } } }`
   await emit(topic, { n: 0 })
@@ -154,7 +154,7 @@ test('what was published before is not heard; over versions nothing is lost or d
   )
 })
 
-test('a flow that comes to hear changes hears none from before', async () => {
+test('trigger changed to document changes: ignores earlier changes', async () => {
   const [topic, collection] = [unique('turned'), unique('turned').replace('-', '_')]
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   const make = (n: number) =>
@@ -173,7 +173,7 @@ test('a flow that comes to hear changes hears none from before', async () => {
   expect((await ended(flow, 2)).at(-1)?.input).toEqual([{ n: 3 }])
 })
 
-test('who waits to keep its place does not move one back that a new version has moved', async () => {
+test('offset update that waited for a lock: does not undo the offset set by a new version', async () => {
   const topic = unique('late')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   const others = new Client({ connectionString: inject('tenon').databaseUrl })
@@ -198,7 +198,7 @@ test('who waits to keep its place does not move one back that a new version has 
   ).toEqual([{ changes_offset: '5-5' }])
 })
 
-test('what is not declared any more, or is deleted, is not heard', async () => {
+test('trigger removed by a new version or deleted: its events start nothing', async () => {
   const topic = unique('gone')
   const [changed, deleted] = [
     await publish(`{ one: { with: { type: ${topic} } } }`),
@@ -207,26 +207,26 @@ test('what is not declared any more, or is deleted, is not heard', async () => {
   await publish(`{ one: { with: { type: ${topic}.other } } }`, { name: changed.name })
   await call('DELETE', `${room.flows}/definitions/${deleted.flowId}`, { as: room.operator })
   await emit(topic, {})
-  expect(await heard(changed)).toEqual([])
+  expect(await executionsAfterDelivery(changed)).toEqual([])
   expect(
     await asSuperuser('select 1 from tenon.trigger_offsets where trigger_id = $1', [deleted.triggerId]),
   ).toEqual([])
 })
 
-test('events pass a paused trigger by', async () => {
+test('paused trigger: skips events', async () => {
   const topic = unique('paused')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
-  const turn = (verb: string) =>
+  const sendCommand = (verb: string) =>
     call('POST', `${room.flows}/triggers/${flow.triggerId}/${verb}`, { as: room.operator, body: {} })
-  expect((await turn('pause')).body).toMatchObject({ kind: 'event', paused: true })
+  expect((await sendCommand('pause')).body).toMatchObject({ kind: 'event', paused: true })
   await emit(topic, { n: 1 })
-  expect(await heard(flow)).toEqual([])
-  await turn('resume')
+  expect(await executionsAfterDelivery(flow)).toEqual([])
+  await sendCommand('resume')
   await emit(topic, { n: 2 })
   expect((await ended(flow, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
 })
 
-test('an event that is passed on twice is one run', async () => {
+test('event delivered twice: starts one execution', async () => {
   const topic = unique('twice')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   await emit(topic, { n: 1 })
@@ -239,7 +239,7 @@ test('an event that is passed on twice is one run', async () => {
   expect((await ended(flow, 2)).map(({ id }) => id)).toEqual([run?.id, expect.any(String)])
 })
 
-test('a filter that costs too much, or fails, starts nothing and holds nobody up', async () => {
+test('filter that fails or costs too much: starts nothing, delays no other trigger', async () => {
   const topic = unique('bomb')
   const bomb = await publish(`{ one: { with: { type: ${topic}, data: '\${ [range(.n)] | length > 1 }' } } }`)
   const flow = await publish(`{ one: { with: { type: ${topic}.after } } }`)
@@ -251,7 +251,7 @@ test('a filter that costs too much, or fails, starts nothing and holds nobody up
   expect((await ended(bomb, 1)).map(({ input }) => input)).toEqual([[{ n: 5 }]])
 })
 
-test('a flow that publishes what starts it is ended after a while', async () => {
+test('flow that publishes its own trigger event: chain stops at the limit', async () => {
   const topic = unique('loop')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
@@ -259,10 +259,10 @@ test('a flow that publishes what starts it is ended after a while', async () => 
   await emit(topic, {})
   const runs = await ended(flow, LIMITS.eventHopsMax)
   expect(runs).toHaveLength(LIMITS.eventHopsMax)
-  expect(await heard(flow)).toHaveLength(LIMITS.eventHopsMax)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.eventHopsMax)
 }, 60_000)
 
-test('so is one that changes a document whose changes start it, also through a flow that it runs', async () => {
+test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
   const collection = unique('loop').replace('-', '_')
   const child = unique('child')
   await publish('{ one: { with: { type: never } } }', {
@@ -285,7 +285,7 @@ test('so is one that changes a document whose changes start it, also through a f
   expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
 }, 60_000)
 
-test('so is one whose start was lost in a crash and is made up for', async () => {
+test('chain whose last start was lost in a crash: reconciled, and the chain stops at the limit', async () => {
   const topic = unique('lost')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
@@ -298,15 +298,15 @@ test('so is one whose start was lost in a crash and is made up for', async () =>
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()
   await ended(flow, 1)
-  expect((await heard(flow)).map((run) => run.id)).toEqual([id])
+  expect((await executionsAfterDelivery(flow)).map((run) => run.id)).toEqual([id])
 }, 60_000)
 
-test('a suspended workspace begins nothing, and not all at once when it is resumed', async () => {
+test('suspended workspace: events start nothing, also not after resume', async () => {
   const [sibling, topic] = [await aWorkspace(room), unique('held')]
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, { at: sibling })
-  const turn = (verb: string) =>
+  const sendCommand = (verb: string) =>
     call('POST', `/v1/workspaces/${sibling.workspaceId}/${verb}`, { as: sibling.operator, body: {} })
-  await turn('suspend')
+  await sendCommand('suspend')
   await eventually(async () => {
     const { status } = await call('GET', '/v1/collections', { as: sibling.service })
     return status === 403 ? true : undefined
@@ -314,11 +314,11 @@ test('a suspended workspace begins nothing, and not all at once when it is resum
   await eventually(async () => {
     const before = (await runsOf(flow)).length
     await emit(topic, { early: true })
-    await heard(flow, room)
+    await executionsAfterDelivery(flow, room)
     return (await runsOf(flow)).length === before ? true : undefined
   })
   const before = (await runsOf(flow)).length
-  await turn('resume')
+  await sendCommand('resume')
   await eventually(async () => {
     await emit(topic, { early: false })
     const last = (await runsOf(flow)).at(-1)

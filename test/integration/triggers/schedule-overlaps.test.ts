@@ -1,4 +1,4 @@
-/** Schedules whose time comes while a run goes on, on Temporal: what waits for its end, and in which order it begins. */
+/** Overlap policies of schedules on Temporal: which starts wait for a running execution, and their order. */
 
 import { beforeAll, expect, test } from 'vitest'
 import {
@@ -22,7 +22,7 @@ beforeAll(async () => {
 const send = (id: string, verb: string, body: object = {}) =>
   call('POST', `${room.flows}/executions/${id}/${verb}`, { as: room.operator, body })
 
-/** Lets a run go on to its end. @returns when that was */
+/** Lets an execution complete. @returns when it ended */
 async function finish(name: string, id: string): Promise<number> {
   expect((await send(id, 'signal', { event: { type: 'go' } })).status).toBe(202)
   return eventually(async () => {
@@ -31,8 +31,8 @@ async function finish(name: string, id: string): Promise<number> {
   })
 }
 
-/** The run that has begun as the so-manieth, once it waits; no other one is there yet that goes on. */
-async function begun(name: string, count: number): Promise<string> {
+/** The id of the `count`th execution once it waits, all earlier ones being completed. */
+async function waitingExecution(name: string, count: number): Promise<string> {
   const runs = await eventually(async () => {
     const all = await executionsOf(room, name)
     return all[count - 1]?.status === 'waiting' ? all : undefined
@@ -44,8 +44,8 @@ async function begun(name: string, count: number): Promise<string> {
   return runs[count - 1].id
 }
 
-/** What Temporal says of it. */
-const standing = (shown: Shown) =>
+/** What Temporal reports about the schedule. */
+const scheduleStatus = (shown: Shown) =>
   withTemporal(async (client) => {
     const { info, raw } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
     const actions = info.recentActions.map((one) => ({
@@ -55,96 +55,96 @@ const standing = (shown: Shown) =>
     return { actions, waiting: Number(raw.info?.bufferSize), skipped: info.numActionsSkippedOverlap }
   })
 
-type Standing = Awaited<ReturnType<typeof standing>>
+type ScheduleStatus = Awaited<ReturnType<typeof scheduleStatus>>
 
-const once = (shown: Shown, is: (now: Standing) => boolean) =>
+const whenStatus = (shown: Shown, is: (now: ScheduleStatus) => boolean) =>
   eventually(async () => {
-    const now = await standing(shown)
+    const now = await scheduleStatus(shown)
     return is(now) ? now : undefined
   })
 
-async function end(name: string): Promise<void> {
+async function stopSchedule(name: string): Promise<void> {
   await publishScheduled(room, name, '')
   for (const { id } of await executionsOf(room, name)) await send(id, 'cancel')
 }
 
-test('buffer_one: of what comes while a run goes on the first begins when that has ended, the rest is left out', async () => {
+test('buffer_one: the first start during an execution runs after it, the others are skipped', async () => {
   const name = unique('one')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
-  const first = await begun(name, 1)
-  expect((await once(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
+  const first = await waitingExecution(name, 1)
+  expect((await whenStatus(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
   const endedAt = await finish(name, first)
-  await begun(name, 2)
-  const { actions, skipped } = await standing(shown)
+  await waitingExecution(name, 2)
+  const { actions, skipped } = await scheduleStatus(shown)
   const [before, after] = actions
   expect(actions).toHaveLength(2)
   expect(after?.due).toBe(Number(before?.due) + 1_000)
   expect(after?.due).toBeLessThan(endedAt)
   expect(after?.taken).toBeGreaterThan(endedAt)
-  await once(shown, (now) => now.skipped > skipped + 1)
-  await begun(name, 2)
-  await end(name)
+  await whenStatus(shown, (now) => now.skipped > skipped + 1)
+  await waitingExecution(name, 2)
+  await stopSchedule(name)
 }, 60_000)
 
-test('buffer_all: all that comes while a run goes on begins, one after the other, in order', async () => {
+test('buffer_all: all starts during an execution run after it, one by one, in order', async () => {
   const name = unique('all')
   await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
   const shown = await onlyScheduleOf(room, name)
-  await begun(name, 1)
-  await once(shown, ({ waiting }) => waiting > 2)
+  await waitingExecution(name, 1)
+  await whenStatus(shown, ({ waiting }) => waiting > 2)
   const ends: number[] = []
-  for (const count of [1, 2, 3]) ends.push(await finish(name, await begun(name, count)))
-  await begun(name, 4)
-  const { actions, skipped } = await standing(shown)
+  for (const count of [1, 2, 3]) ends.push(await finish(name, await waitingExecution(name, count)))
+  await waitingExecution(name, 4)
+  const { actions, skipped } = await scheduleStatus(shown)
   expect([actions.length, skipped]).toEqual([4, 0])
   for (const [n, endedAt] of ends.entries()) {
     expect(actions[n + 1]?.due).toBe(Number(actions[n]?.due) + 1_000)
     expect(actions[n + 1]?.taken).toBeGreaterThan(endedAt)
   }
   expect(actions[3]?.due).toBeLessThan(ends[0] as number)
-  await end(name)
+  await stopSchedule(name)
 }, 60_000)
 
 test.each(['buffer_one', 'buffer_all'])(
-  '%s: what waits does not begin while the schedule is paused',
+  '%s, schedule paused: buffered starts are dropped',
   async (overlap) => {
     const name = unique('paused')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
     const shown = await onlyScheduleOf(room, name)
-    const first = await begun(name, 1)
-    await once(shown, ({ waiting }) => waiting > 0)
-    const turn = (verb: string) =>
+    const first = await waitingExecution(name, 1)
+    await whenStatus(shown, ({ waiting }) => waiting > 0)
+    const sendCommand = (verb: string) =>
       call('POST', `${room.flows}/schedules/${shown.id}/${verb}`, { as: room.operator, body: {} })
-    await turn('pause')
+    await sendCommand('pause')
     await finish(name, first)
-    await once(shown, ({ waiting }) => waiting === 0)
+    await whenStatus(shown, ({ waiting }) => waiting === 0)
     expect(await executionsOf(room, name)).toHaveLength(1)
     const resumedAt = Date.now()
-    await turn('resume')
-    await begun(name, 2)
-    expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
-    await end(name)
+    await sendCommand('resume')
+    await waitingExecution(name, 2)
+    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
+    await stopSchedule(name)
   },
   60_000,
 )
 
 test.each(['buffer_one', 'buffer_all'])(
-  '%s: what came while the workspace was suspended does not begin when it is resumed',
+  '%s, workspace suspended: starts due meanwhile are dropped',
   async (overlap) => {
     const name = unique('held')
     await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
     const shown = await onlyScheduleOf(room, name)
-    const first = await begun(name, 1)
+    const first = await waitingExecution(name, 1)
     expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
-    const { waiting, skipped } = await standing(shown)
-    await once(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
+    const { waiting, skipped } = await scheduleStatus(shown)
+    await whenStatus(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
     const resumedAt = Date.now()
     expect((await resumeWorkspace(room, room.operator)).status).toBe(200)
     await finish(name, first)
-    await begun(name, 2)
-    expect((await standing(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
-    await end(name)
+    await waitingExecution(name, 2)
+    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
+    await stopSchedule(name)
   },
   60_000,
 )

@@ -1,4 +1,7 @@
-/** Who dies between the rows of triggers and what Temporal has of them leaves that to a workflow, which was there first. */
+/**
+ * Synchronises triggers with Temporal after a crash between the database and Temporal, by a workflow started
+ * beforehand.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
@@ -36,7 +39,7 @@ function declaring(schedule: string) {
   return ir
 }
 
-test('killed after the transaction: what is gone goes, what is new comes', async () => {
+test('crash after the transaction: removed schedules are deleted, new ones created', async () => {
   const name = unique('killed')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const old = await onlyScheduleOf(room, name)
@@ -55,7 +58,7 @@ test('killed after the transaction: what is gone goes, what is new comes', async
   )
 }, 60_000)
 
-test('several at once leave what the rows say', async () => {
+test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   const name = unique('race')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(room, name)
@@ -74,7 +77,7 @@ test('several at once leave what the rows say', async () => {
   })
 })
 
-test('a workspace reaches the schedules of no other, whatever it names', async () => {
+test("synchronisation naming another workspace's schedule: leaves it unchanged", async () => {
   const name = unique('theirs')
   await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(room, name)

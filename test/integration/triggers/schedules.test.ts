@@ -1,4 +1,4 @@
-/** Flows that start by the clock, on Temporal: as the versions declare it, and for as long. */
+/** Schedules of flows on Temporal: declared by versions, kept in step with them. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
@@ -31,7 +31,7 @@ const atLeast = (flow: string, count: number) =>
     return runs.length >= count ? runs : undefined
   })
 
-test('a flow runs each second by itself', async () => {
+test('every second: starts executions until a version removes the schedule', async () => {
   const name = unique('tick')
   await publishScheduled(room, name, '{ every: PT1S }')
   const tick = await onlyScheduleOf(room, name)
@@ -45,7 +45,7 @@ test('a flow runs each second by itself', async () => {
   expect(await isScheduled(room, tick)).toBe(false)
 })
 
-test('a flow has several, and a version changes, keeps and takes away what it declares', async () => {
+test('several schedules: a new version changes, keeps and removes them', async () => {
   const name = unique('several')
   await publishScheduled(room, name, "{ cron: ['0 9 * * *', '0 17 * * *'], every: P1D }")
   const before = await schedulesOf(room, name)
@@ -84,7 +84,7 @@ test('a flow has several, and a version changes, keeps and takes away what it de
   })
 })
 
-test('what is triggered runs at once, with the newest version, paused or not', async () => {
+test('trigger command: starts the newest version at once, also while paused', async () => {
   const name = unique('now')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
@@ -96,7 +96,7 @@ test('what is triggered runs at once, with the newest version, paused or not', a
   expect(run).toMatchObject({ id: body.id, output: { done: true } })
 })
 
-test('what Temporal starts is a run of the newest version, in the name of who published it', async () => {
+test('start by Temporal: newest version, on behalf of its publisher', async () => {
   const name = unique('cron')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
@@ -120,7 +120,7 @@ test('what Temporal starts is a run of the newest version, in the name of who pu
   expect(recent).toEqual(expect.arrayContaining([expect.objectContaining({ value: room.tenantId })]))
 })
 
-test('who is paused starts nothing, also where Temporal has not heard of it; resumed, it goes on', async () => {
+test('paused: starts nothing, even if Temporal is not paused; resumed: starts again', async () => {
   const name = unique('paused')
   await publishScheduled(room, name, '{ every: PT1S }')
   const shown = await onlyScheduleOf(room, name)
@@ -171,13 +171,13 @@ async function nextOf(schedule: string): Promise<string[]> {
   return (await read(await onlyScheduleOf(room, name))).next
 }
 
-test('a cron expression means what it says, in its time zone', async () => {
+test('cron expression: matches the times it names, in its time zone', async () => {
   const summer = await nextOf("{ cron: '30 2 27-31 MAR,OCT *', timezone: Europe/Berlin }")
   const hours = summer.map((time) => {
     expect(local(time, 'Europe/Berlin')).toMatchObject({ hour: '02', minute: '30' })
     return new Date(time).getUTCHours()
   })
-  // Ten times reach over a change of the clocks, whenever they are asked for.
+  // Ten times span a clock change at any time of the year.
   expect(new Set(hours)).toEqual(new Set([0, 1]))
   const many = await nextOf("{ cron: '5/20 22-23 * JAN-MAR,12 7' }")
   expect(many).toHaveLength(10)
@@ -193,8 +193,8 @@ test('a cron expression means what it says, in its time zone', async () => {
   expect(either.some(({ day, weekday }) => day !== '13' && weekday === 'Fri')).toBe(true)
 })
 
-// The clocks of Europe change on the last Sundays of March and October.
-test('a time that the clocks leave out is left out, one that they repeat comes the second time', async () => {
+// Clocks in Europe change on the last Sundays of March and October.
+test('clock change: skipped times are skipped, repeated times run the second time', async () => {
   const spring = await nextOf("{ cron: '30 2 * MAR SUN', timezone: Europe/Berlin }")
   const autumn = await nextOf("{ cron: '30 2 * OCT SUN', timezone: Europe/Berlin }")
   expect([spring.length, autumn.length]).toEqual([10, 10])
@@ -214,13 +214,13 @@ test.each([
   '0 0 * * 5-7',
   '0 0 * * 0,7',
   '1,2,3,4 0 * feb-APR sat',
-])('Temporal takes what the language does: %s', async (line) => {
+])('cron expression accepted by the language: accepted by Temporal: %s', async (line) => {
   expect(
     await nextOf(`{ cron: '${line}', jitter: P365D, catchUp: P365D, timezone: us/eastern }`),
   ).not.toEqual([])
 })
 
-test('the next run begins so long after the end of the last', async () => {
+test('`after`: the next execution starts that long after the end of the last', async () => {
   const name = unique('after')
   await publishScheduled(room, name, '{ after: PT1.5S }', '[{ nap: { wait: PT2S } }]')
   const [first, second, third] = await atLeast(name, 3)
@@ -236,7 +236,7 @@ test('the next run begins so long after the end of the last', async () => {
 const statuses = async (flow: string): Promise<string[]> =>
   (await executionsOf(room, flow)).map(({ status }: { status: string }) => status)
 
-test('what overlaps is left out, or beside the other, or ends it', async () => {
+test('overlap skip, allow_all, cancel_other: left out, started as well, or replaces the running one', async () => {
   const day = '[{ nap: { wait: P1D } }]'
   const [skip, both, other] = [unique('skip'), unique('both'), unique('other')]
   await publishScheduled(room, skip, '{ every: PT1S }', day)
@@ -256,7 +256,7 @@ test('what overlaps is left out, or beside the other, or ends it', async () => {
       await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
 })
 
-test('a deleted flow leaves no schedule behind; one that is still open keeps it', async () => {
+test('flow deleted: its schedule is deleted; refused while an execution is open', async () => {
   const name = unique('deleted')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }', '[{ nap: { wait: P1D } }]')
   const shown = await onlyScheduleOf(room, name)
@@ -270,7 +270,7 @@ test('a deleted flow leaves no schedule behind; one that is still open keeps it'
   expect((await command(shown, 'trigger')).status).toBe(404)
 })
 
-test('what was lost on the way to Temporal is made up for', async () => {
+test('schedule missing in Temporal: recreated by the reconciler', async () => {
   const name = unique('lost')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
   const shown = await onlyScheduleOf(room, name)
@@ -278,7 +278,7 @@ test('what was lost on the way to Temporal is made up for', async () => {
   await eventually(async () => ((await isScheduled(room, shown)) ? true : undefined), 30_000)
 }, 40_000)
 
-test('the quota `schedules` counts them', async () => {
+test('quota of schedules: refuses versions that exceed it, counts removals', async () => {
   const mine = await aRoom()
   await limit(mine, { schedules: 2 })
   const name = unique('quota')
@@ -291,7 +291,7 @@ test('the quota `schedules` counts them', async () => {
   expect(await quota(mine, 'schedules')).toMatchObject({ used: 0, remaining: 2 })
 })
 
-test('what the quotas refuse begins when there is room again', async () => {
+test('quota of concurrent executions reached: starts again once an execution ends', async () => {
   const mine = await aRoom()
   const name = unique('full')
   await limit(mine, { concurrent_executions: 1 })
@@ -307,7 +307,7 @@ test('what the quotas refuse begins when there is room again', async () => {
   await publishScheduled(mine, name, '')
 })
 
-test('a schedule of a suspended workspace starts nothing, and makes up for nothing when it is resumed', async () => {
+test('suspended workspace: starts nothing, and nothing is made up for after resume', async () => {
   const mine = await aRoom()
   const name = unique('held')
   await publishScheduled(mine, name, '{ every: PT1S }')
@@ -321,7 +321,7 @@ test('a schedule of a suspended workspace starts nothing, and makes up for nothi
       const from = await taken()
       await eventually(async () => ((await taken()) >= from + count ? true : undefined))
     }
-    // Within five seconds a suspension is everywhere.
+    // A suspension reaches every process within five seconds.
     await passed(6)
     const before = (await executionsOf(mine, name)).length
     await passed(3)
@@ -335,7 +335,7 @@ test('a schedule of a suspended workspace starts nothing, and makes up for nothi
   await publishScheduled(mine, name, '')
 }, 60_000)
 
-test('a schedule of another workspace is not there', async () => {
+test('other workspace: 404', async () => {
   const name = unique('theirs')
   await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
   const shown = await onlyScheduleOf(room, name)

@@ -1,4 +1,4 @@
-/** Webhooks on the real servers: who may send, what a run is given, and that a delivery is one run for good. */
+/** Webhooks: signatures, the input of executions, one execution per delivery. */
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
@@ -27,14 +27,14 @@ interface Hook {
   readonly secret: string
 }
 
-/** Publishes a flow of this schedule, or its next version. */
+/** Publishes a flow with this schedule, or its next version. */
 async function publish(name: string, schedule: string, at = room, tasks = '  - a: { set: { seen: true } }') {
   const published = await publishScheduled(at, name, schedule, `\n${tasks}`)
   expect(published.status, JSON.stringify(published.body)).toBe(201)
   return published.body as { flow_id: string; version: number; webhooks: Hook[] }
 }
 
-async function aHook(schedule = '{ webhook: {} }', at = room): Promise<Hook> {
+async function createWebhook(schedule = '{ webhook: {} }', at = room): Promise<Hook> {
   const [hook] = (await publish(unique('hook'), schedule, at)).webhooks
   if (hook === undefined) throw new Error('no webhook')
   return hook
@@ -50,7 +50,7 @@ interface Sent {
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000)
 
-/** Sends a delivery as a third party does: without any credential of ours. */
+/** Sends a delivery as a third party does, without a credential of the platform. */
 function send(hook: Pick<Hook, 'url' | 'secret'>, body: unknown, sent: Sent = {}): Promise<Reply> {
   const { id = unique('msg'), secret = hook.secret, seconds = nowSeconds() } = sent
   const text = typeof body === 'string' ? body : JSON.stringify(body)
@@ -74,8 +74,8 @@ const ended = (id: string, at = room) =>
 const runsOf = async (hook: Hook) =>
   asSuperuser<{ id: string }>('select id from tenon.executions where trigger_id = $1', [hook.id])
 
-test('a delivery is a run, which is given what came', async () => {
-  const hook = await aHook('{ webhook: { headers: [x-event-type, x-other] } }')
+test('signed delivery: starts an execution with id, time, allowed headers and body', async () => {
+  const hook = await createWebhook('{ webhook: { headers: [x-event-type, x-other] } }')
   const headers = { 'x-event-type': 'paid', 'x-unnamed': 'not shown', cookie: 'a=b', 'user-agent': 'shop/1' }
   const sent = await send(hook, { order: 1 }, { id: 'msg_1', headers })
   expect([sent.status, sent.body]).toEqual([202, { execution_id: expect.any(String), deduplicated: false }])
@@ -93,8 +93,8 @@ test('a delivery is a run, which is given what came', async () => {
   expect(JSON.stringify(await execution(sent.body.execution_id))).not.toMatch(/not shown|a=b|signature/)
 })
 
-test('what is no JSON is text', async () => {
-  const hook = await aHook()
+test('body that is not JSON: passed as text', async () => {
+  const hook = await createWebhook()
   const inputOf = async (body: string, type: string) => {
     const { body: answer } = await send(hook, body, { headers: { 'content-type': type } })
     return (await ended(answer.execution_id)).input.body
@@ -105,8 +105,8 @@ test('what is no JSON is text', async () => {
   expect(await inputOf('[1]', 'application/json')).toEqual([1])
 })
 
-test('a replay after the run has closed starts nothing and answers the same (T24)', async () => {
-  const hook = await aHook()
+test('delivery repeated after the execution ended: same response, no new execution (T24)', async () => {
+  const hook = await createWebhook()
   const first = await send(hook, { n: 1 }, { id: 'msg_replayed' })
   await ended(first.body.execution_id)
   const again = await send(hook, { n: 1 }, { id: 'msg_replayed' })
@@ -114,16 +114,16 @@ test('a replay after the run has closed starts nothing and answers the same (T24
   expect(await runsOf(hook)).toHaveLength(1)
 })
 
-test('the same delivery with another body is refused', async () => {
-  const hook = await aHook()
+test('same delivery id with another body: refused with 409', async () => {
+  const hook = await createWebhook()
   await send(hook, { n: 1 }, { id: 'msg_twice' })
   const other = await send(hook, { n: 2 }, { id: 'msg_twice' })
   expect([other.status, other.body.code]).toEqual([409, 'conflict'])
   expect(await runsOf(hook)).toHaveLength(1)
 })
 
-test('a hundred copies at once are one run', async () => {
-  const hook = await aHook()
+test('a hundred concurrent copies: one execution', async () => {
+  const hook = await createWebhook()
   const replies = await Promise.all(
     Array.from({ length: 100 }, () => send(hook, { n: 1 }, { id: 'msg_many' })),
   )
@@ -135,8 +135,8 @@ test('a hundred copies at once are one run', async () => {
   expect((await ended(id)).status).toBe('completed')
 })
 
-test('what a crash left between the delivery and its run begins when it is sent again', async () => {
-  const hook = await aHook()
+test('crash between delivery and start: the repeated delivery starts the recorded execution', async () => {
+  const hook = await createWebhook()
   const first = await send(hook, { n: 1 }, { id: 'msg_crashed' })
   await ended(first.body.execution_id)
   const lost = typeId('run', randomIds.uuid())
@@ -149,37 +149,37 @@ test('what a crash left between the delivery and its run begins when it is sent 
   expect((await ended(lost)).status).toBe('completed')
 })
 
-test('deliveries are remembered for a month, and then forgotten a few at a time', async () => {
-  const hook = await aHook()
+test('deliveries older than a month: deleted a few at a time', async () => {
+  const hook = await createWebhook()
   await Promise.all(Array.from({ length: 30 }, (_, n) => send(hook, { n }, { id: `msg_${n}` })))
   const age = (days: number) =>
     asSuperuser(
       "update tenon.webhook_deliveries set received_at = now() - $2 * interval '1 day' where trigger_id = $1",
       [hook.id, days],
     )
-  const left = async () =>
+  const countDeliveries = async () =>
     (await asSuperuser('select 1 from tenon.webhook_deliveries where trigger_id = $1', [hook.id])).length
   await age(29)
   await send(hook, {})
-  expect(await left()).toBe(31)
+  expect(await countDeliveries()).toBe(31)
   await age(31)
   await send(hook, {})
-  expect(await left()).toBe(12)
+  expect(await countDeliveries()).toBe(12)
 })
 
 const INVALID = [401, 'signature_invalid']
-const told = ({ status, body }: Reply) => [status, body.code]
+const statusAndCode = ({ status, body }: Reply) => [status, body.code]
 
-test('who cannot sign is told the same whatever is wrong, and no run begins', async () => {
-  const [hook, other] = [await aHook(), await aHook()]
-  const elsewhere = await aHook('{ webhook: {} }', await aRoom())
+test('any invalid signature, address or credential: the same 401, no execution', async () => {
+  const [hook, other] = [await createWebhook(), await createWebhook()]
+  const foreignHook = await createWebhook('{ webhook: {} }', await aRoom())
   const sibling = await aWorkspace(room)
   const path = new URL(hook.url).pathname
   const at = (pathname: string) => ({ ...hook, url: `http://x${pathname}` })
   const attempts: Record<string, Promise<Reply>> = {
     'another secret': send(hook, {}, { secret: makeSecret() }),
     'the secret of a neighbour': send(hook, {}, { secret: other.secret }),
-    'the secret of another tenant': send(hook, {}, { secret: elsewhere.secret }),
+    'the secret of another tenant': send(hook, {}, { secret: foreignHook.secret }),
     'too old': send(hook, {}, { seconds: nowSeconds() - 310 }),
     'too far ahead': send(hook, {}, { seconds: nowSeconds() + 310 }),
     'another body': send(
@@ -189,33 +189,33 @@ test('who cannot sign is told the same whatever is wrong, and no run begins', as
     ),
     'no signature': call('POST', path, { body: {} }),
     'no body': call('POST', path),
-    'a webhook that is none': send(at(path.replace(/trg_.*/, 'trg_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
-    'an id that is none': send(at(path.replace(/trg_.*/, 'x')), {}),
-    'a workspace that is none': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
+    'unknown webhook': send(at(path.replace(/trg_.*/, 'trg_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
+    'malformed id': send(at(path.replace(/trg_.*/, 'x')), {}),
+    'unknown workspace': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
     'a sibling workspace': send(at(path.replace(room.workspaceId, sibling.workspaceId)), {}),
-    'a foreign tenant’s path': send({ ...hook, url: elsewhere.url }, {}),
+    'a foreign tenant’s path': send({ ...hook, url: foreignHook.url }, {}),
   }
   const bodies = new Set<string>()
   for (const [what, attempt] of Object.entries(attempts)) {
     const reply = await attempt
-    expect([what, ...told(reply)]).toEqual([what, ...INVALID])
+    expect([what, ...statusAndCode(reply)]).toEqual([what, ...INVALID])
     const { request_id: _id, instance: _path, ...rest } = reply.body
     bodies.add(JSON.stringify(rest))
   }
   expect(bodies.size).toBe(1)
   expect(await runsOf(hook)).toEqual([])
-  // Credentials of ours are worth nothing here.
+  // Credentials of the platform are not accepted here.
   for (const as of [room.operator, room.service])
-    expect(told(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
+    expect(statusAndCode(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
 })
 
-test('only POST is known at the address', async () => {
-  const path = new URL((await aHook()).url).pathname
+test('methods other than POST: 405', async () => {
+  const path = new URL((await createWebhook()).url).pathname
   for (const method of ['GET', 'PUT', 'DELETE']) expect((await call(method, path)).status).toBe(405)
 })
 
-test('a rotated secret counts for a day more, one from before does not', async () => {
-  const hook = await aHook()
+test('rotated secret: the previous one works for a day, older ones do not', async () => {
+  const hook = await createWebhook()
   const rotate = async () => {
     const path = `${room.flows}/triggers/${hook.id}/rotate-secret`
     return (await call('POST', path, { as: room.operator, body: {} })).body
@@ -227,16 +227,16 @@ test('a rotated secret counts for a day more, one from before does not', async (
   expect((await send(hook, {})).status).toBe(202)
   expect((await send(hook, {}, { secret: second.secret })).status).toBe(202)
   const third = await rotate()
-  expect(told(await send(hook, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
   expect((await send(hook, {}, { secret: second.secret })).status).toBe(202)
   await asSuperuser('update tenon.webhook_secrets set previous_until = now() where trigger_id = $1', [
     hook.id,
   ])
-  expect(told(await send(hook, {}, { secret: second.secret }))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}, { secret: second.secret }))).toEqual(INVALID)
   expect((await send(hook, {}, { secret: third.secret })).status).toBe(202)
 })
 
-test('a secret is shown once and stays over versions; what is not declared any more is gone (T26)', async () => {
+test('secret: shown once, kept across versions; a removed webhook stops working (T26)', async () => {
   const name = unique('kept')
   const first = await publish(name, '{ webhook: [{ name: a }, { name: b }] }')
   const [a, b] = first.webhooks as [Hook, Hook]
@@ -249,7 +249,7 @@ test('a secret is shown once and stays over versions; what is not declared any m
   const sent = await send(a, {})
   expect(sent.status).toBe(202)
   expect((await ended(sent.body.execution_id)).version).toBe(2)
-  expect(told(await send(b, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(b, {}))).toEqual(INVALID)
   const listed = await call('GET', `${room.flows}/triggers?page[size]=200`, { as: room.operator })
   const ours = listed.body.data.filter((one: { flow_name: string }) => one.flow_name === name)
   expect(ours).toMatchObject([
@@ -264,7 +264,7 @@ test('a secret is shown once and stays over versions; what is not declared any m
   expect(JSON.stringify(rows)).not.toContain('whsec_')
 })
 
-test('a flow that is deleted takes its webhooks with it', async () => {
+test('flow deleted: its webhooks are deleted', async () => {
   const name = unique('gone')
   const { webhooks, flow_id } = await publish(name, '{ webhook: {} }')
   const [hook] = webhooks as [Hook]
@@ -273,41 +273,41 @@ test('a flow that is deleted takes its webhooks with it', async () => {
   expect((await call('DELETE', `${room.flows}/definitions/${flow_id}`, { as: room.operator })).status).toBe(
     200,
   )
-  expect(told(await send(hook, {}))).toEqual(INVALID)
+  expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
   for (const table of ['flow_triggers', 'webhook_secrets', 'webhook_deliveries']) {
     const column = table === 'flow_triggers' ? 'id' : 'trigger_id'
     expect(await asSuperuser(`select 1 from tenon.${table} where ${column} = $1`, [hook.id])).toEqual([])
   }
 })
 
-test('a paused webhook refuses, and what it refused may be sent again', async () => {
-  const hook = await aHook()
-  const turn = (verb: string) =>
+test('paused webhook: refused with 409; the delivery may be sent again after resume', async () => {
+  const hook = await createWebhook()
+  const sendCommand = (verb: string) =>
     call('POST', `${room.flows}/triggers/${hook.id}/${verb}`, { as: room.operator, body: {} })
-  expect((await turn('pause')).body).toMatchObject({ id: hook.id, paused: true })
-  expect(told(await send(hook, {}, { id: 'msg_early' }))).toEqual([409, 'state_conflict'])
-  expect((await turn('resume')).body.paused).toBe(false)
+  expect((await sendCommand('pause')).body).toMatchObject({ id: hook.id, paused: true })
+  expect(statusAndCode(await send(hook, {}, { id: 'msg_early' }))).toEqual([409, 'state_conflict'])
+  expect((await sendCommand('resume')).body.paused).toBe(false)
   expect((await send(hook, {}, { id: 'msg_early' })).body.deduplicated).toBe(false)
 })
 
-test('a suspended workspace takes nothing, and who cannot sign is not told of it', async () => {
-  const lone = await aRoom()
-  const hook = await aHook('{ webhook: {} }', lone)
-  const turn = (verb: string) =>
-    call('POST', `/v1/workspaces/${lone.workspaceId}/${verb}`, { as: lone.operator, body: {} })
-  await turn('suspend')
+test('suspended workspace: refused; an invalid signature still gets the plain 401', async () => {
+  const suspended = await aRoom()
+  const hook = await createWebhook('{ webhook: {} }', suspended)
+  const sendCommand = (verb: string) =>
+    call('POST', `/v1/workspaces/${suspended.workspaceId}/${verb}`, { as: suspended.operator, body: {} })
+  await sendCommand('suspend')
   await eventually(async () =>
     (await send(hook, {})).body.code === 'workspace_suspended' ? true : undefined,
   )
-  expect(told(await send(hook, {}, { secret: makeSecret() }))).toEqual(INVALID)
-  await turn('resume')
+  expect(statusAndCode(await send(hook, {}, { secret: makeSecret() }))).toEqual(INVALID)
+  await sendCommand('resume')
   await eventually(async () => ((await send(hook, {})).status === 202 ? true : undefined))
 })
 
-test('hostile bodies are refused, and start nothing', async () => {
-  const hook = await aHook()
+test('hostile body: refused, no execution', async () => {
+  const hook = await createWebhook()
   const of = async (body: string, type = 'application/json') =>
-    told(await send(hook, body, { headers: { 'content-type': type } }))
+    statusAndCode(await send(hook, body, { headers: { 'content-type': type } }))
   expect(await of('{"a":')).toEqual([400, 'body_invalid'])
   expect(await of('{"__proto__":{"a":1}}')).toEqual([400, 'body_invalid'])
   expect(await of(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)).toEqual([400, 'validation_failed'])
@@ -317,8 +317,8 @@ test('hostile bodies are refused, and start nothing', async () => {
   expect(await runsOf(hook)).toEqual([])
 })
 
-test('a run is in the name of who published, and stands in the audit log', async () => {
-  const hook = await aHook()
+test("accepted delivery: runs on behalf of the version's publisher, logged in the audit log", async () => {
+  const hook = await createWebhook()
   const sent = await send(hook, {})
   const found = await execution(sent.body.execution_id)
   const entries = await eventually(async () => {
