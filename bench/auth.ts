@@ -1,4 +1,7 @@
-/** What it costs to be known and counted: requests that reach no store, against one that needs no credential. */
+/**
+ * Measures authentication and rate limiting: requests that reach no store, against one that needs no
+ * credential.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,7 +15,7 @@ import { contest, interleaved, print, warmUp } from './measure.ts'
 const ROUNDS = 4_000
 const LANES = 16
 
-/** Prints everything; takes about a minute. */
+/** Prints all results; takes about a minute. */
 export async function auth(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const { running, stop } = await startPlatform(dir, { lasting: true, checkReplies: false })

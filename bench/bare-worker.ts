@@ -1,4 +1,4 @@
-/** A worker of the benchmark's own on the platform's Temporal, for workflows that do next to nothing. */
+/** Runs a worker on the platform's Temporal for workflows that do almost nothing. */
 
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'

@@ -1,4 +1,4 @@
-/** The least that workflows can be: what Temporal itself costs. */
+/** Minimal workflows, which cost what Temporal itself costs. */
 
 import { proxyActivities } from '@temporalio/workflow'
 

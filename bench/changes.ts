@@ -1,4 +1,4 @@
-/** Changes as events: what passing them on costs those who write, how soon they are heard, how many a second pass. */
+/** Measures change events: their cost for writers, the latency to subscribers, and the throughput. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ const ROUNDS = 200
 const BACKLOG = sized(50_000, 500)
 const DOCUMENT = JSON.stringify({ title: 'buy milk', done: false, prio: 2, tags: ['home', 'shop'] })
 
-/** Prints everything; takes about a minute. */
+/** Prints all results; takes about a minute. */
 export async function changes(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { lasting: true })
@@ -60,7 +60,7 @@ async function latency({ url, apikey }: Room): Promise<void> {
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / base)
 }
 
-/** Turns with the worker as it is and turns with one that is frozen, which passes nothing on. */
+/** Alternates between the running worker and a frozen one, which relays nothing. */
 async function writers({ stack }: Started, { url, apikey }: Room, outbox: Pool): Promise<void> {
   const send = sender(url, { apikey }, LANES)
   const write = () => send('POST', '/v1/collections/load/documents', DOCUMENT)
@@ -94,7 +94,7 @@ async function backlog({ tenantId, workspaceId }: Room, outbox: Pool): Promise<v
   print('passed on', (BACKLOG / seconds).toFixed(0))
 }
 
-/** Until nothing waits any more. */
+/** Waits until the outbox is empty. */
 async function empty(outbox: Pool): Promise<void> {
   for (;;) {
     const { rows } = await outbox.query('select exists (select from tenon.outbox) as waits')

@@ -1,4 +1,7 @@
-/** Collections with everything on, against bare `pg` behind the same HTTP server and against PostgREST, in one run. */
+/**
+ * Measures collections with all features on, against bare `pg` behind the same HTTP server and against
+ * PostgREST, in one run.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,14 +17,14 @@ import { sender } from './http.ts'
 import { contest, interleaved, print, type Rates, sized, warmUp } from './measure.ts'
 
 const TURN = { rounds: 7, ms: 800 }
-/** A few at once, and as many as each of them is at its full rate with. */
+/** A few concurrent requests, and as many as each competitor needs for its full rate. */
 const LANES = [16, CONNECTIONS]
 const PAGE_ROUNDS = 300
 const DEEP = sized(1_000, 50)
 const KINDS = ['get', 'page', 'insert', 'update'] as const
 type Kind = (typeof KINDS)[number]
 
-/** Prints everything; takes about six minutes. @param only some of the kinds */
+/** Prints all results; takes about six minutes. @param only some of the kinds */
 export async function collections(only: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { lasting: true, checkReplies: false })
@@ -83,7 +86,7 @@ async function startLimit({ stack, running }: Started, dir: string): Promise<str
   return url
 }
 
-/** Under which name the supervisor has the server of each; the database's time is added. */
+/** Name of each competitor's server in the supervisor; the database's CPU time is added. */
 const SERVERS: Readonly<Record<string, string>> = { limit: 'limit', Tenon: 'api', PostgREST: 'postgrest' }
 
 async function compare(
@@ -108,6 +111,6 @@ function printRates(title: string, rates: Readonly<Record<string, Rates>>): void
   }
 }
 
-/** Rate, processor's time and p99 as multiples of another's; nothing where there is no other. */
+/** Rate, CPU time and p99 as multiples of another's; empty if there is no other. */
 const against = ({ perS, p99Ms, cpuUs }: Rates, other: Rates | undefined): number[] =>
   other === undefined ? [] : [perS / other.perS, cpuUs / other.cpuUs, p99Ms / other.p99Ms]

@@ -1,8 +1,8 @@
-/** The processor's time that processes have used: on a machine that is shared, it says more than the clock. Linux alone. */
+/** Reads the CPU time of processes, which on a shared machine says more than elapsed time. Linux only. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Microseconds of a process and its children until now, all threads; 0 where the system does not tell. */
+/** Microseconds of a process and its children until now, all threads; 0 if the system does not report it. */
 export function usedUs(pid: number | undefined): number {
   if (pid === undefined) return 0
   try {
@@ -12,7 +12,9 @@ export function usedUs(pid: number | undefined): number {
   }
 }
 
-/** In ticks of 10 ms (proc(5): utime, stime, cutime, cstime), which threads and children that have ended are part of. */
+/**
+ * In ticks of 10 ms (proc(5): utime, stime, cutime, cstime), including threads and children that have ended.
+ */
 function read(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

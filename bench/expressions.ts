@@ -1,4 +1,7 @@
-/** One evaluation of an expression, against jq itself (its WebAssembly build) in the same process, turn by turn. */
+/**
+ * Measures one evaluation of an expression, against jq itself (its WebAssembly build) in the same process,
+ * alternating.
+ */
 
 import { loadJq } from 'jq-wasm'
 import { newBudget } from '../flows-dsl/budget.ts'
@@ -14,7 +17,7 @@ interface Work {
   readonly name: string
   readonly program: string
   readonly input: Json
-  /** How often it is done in one turn here; jq does it once. */
+  /** Number of evaluations here for one of jq. */
   readonly times: number
 }
 
@@ -48,7 +51,7 @@ const WORKS: readonly Work[] = [
   },
 ]
 
-/** Prints the time of one evaluation here and there, and how many fit into one of jq's; takes ten seconds. */
+/** Prints the time of one evaluation here and in jq, and their ratio; takes ten seconds. */
 export async function expressions(): Promise<void> {
   const jq = await loadJq()
   print('one evaluation', 'µs here', 'µs jq-wasm', '× faster')
@@ -59,7 +62,7 @@ export async function expressions(): Promise<void> {
       here: async () => {
         for (let i = 0; i < times; i++) evaluate(parsed, input, AROUND, newBudget())
       },
-      // It takes a text for JSON, so a value that is one is written as such.
+      // jq would parse a text as JSON, so a string value is encoded.
       jq: async () => jq.first(JSON.stringify(input), program),
     })
     const [here, there] = [(figures.here.p50Ms * 1_000) / times, figures.jq.p50Ms * 1_000]

@@ -1,4 +1,4 @@
-/** What benchmarks act in: a tenant of their own. */
+/** Creates the tenant that a benchmark uses. */
 
 import { randomBytes } from 'node:crypto'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
@@ -8,7 +8,7 @@ export interface Room {
   readonly url: string
   /** With the operator's rights. */
   readonly admin: ApiClient
-  /** The same rights, for a client of another kind. */
+  /** The same rights, for another kind of client. */
   readonly authorization: string
   readonly tenantId: string
   readonly workspaceId: string

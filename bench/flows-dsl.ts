@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What it costs to read a flow: a definition of 200 tasks of all sorts, compiled, and the same with faults; and what it costs to run one. */
+/**
+ * Measures the compiler on a definition of 200 tasks of all kinds, with and without errors, and the
+ * interpreter on one flow.
+ */
 
 import { compile } from '../flows-dsl/compile/compile.ts'
 import type { FlowIR } from '../flows-dsl/ir.ts'
@@ -11,7 +14,7 @@ const ROUNDS = 200
 const TASKS = 200
 const STEPS = 1_000
 
-/** Prints everything; takes a few seconds. */
+/** Prints all results; takes a few seconds. */
 export async function flowsDsl(): Promise<void> {
   const sound = definition(TASKS)
   const faulty = sound.replaceAll('collection.get', 'colection.get')
@@ -44,7 +47,7 @@ function compiled(source: string, wanted: number): void {
   if (faults.length !== wanted) throw new TypeError(`${faults.length} faults instead of ${wanted}`)
 }
 
-/** Tasks of four kinds in turn, each with expressions. */
+/** Four kinds of tasks in rotation, each with expressions. */
 function definition(tasks: number): string {
   const kinds = [
     "set: { total: '${ .price + 1 }', name: '${ \"Hello, \\(.name)!\" }', keep: [1, 2, { deep: true }] }",

@@ -1,4 +1,7 @@
-/** `npm run bench -- flows`: flows against workflows written by hand in TypeScript, on the same Temporal, turn by turn. */
+/**
+ * Measures flows against handwritten TypeScript workflows on the same Temporal, alternating: `npm run bench
+ * -- flows`.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -16,7 +19,7 @@ const LATENCY_ROUNDS = 120
 const LANES = sized(50, 8)
 const TURNS = 3
 const TURN_MS = 6_000
-/** Each is asked for so long before it is measured: what was started just now is still being compiled, ours more than others. */
+/** Warm-up time of each: code that was just started is still being compiled, ours more than others. */
 const WARM_UP_MS = 20_000
 
 const flowOf = (name: string, ...tasks: readonly string[]) =>
@@ -46,11 +49,14 @@ const SOURCES = {
       .replace(/ \]$/, ' } ]'),
   ),
 } as const
-/** That of `tasks` is that of `calls`, with a task for each. */
+/** The baseline of `tasks` is that of `calls`, with a task for each call. */
 type Work = Exclude<keyof typeof SOURCES, 'tasks'>
 const WORKS: readonly Work[] = ['steps', 'calls', 'fan']
 
-/** Prints latency one at a time, throughput of fifty, and whose processor's time it was. @param only some of the works */
+/**
+ * Prints latency of single requests, throughput of fifty concurrent ones, and CPU time by process group.
+ * @param only some of the works
+ */
 export async function flows(only: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { checkReplies: false })
@@ -108,10 +114,10 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
 }
 
 type Works = Readonly<Record<string, () => Promise<unknown>>>
-/** Of each group of processes, whose processor's time is told together. */
+/** Groups of processes whose CPU time is added up. */
 type Pids = readonly (number | undefined)[]
 
-/** Who does each work, when they are warm: one at a time, then many at once. */
+/** Measures each after its warm-up: one at a time, then many at once. */
 async function compare(
   names: readonly Work[],
   worksOf: (name: Work) => Works,
@@ -132,7 +138,7 @@ async function compare(
 
 const lanesOf = (name: Work) => (name === 'fan' ? 4 : LANES)
 
-/** Turn by turn, with the processor's time of groups of processes for each run. */
+/** Alternates between them, and reads the CPU time of each process group for each round. */
 async function crowded(name: string, lanes: number, works: Works, processes: readonly Pids[]): Promise<void> {
   const used = () => processes.map((pids) => pids.reduce((sum: number, pid) => sum + usedUs(pid), 0))
   const sums = new Map<string, { rates: number[]; us: number[]; runs: number }>()

@@ -1,13 +1,13 @@
-/** An HTTP/1.1 client that costs next to nothing: it shares the cores with what it measures. */
+/** An HTTP/1.1 client with minimal overhead, since it shares the CPU with the measured server. */
 
 import { connect, type Socket } from 'node:net'
 
 export type Send = (method: string, path: string, body?: string) => Promise<string>
 
 /**
- * Keep-alive connections to one server, at most `lanes`; a call beyond that waits for one.
- * @param headers sent with every request, in small letters
- * @returns how to send; rejects with the reply's text where its status is not 2xx
+ * Keep-alive connections to one server, at most `lanes`; further calls wait for one. @param headers sent with
+ * every request, in lower case @returns a function that sends; it rejects with the response text if the
+ * status is not 2xx
  */
 export function sender(url: string, headers: Readonly<Record<string, string>>, lanes: number): Send {
   const { hostname, port, host } = new URL(url)
@@ -43,7 +43,7 @@ const tail = (body: string | undefined) =>
     ? '\r\n'
     : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 
-/** One connection with one request under way at a time. */
+/** One connection with one request in flight at a time. */
 class Lane {
   readonly #socket: Socket
   #received: Buffer = Buffer.alloc(0)
@@ -57,7 +57,7 @@ class Lane {
     socket.on('close', () => this.#reject(new Error('the server closed the connection')))
   }
 
-  /** False where the server has closed it, as it does with one that nobody used for a while. */
+  /** False if the server has closed it, as it does with idle connections. */
   get usable(): boolean {
     return this.#socket.writable
   }
@@ -80,7 +80,7 @@ class Lane {
   }
 }
 
-/** undefined as long as it is not there to its end. */
+/** undefined until the response is complete. */
 function readReply(received: Buffer): { status: number; text: string } | undefined {
   const end = received.indexOf('\r\n\r\n')
   if (end < 0) return undefined

@@ -1,4 +1,4 @@
-/** `npm run bench -- <name>`: every figure that the documentation claims, one command each. */
+/** Runs a benchmark: `npm run bench -- <name>`. Every figure in the documentation comes from one of them. */
 
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'

@@ -1,10 +1,10 @@
-/** Timing of one thing against another in one run: turns are taken, so that both see the same machine. */
+/** Measures several works in one run, alternating, so that all see the same machine. */
 
 const isOnce = process.env['BENCH_ONCE'] === '1'
 
 /**
- * A size, or a number of repetitions. With `BENCH_ONCE=1` a benchmark checks that it works and measures nothing.
- * @param once the size that is enough for the check
+ * A size, or a number of repetitions. With `BENCH_ONCE=1` a benchmark checks that it works and measures
+ * nothing. @param once the size that is enough for the check
  */
 export const sized = (full: number, once: number): number => (isOnce ? once : full)
 
@@ -14,8 +14,9 @@ export interface Figures {
 }
 
 /**
- * One after the other, `rounds` times each, after a tenth of that as warm-up. Each round has its own order, and nobody follows
- * upon itself: what one leaves to be done in the background is in the way of each other equally often.
+ * Measures each once per round, for `rounds` rounds, after a tenth of that as warm-up. Each round has its own
+ * order and none follows itself, so that background work that one leaves behind slows the others equally
+ * often.
  */
 export async function interleaved<Name extends string>(
   rounds: number,
@@ -39,7 +40,7 @@ export async function interleaved<Name extends string>(
   >
 }
 
-/** In any order that does not begin with `last`. */
+/** Any order that does not begin with `last`. */
 function shuffled<Name>(names: readonly Name[], last: Name | undefined): readonly Name[] {
   const order = names
     .map((name) => ({ name, at: Math.random() }))
@@ -48,7 +49,7 @@ function shuffled<Name>(names: readonly Name[], last: Name | undefined): readonl
   return order[0] === last && order.length > 1 ? shuffled(names, last) : order
 }
 
-/** How many per second with `lanes` at once, for `ms`. */
+/** Calls per second with `lanes` concurrent calls, for `ms`. */
 export async function throughput(lanes: number, ms: number, work: () => Promise<unknown>): Promise<number> {
   return (await crowd(lanes, ms, work)).perS
 }
@@ -56,7 +57,7 @@ export async function throughput(lanes: number, ms: number, work: () => Promise<
 export interface Rates extends Figures {
   /** The median of the rounds. */
   readonly perS: number
-  /** Of the processor's time, each; 0 where nobody tells. */
+  /** CPU time per call; 0 if unknown. */
   readonly cpuUs: number
 }
 
@@ -64,15 +65,15 @@ interface Contest<Name> {
   readonly rounds: number
   readonly lanes: number
   readonly ms: number
-  /** The processor's time that the work's servers have used until now. */
+  /** CPU time that the work's servers have used until now. */
   readonly usedUs?: (name: Name) => number
 }
 
-/** Before it is measured, each is asked so often: a program that was started just now is slow at first. */
+/** Minimum number of warm-up calls: a program that was just started is slow at first. */
 const WARM_UP = sized(10_000, 1)
 const WARM_UP_MS = 1_000
 
-/** Asks each until it is as quick as it becomes. */
+/** Calls each until it no longer becomes faster. */
 export async function warmUp(
   lanes: number,
   works: Readonly<Record<string, () => Promise<unknown>>>,
@@ -82,7 +83,7 @@ export async function warmUp(
   }
 }
 
-/** As {@link throughput}, several works turn by turn, `rounds` times each. */
+/** As {@link throughput}, alternating between several works, `rounds` times each. */
 export async function contest<Name extends string>(
   { rounds, lanes, ms, usedUs = () => 0 }: Contest<Name>,
   works: Readonly<Record<Name, () => Promise<unknown>>>,

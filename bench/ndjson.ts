@@ -1,4 +1,4 @@
-/** A soak: a million small lines in and out again, and what the API process has in memory meanwhile. */
+/** A soak: imports and exports a million small lines, and checks the memory of the API process. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
@@ -47,7 +47,7 @@ function* linesTo(count: number): Generator<string> {
   }
 }
 
-/** @throws Error where not every line was stored, or there already */
+/** @throws Error if a line was neither stored nor there already */
 async function send(room: Room, name: string, lines: Iterable<string>): Promise<void> {
   const headers = { apikey: room.apikey, 'content-type': 'application/x-ndjson', 'idempotency-key': name }
   const sent = request(`${room.url}/v1/collections/${name}/import`, { method: 'POST', headers })

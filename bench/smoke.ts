@@ -1,4 +1,4 @@
-/** Start-up cold and warm, one request, one flow: each against a baseline of the same run. */
+/** Measures cold and warm start, one request and one flow, each against a baseline of the same run. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ const FLOW_ROUNDS = 30
 const LANES = 16
 const LANE_MS = 3_000
 
-/** Prints everything; takes about a minute. */
+/** Prints all results; takes about a minute. */
 export async function smoke(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   try {

@@ -1,14 +1,14 @@
-/** Subscribers that count what they hear. */
+/** Subscribers that count the events that they receive. */
 
 export interface Ears {
-  /** The next event that any of them hears. */
+  /** The next event that any of them receives. */
   next(): Promise<void>
   reached(count: number): Promise<void>
   count(): number
   stop(): void
 }
 
-/** Returns when all of them are told that they are subscribed. */
+/** Resolves when all of them are subscribed. */
 export async function listen(url: string, apikey: string, topic: string, subscribers: number): Promise<Ears> {
   const controller = new AbortController()
   let count = 0

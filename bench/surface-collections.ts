@@ -1,4 +1,7 @@
-/** A list of 20 with a filter and an order, on 20,000 documents: through the API and as bare SQL, in one run. */
+/**
+ * Measures a list of 20 with a filter and an order, on 20,000 documents: through the API and as bare SQL, in
+ * one run.
+ */
 
 import { Pool } from 'pg'
 import type { Running } from '../test/support/stack/start.ts'

@@ -1,4 +1,4 @@
-/** Events: from publish to heard, and how many are delivered, against the bare stream in Valkey. */
+/** Measures events: latency from publish to delivery, and throughput, against the bare stream in Valkey. */
 
 import { Redis } from 'ioredis'
 import type { Running } from '../test/support/stack/start.ts'

@@ -1,4 +1,4 @@
-/** Flows: one run from POST to its output, against a bare workflow on the same Temporal. */
+/** Measures one flow execution from POST to its output, against a bare workflow on the same Temporal. */
 
 import type { Running } from '../test/support/stack/start.ts'
 import { bareWorkflows } from './bare-worker.ts'

@@ -1,4 +1,7 @@
-/** Invoking a function, against a bare workflow with one activity and a bare Deno process, in the same run. */
+/**
+ * Measures a function invocation, against a bare workflow with one activity and a bare Deno process, in the
+ * same run.
+ */
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -42,7 +45,7 @@ export async function functions(running: Running): Promise<void> {
 
 const run = promisify(execFile)
 
-/** A process that starts, computes and prints: what an isolated call costs without any platform. */
+/** A process that starts, computes and prints: the cost of an isolated call without a platform. */
 async function bareDeno(deno: string): Promise<unknown> {
   const code = `${SOURCE.replace('export default ', 'const f = ')}\nconsole.log(JSON.stringify(f(${JSON.stringify(INPUT)})))`
   const { stdout } = await run(deno, [

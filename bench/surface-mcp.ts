@@ -1,4 +1,7 @@
-/** A document read as an MCP tool, in both eras, against the same read, and a write, over REST in the same run. */
+/**
+ * Measures a document read as an MCP tool, in both protocol eras, against the same read, and a write, over
+ * REST in the same run.
+ */
 
 import { Agent, request } from 'node:http'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
@@ -74,7 +77,7 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   return { path, token, apikey, id }
 }
 
-/** Keep-alive and little else. A tool that failed is no result. */
+/** Keep-alive and little else. A failed tool call is an error. */
 function sender(url: string) {
   const agent = new Agent({ keepAlive: true, maxSockets: LANES })
   const { hostname, port } = new URL(url)

@@ -1,4 +1,4 @@
-/** Objects through the API against the bare S3 SDK at the same store, in one run. */
+/** Measures objects through the API, against the bare S3 SDK on the same store, in one run. */
 
 import { Agent, request } from 'node:http'
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
@@ -11,7 +11,7 @@ const SIZES = [
   { name: '8 MB', bytes: 8_388_608, rounds: 20 },
 ] as const
 
-/** PUT and GET of each size, one at a time, turn by turn. */
+/** PUT and GET of each size, one at a time, alternating. */
 export async function objects(running: Running): Promise<void> {
   const { admin, workspaceId, apikey } = await aRoom(running)
   const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
@@ -57,7 +57,9 @@ function rootClient({ env }: Running): S3Client {
   })
 }
 
-/** As the sender of room.ts, for bytes: a body is sent as it is, and a reply's is thrown away. */
+/**
+ * Like the sender of fixture.ts, for bytes: a body is sent unchanged, and that of a response is discarded.
+ */
 function byteSender(
   url: string,
   apikey: string,

@@ -1,4 +1,4 @@
-/** Quotas and analytics: what counting costs a create, and what a window of metrics costs. */
+/** Measures quotas and analytics: the cost of counting for a create, and of a window of metrics. */
 
 import type { Running } from '../test/support/stack/start.ts'
 import { aRoom } from './fixture.ts'

@@ -1,4 +1,7 @@
-/** Documents into a relational collection, with and without validation, against plain SQL in the same run. */
+/**
+ * Measures documents written to a relational collection, with and without validation, against plain SQL in
+ * the same run.
+ */
 
 import { Pool } from 'pg'
 import { ApiClient } from '../src/cli/client.ts'
@@ -64,7 +67,7 @@ export async function schemas(running: Running): Promise<void> {
   await pool.end()
 }
 
-/** Declares one collection of each kind. @returns how to write a document into one */
+/** Declares one collection of each kind. @returns a function that writes a document into one */
 async function collections(running: Running): Promise<(collection: string) => Promise<unknown>> {
   const { url, admin, workspaceId: workspace_id, apikey } = await aRoom(running)
   for (const [store, mode] of [

@@ -1,4 +1,4 @@
-/** One figure per service, each against what bounds it in the same run: a bare client, handler or workflow. */
+/** Measures one figure per service against its bound in the same run: a bare client, handler or workflow. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   mcp,
 }
 
-/** Prints everything, or the parts that are named; all take about three minutes. */
+/** Prints all results, or the named parts; all take about three minutes. */
 export async function surface(names: readonly string[]): Promise<void> {
   const parts = Object.entries(PARTS).filter(([name]) => names.length === 0 || names.includes(name))
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))

@@ -1,6 +1,7 @@
-/** Style as law: what no linter of ours knows. */
+/** Checks rules of style that no linter covers: sizes, headers, names and the layout of folders. */
 
 import { readdir, readFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 
 const FOLDERS = ['src', 'flows-dsl', 'stack', 'bench', 'test']
@@ -26,14 +27,59 @@ async function sources(): Promise<Source[]> {
   )
 }
 
+/** Folders that may be larger than the others, with their present number of files: they must not grow. */
+const LARGER_FOLDERS: Readonly<Record<string, number>> = { 'src/core': 22 }
+
+/** Small files with a single importer. No further ones are allowed. */
+const SMALL_FILES = new Set([
+  'flows-dsl/compile/timezones.ts',
+  'src/activities/heartbeat.ts',
+  'src/activities/sdk-patches/promise-hooks.ts',
+  'src/workflows/flow/digest.ts',
+  'src/workflows/flow/openapi-arguments.ts',
+  'src/workflows/flow/sync-triggers.ts',
+])
+
+/** Files whose header still has to be rewritten. No further ones are allowed. */
+const PENDING_HEADERS = new Set(
+  `
+  flows-dsl/event-correlation.ts flows-dsl/graph/build-graph.ts flows-dsl/graph/control-flow.ts
+  flows-dsl/graph/mermaid.ts flows-dsl/graph/reachability.ts flows-dsl/graph/types.ts
+  flows-dsl/lifecycle-events.ts flows-dsl/machine/children.ts flows-dsl/machine/compensation.ts
+  flows-dsl/machine/data-patch.ts flows-dsl/machine/driver.ts flows-dsl/machine/environment.ts
+  flows-dsl/machine/evaluation.ts flows-dsl/machine/event-inbox.ts flows-dsl/machine/extensions.ts
+  flows-dsl/machine/frames.ts flows-dsl/machine/held-tasks.ts flows-dsl/machine/machine-context.ts
+  flows-dsl/machine/machine.ts flows-dsl/machine/snapshot.ts flows-dsl/machine/state.ts
+  flows-dsl/machine/step-path.ts flows-dsl/machine/task-context.ts flows-dsl/machine/task-index.ts
+  flows-dsl/machine/task-lifecycle.ts flows-dsl/machine/task-lists.ts flows-dsl/simulator/coverage.ts
+  flows-dsl/simulator/mocks.ts flows-dsl/simulator/requests.ts flows-dsl/simulator/simulate.ts
+  flows-dsl/simulator/types.ts flows-dsl/simulator/virtual-clock.ts src/activities/call-failure.ts
+  src/activities/contract.ts src/activities/flow/event-trigger-handler.ts
+  src/activities/flow/secret-encodings.ts src/activities/flow/secret-redactor.ts
+  src/activities/http/authentication.ts src/activities/http/call-http-client.ts
+  src/activities/http/fields.ts src/activities/http/inline-calls.ts
+  src/activities/http/openapi-document.ts src/activities/http/openapi-yaml.ts
+  src/activities/http/request-secrets.ts src/activities/http/response-output.ts
+  src/activities/limit-output.ts src/activities/tenant/suspension.ts src/activities/workflow-bundle.ts
+  src/cli/flows/diagnostics.ts src/cli/flows/execution.ts src/mcp/wire/wire-server.ts
+  src/workflows/chain-depth-interceptor.ts src/workflows/failure-cause.ts src/workflows/flow/calls.ts
+  src/workflows/flow/concurrency-slot.ts src/workflows/flow/current-details.ts
+  src/workflows/flow/effects.ts src/workflows/flow/flow-trigger.ts src/workflows/flow/logical-clock.ts
+  src/workflows/flow/openapi-arguments.ts src/workflows/flow/result-cache.ts
+  src/workflows/flow/signals-and-updates.ts
+`
+    .trim()
+    .split(/\s+/),
+)
+
 const all = await sources()
 const product = all.filter(({ name }) => !name.startsWith('test/') && !name.startsWith('bench/'))
 
-test('files have at most 400 lines', () => {
+test('files: have at most 400 lines', () => {
   expect(all.filter(({ lines }) => lines.length > 401).map(({ name }) => name)).toEqual([])
 })
 
-test('a file opens with one sentence on what it knows', () => {
+test('file: begins with a header', () => {
   const silent = all.filter(
     ({ lines }) =>
       !/^(\/\*\*|\/\/)(\n \*)? ?\S/.test(lines.slice(lines[0]?.startsWith('#!') ? 1 : 0).join('\n')),
@@ -41,11 +87,11 @@ test('a file opens with one sentence on what it knows', () => {
   expect(silent.map(({ name }) => name)).toEqual([])
 })
 
-test('deterministic code asks nobody for time, chance or locale', () => {
+test('deterministic code: uses no time, random numbers or locale of the process', () => {
   const banned = /\bDate\.now\b|Math\.random|\bIntl\b|localeCompare|toLocale|process\.|from 'node:/
   const pure = product.filter(({ name }) => /^(flows-dsl|src\/workflows)\//.test(name))
   expect(pure.length).toBeGreaterThan(10)
-  // The compiler alone asks for time zones.
+  // Only the compiler reads time zones.
   expect(pure.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([
     'flows-dsl/compile/timezones.ts',
   ])
@@ -54,26 +100,87 @@ test('deterministic code asks nobody for time, chance or locale', () => {
   ])
 })
 
-test('words that have no place here', () => {
+test('product code: has no unfinished parts and no unchecked types', () => {
   const banned = /\b(TODO|FIXME|XXX|HACK)\b|\bas any\b|: any\b|@ts-ignore|eslint-disable/
   expect(product.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([])
 })
 
-test('every skipped test says why', () => {
+test('tests: none is skipped or run alone', () => {
   const skipped = all.filter(
     ({ name, text }) => name !== 'test/tidy.test.ts' && /\b(test|it|describe)\.(skip|todo|only)\(/.test(text),
   )
   expect(skipped.map(({ name }) => name)).toEqual([])
 })
 
-test('files of tests share a process: none puts anything in place of its modules or settings', () => {
+test('test files share a process: none replaces its modules or settings', () => {
   const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
   const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))
-  // What it sets is taken back.
+  // It restores the settings afterwards.
   expect(those.map(({ name }) => name)).toEqual(['test/integration/stack/supervise.test.ts'])
 })
 
-/** Without comments. */
+/**
+ * Names from before the glossary, which have a plain term now (docs/glossary.md). Only distinctive ones, so that
+ * none of them forbids a word of the language.
+ */
+const BANNED_NAMES = `
+  aRoom aStoringRoom aWorkspace aStoringWorkspace admitGuest admitSender admitStranger admitTemporalUi
+  askedUnderKey Beginnings Doorkeeper doorOf doorkeeper expectApart Floods Foreseen forgetStanding goingAhead
+  Guests handOn Holders isAskedFor jointly judgesAlone leaveEntry letExpired Lookout Mandate mandateOf
+  mostAhead NEVER_BEGAN NearStarts openLine Overdue PagePass patiently PayloadDesk PlaceKeeper planAlone
+  refuseOtherSites restful shownAs standsAlone stopHearing takePlace tenantMeant traceOfRefused twoTenants
+  wentWell Whereabouts whyNoMongo wishes
+`
+  .trim()
+  .split(/\s+/)
+
+const BANNED_FILES = `
+  any-scope arrivals bare beginnings contenders desk door doorkeeper ears floods guests hand happenings
+  insist joint lookout mandate mandates mender mending moments near-starts news overdue patience pens places
+  surroundings turn turns undoing under-way wishes
+`
+  .trim()
+  .split(/\s+/)
+
+test('names: none is from before the glossary', () => {
+  const banned = new RegExp(`(?<![\\w$])(?:${BANNED_NAMES.join('|')})(?![\\w$])`, 'g')
+  const found = all
+    .filter(({ name }) => name !== 'test/tidy.test.ts')
+    .flatMap(({ name, text }) => [...code(text).matchAll(banned)].map(([word]) => `${name}: ${word}`))
+  expect([...new Set(found)]).toEqual([])
+})
+
+test('file names: none is from before the glossary', () => {
+  const banned = new Set(BANNED_FILES)
+  const found = all.filter(({ name }) => banned.has(basename(name).replace(/(\.test)?\.(ts|mjs)$/, '')))
+  expect(found.map(({ name }) => name)).toEqual([])
+})
+
+test('file header: says what the file does, with no pronoun as its subject', () => {
+  const pronoun = /^(#!.*\n)?(\/\*\*?|\/\/)(\s*\*)?\s*(What|Who|Whoever|Knows|Where|Whether)\b/
+  const found = all.filter(({ name, text }) => pronoun.test(text) && !PENDING_HEADERS.has(name))
+  expect(found.map(({ name }) => name)).toEqual([])
+})
+
+test('folder of the product: has at most 20 source files', () => {
+  const sizes = Map.groupBy(product, ({ name }) => dirname(name))
+  const large = [...sizes].filter(([folder, files]) => files.length > (LARGER_FOLDERS[folder] ?? 20))
+  expect(large.map(([folder, files]) => `${folder}: ${files.length}`)).toEqual([])
+})
+
+test('file of the product: has 20 lines, or several importers', () => {
+  const importers = new Map<string, Set<string>>()
+  for (const { name, text } of all.filter((one) => !one.name.startsWith('test/')))
+    for (const [, path = ''] of text.matchAll(/(?:from|import|import\()\s*'(\.[^']+)'/g)) {
+      const target = join(dirname(name), path)
+      importers.set(target, (importers.get(target) ?? new Set()).add(name))
+    }
+  const small = product.filter(({ lines }) => lines.length <= 20)
+  const single = small.filter(({ name }) => importers.get(name)?.size === 1).map(({ name }) => name)
+  expect(single.filter((name) => !SMALL_FILES.has(name))).toEqual([])
+})
+
+/** The text without comments. */
 function code(text: string): string {
   return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\/\/.*$/gm, '')
 }

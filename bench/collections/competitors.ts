@@ -1,14 +1,17 @@
-/** The same requests to us, to the limit and to PostgREST, each in its own spelling; tenants take turns. */
+/**
+ * Sends the same requests to the platform, the limit server and PostgREST, each in its own syntax,
+ * alternating between tenants.
+ */
 
 import { type Send, sender } from '../http.ts'
 import { COLLECTION, DOCUMENT, type Place } from './documents.ts'
 import type { Postgrest } from './postgrest.ts'
 
-/** At most, to each tenant's place at each contender. */
+/** Maximum number of connections of each tenant to each competitor. */
 export const CONNECTIONS = 64
 const SIZE = 20
 
-/** One request of each kind, and which page of the list is asked for. */
+/** One request of each kind, and the requested page of the list. */
 export interface Contender {
   readonly insert: () => Promise<unknown>
   readonly get: () => Promise<unknown>
@@ -17,16 +20,16 @@ export interface Contender {
 }
 
 const CREATED = JSON.stringify(DOCUMENT)
-/** Where the measured page begins: in the midst of the open documents, by the cursor that each gave. */
+/** Start of the measured page: in the middle of the open documents, by each competitor's cursor. */
 const DEPTH = 50
 
-/** @returns one of a list after the other, again and again */
+/** @returns the items of a list one after the other, repeatedly */
 function turns<T>(list: readonly T[]): () => T {
   let n = 0
   return () => list[n++ % list.length] as T
 }
 
-/** How one tenant's documents are reached. */
+/** Access to one tenant's documents. */
 interface Way {
   readonly send: Send
   readonly insert: string
@@ -58,7 +61,7 @@ function contender(ways: readonly Way[], update: 'PUT' | 'PATCH'): Contender {
   }
 }
 
-/** Everything on: key, role, row-level security, schema enforced. */
+/** All features on: key, role, row-level security, enforced schema. */
 export async function ours(places: readonly Place[]): Promise<Contender> {
   const base = `/v1/collections/${COLLECTION}/documents`
   const ways = places.map(async ({ url, apikey, ids }) => {
@@ -69,7 +72,7 @@ export async function ours(places: readonly Place[]): Promise<Contender> {
   return contender(await Promise.all(ways), 'PUT')
 }
 
-/** The path of the n-th page of 20. Larger steps lead there: a cursor is good for any page size. */
+/** The path of the n-th page of 20. Larger pages lead there, since a cursor is valid for any page size. */
 export async function ourPage(send: Send, n: number): Promise<string> {
   const path = `/v1/collections/${COLLECTION}/documents?status=eq.open&order=score.desc`
   let after = ''
@@ -95,7 +98,7 @@ export async function limit(url: string, places: readonly Place[]): Promise<Cont
 
 const SELECT = 'select=id,title,status,score,opened,extra,version,created_at,updated_at'
 
-/** Whole documents are asked back for, and keyset pages, as ours are. */
+/** Whole documents are returned, and keyset pages, as ours are. */
 export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Place[]): Promise<Contender> {
   const ways = places.map(async (place) => {
     const authorization = `Bearer ${await tokenOf(place)}`

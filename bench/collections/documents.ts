@@ -1,4 +1,7 @@
-/** The documents of the benchmark: two tenants' collections, and their copies in tables of the contenders. */
+/**
+ * Creates the documents of the benchmark: collections of two tenants, and copies in the tables of the
+ * competitors.
+ */
 
 import { Pool } from 'pg'
 import type { Running } from '../../test/support/stack/start.ts'
@@ -8,7 +11,7 @@ import { sized } from '../measure.ts'
 export const DOCUMENTS = sized(100_000, 4_000)
 export const COLLECTION = 'tasks'
 
-/** Members of a document that are declared, in the order of the contenders' columns. */
+/** Declared members of a document, in the order of the competitors' columns. */
 const PROPERTIES = {
   title: { type: 'string', maxLength: 200 },
   status: { enum: ['open', 'done', 'late'], type: 'string' },
@@ -22,7 +25,7 @@ const SCHEMA = {
   additionalProperties: false,
 }
 
-/** What is written where a document is made. */
+/** The body of a create request. */
 export const DOCUMENT = {
   title: 'a new document',
   status: 'open',
@@ -30,16 +33,16 @@ export const DOCUMENT = {
   opened: '2026-01-01T00:00:00Z',
 }
 
-/** A tenant's collection, with some documents' ids to read and write. */
+/** A tenant's collection, with the ids of some documents to read and write. */
 export interface Place extends Room {
   readonly ids: readonly string[]
 }
 
-/** Scores hardly ever tie; a third of the documents is open. */
+/** Scores are almost unique; a third of the documents is open. */
 const VALUES = `'document ' || n, (array['open', 'done', 'late'])[1 + n % 3],
   (n::bigint * 7919 % 100003)::double precision / 8, '2026-01-01T00:00:00Z'`
 
-/** The tables of the contenders are equal to ours but for row-level security and the triggers of quotas. */
+/** The tables of the competitors equal ours except for row-level security and quota triggers. */
 const TABLES = ['plain', 'peer']
 const OURS = 'tenant_id, workspace_id, id, version, created_at, updated_at'
 const makeTable = (name: string) => `
@@ -55,7 +58,7 @@ const makeTable = (name: string) => `
     primary key (tenant_id, workspace_id, id));
   create index on bench.${name} (tenant_id, workspace_id, status, score, id);`
 
-/** Makes and fills everything. @returns the two collections */
+/** Creates and fills everything. @returns the two collections */
 export async function loadDocuments(running: Running): Promise<Place[]> {
   const pool = new Pool({ connectionString: running.databaseUrl, max: 1 })
   try {
@@ -68,7 +71,7 @@ export async function loadDocuments(running: Running): Promise<Place[]> {
   }
 }
 
-/** Straight into PostgreSQL, as its superuser: what is measured comes later. */
+/** Writes directly into PostgreSQL as its superuser: the measurement comes later. */
 async function load(running: Running, pool: Pool): Promise<Place> {
   const room = await aRoom(running)
   const { id: schemaId } = await room.admin.post<{ id: string }>('/v1/schemas', {
@@ -92,7 +95,7 @@ async function load(running: Running, pool: Pool): Promise<Place> {
   return { ...room, ids: rows.map(({ id }) => id) }
 }
 
-/** Which column a property has, besides the one that is generated from it. */
+/** The column of a property besides the generated one. */
 async function columnsOf(pool: Pool, schemaId: string): Promise<(property: string) => string> {
   const query =
     'select property, "column" from tenon.schemas, jsonb_to_recordset(columns) as c (property text, "column" text, canonical jsonb) where id = $1 and canonical is null'

@@ -1,4 +1,7 @@
-/** A process of its own, the limit: Fastify and `pg` with named statements; no credential, no row-level security, no checks. */
+/**
+ * The limit server, a process of its own: Fastify and `pg` with named statements, without credentials,
+ * row-level security or checks.
+ */
 
 import Fastify from 'fastify'
 import { Pool } from 'pg'

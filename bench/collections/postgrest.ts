@@ -1,4 +1,4 @@
-/** PostgREST, the real program: fetched once per user, never a dependency, started beside us on the same database. */
+/** Runs PostgREST on the platform's database: fetched once per user, never a dependency. */
 
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -20,11 +20,11 @@ const SHA256 = '5c709d6707a9c4f14f243e9beb137f27863c42dfa499ba9f72ed23f8648acab0
 
 export interface Postgrest {
   readonly url: string
-  /** A token of a tenant: role and claims, as its policies want them. */
+  /** A token of a tenant: role and claims, as its policies require. */
   readonly tokenOf: (place: Place) => Promise<string>
 }
 
-/** @throws Error whose message is why it cannot be had */
+/** @throws Error with the reason if PostgREST is not available */
 export async function startPostgrest({ stack, running }: Started, dir: string): Promise<Postgrest> {
   const command = await program()
   const secret = randomBytes(32).toString('hex')
@@ -60,7 +60,7 @@ export async function startPostgrest({ stack, running }: Started, dir: string): 
   }
 }
 
-/** Role switch and row-level security by the token's claims, as its manual has it. @returns its login */
+/** Role switch and row-level security by the token's claims, as its manual recommends. @returns its login */
 async function prepare(databaseUrl: string, password: string): Promise<string> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()

@@ -1,4 +1,7 @@
-/** The worker of the workflows written by hand: a process of its own, as the platform's is. Told where by its arguments. */
+/**
+ * Runs the worker of the handwritten workflows as a process of its own, as the platform's is. Gets its
+ * addresses as arguments.
+ */
 
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
@@ -6,7 +9,7 @@ import type { HandActivities } from './baseline-workflows.ts'
 
 const [address = '', taskQueue = ''] = process.argv.slice(2)
 Runtime.install({ logger: new DefaultLogger('ERROR') })
-// As our own worker has it: it helps every worker as much.
+// The same setting as of our own worker: it helps every worker equally.
 const connection = await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
 const activities: HandActivities = { get: async (url) => (await fetch(url)).json() }
 const workflowsPath = fileURLToPath(new URL('hand-workflows.ts', import.meta.url))

@@ -1,4 +1,4 @@
-/** What somebody would write by hand in TypeScript for the same work: the limit of a flow that is interpreted. */
+/** Handwritten TypeScript workflows for the same work: the limit of an interpreted flow. */
 
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 
@@ -24,7 +24,7 @@ export async function calls({ url }: { url: string }): Promise<unknown> {
   return get(url)
 }
 
-/** As somebody writes it who knows that a request which changes nothing needs no task of its own. */
+/** Written with the knowledge that a request without side effects needs no task of its own. */
 export async function callsBeside({ url }: { url: string }): Promise<unknown> {
   await getBeside(url)
   await getBeside(url)

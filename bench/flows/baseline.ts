@@ -1,4 +1,4 @@
-/** Starts the worker of the workflows written by hand, and runs them. */
+/** Starts the worker of the handwritten workflows and runs them. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ export async function handWritten(address: string): Promise<Hand> {
   }
 }
 
-/** Ends with its input, so that it never outlives the benchmark. */
+/** The worker ends when its input closes, so that it never outlives the benchmark. */
 async function startWorker(address: string): Promise<ChildProcess> {
   const file = fileURLToPath(new URL('hand-worker.ts', import.meta.url))
   const worker = spawn(process.execPath, [...process.execArgv, file, address, QUEUE], {

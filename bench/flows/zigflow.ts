@@ -1,4 +1,6 @@
-/** Zigflow with the same three calls, where `ZIGFLOW` names its program: a flow language on Temporal, in Go. */
+/**
+ * Runs the same three calls on Zigflow, a flow language on Temporal in Go, if `ZIGFLOW` names its program.
+ */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +12,7 @@ import { Client, Connection } from '@temporalio/client'
 
 const QUEUE = 'zigflow'
 const TYPE = 'calls'
-/** Else it listens for everybody, on ports that may be taken. */
+/** By default it listens on all interfaces, on ports that may be taken. */
 const LOOPBACK = ['health', 'metrics'].flatMap((what) => [`--${what}-listen-address`, '127.0.0.1:0'])
 let n = 0
 
@@ -20,7 +22,7 @@ export interface Zigflow {
   stop(): Promise<void>
 }
 
-/** @returns nothing where there is no such program */
+/** @returns undefined if the program is not there */
 export async function zigflow(address: string, url: string): Promise<Zigflow | undefined> {
   const program = process.env['ZIGFLOW']
   if (program === undefined) return undefined
@@ -41,7 +43,7 @@ export async function zigflow(address: string, url: string): Promise<Zigflow | u
     const workflowId = `zigflow-${process.pid}-${n++}`
     return client.workflow.execute(TYPE, { taskQueue: QUEUE, workflowId, args: [{}] })
   }
-  // Its first run waits until it listens.
+  // Its first execution waits until it listens.
   await Promise.race([run(), delay(20_000).then(() => Promise.reject(new Error('Zigflow does not answer')))])
   return { pid: worker.pid, run, stop }
 }

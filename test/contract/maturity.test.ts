@@ -27,13 +27,13 @@ const rows: Row[] = README.slice(README.indexOf('## Maturity'), README.indexOf('
 
 const nounOf = (name: string) => name.slice(0, name.indexOf('.'))
 
-test('every operation – by its noun – stands in exactly one row', () => {
+test('every operation: by its noun: is in exactly one row', () => {
   const named = rows.flatMap(({ nouns }) => nouns)
   expect(named.toSorted()).toEqual([...new Set(OPERATIONS.map(({ name }) => nounOf(name)))].toSorted())
 })
 
 test.each(rows.filter(({ nouns }) => nouns.length > 0))(
-  '$capability – the state of the row – is that of its operations',
+  '$capability: the state of the row: is that of its operations',
   ({ state, nouns }) => {
     const stabilities = new Set(
       OPERATIONS.filter(({ name }) => nouns.includes(nounOf(name))).map(({ stability }) => stability),

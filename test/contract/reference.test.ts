@@ -1,4 +1,7 @@
-/** docs/reference is what the code says; the OpenAPI document is a valid one that covers every operation. */
+/**
+ * Checks that docs/reference is what the code generates, and that the OpenAPI document is valid and covers
+ * every operation.
+ */
 
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
@@ -7,13 +10,13 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { call } from '../support/fixtures/tenants.ts'
 
 test.each(Object.entries(referenceFiles()))(
-  'docs/reference/%s is up to date (npm run reference)',
+  'docs/reference/%s: is up to date (npm run reference)',
   async (name, text) => {
     expect(await readFile(`docs/reference/${name}`, 'utf8')).toBe(text)
   },
 )
 
-test('the API serves that document, and a page for people', async () => {
+test('API: serves that document, and a page for people', async () => {
   const { status, body } = await call('GET', '/openapi.json')
   expect(status).toBe(200)
   expect(body.openapi).toBe('3.1.0')
@@ -25,7 +28,7 @@ test('the API serves that document, and a page for people', async () => {
   expect([page.status, page.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/html')])
 })
 
-test('every path parameter is declared', async () => {
+test('path parameters: are all declared', async () => {
   const { body } = await call('GET', '/openapi.json')
   for (const [path, methods] of Object.entries(
     body.paths as Record<string, Record<string, { parameters: { name: string; in: string }[] }>>,

@@ -14,7 +14,7 @@ interface Part {
   /** Arguments of Node. */
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** After this time the part is ended and has failed. */
+  /** A part that takes longer is ended and has failed. */
   readonly maxMinutes: number
 }
 
@@ -23,7 +23,7 @@ const BENCHES = [
   ...['smoke', 'auth', 'changes', 'collections', 'ndjson', 'expressions', 'flows-dsl', 'flows'],
   ...SURFACE.map((part) => `surface ${part}`),
 ]
-/** What a part that was ended needs to end its servers. */
+/** Time for a part that was ended to end its servers. */
 const GRACE_MS = 20_000
 
 const PARTS: readonly Part[] = [

@@ -1,10 +1,11 @@
-/** CPU time of the calling thread. */
+/** Reads the CPU time of the calling thread. */
 
 import { readFileSync } from 'node:fs'
 
 /**
- * Of the calling thread, in milliseconds since it began. What others of the process use meanwhile, collecting garbage or compiling, is
- * counted only where the system does not tell them apart (Linux does: proc(5), `schedstat`). Reading it takes some 15 µs.
+ * CPU time of the calling thread, in milliseconds since it started. Other threads of the process, for garbage
+ * collection or compilation, count only if the system does not tell them apart (Linux does: proc(5),
+ * `schedstat`). Reading it takes some 15 µs.
  */
 export function threadMs(): number {
   try {

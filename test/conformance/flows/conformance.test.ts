@@ -1,4 +1,7 @@
-/** Every row of the conformance table is a test, or names one: docs/reference/flow-conformance.md is made of them. */
+/**
+ * Runs every row of the conformance table, or finds the test that it names;
+ * docs/reference/flow-conformance.md lists them.
+ */
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -32,17 +35,20 @@ test.each(rows.filter(({ expect: wanted }) => wanted !== undefined))('$of: $cons
   expect(checkCase(ir, { ...simulation, name: construct, expect: wanted }).differences).toEqual([])
 })
 
-test.each(rows.filter(({ fault }) => fault !== undefined))('$of: $construct is refused', (row) => {
+test.each(rows.filter(({ fault }) => fault !== undefined))('$of: $construct: is rejected', (row) => {
   expect(compiled(row).faults.map(({ code }) => code)).toEqual([row.fault])
 })
 
-test.each(rows.filter((row) => row.test !== undefined))('$of: $construct has a test', ({ test: named }) => {
-  const [file = '', name = ''] = named ?? []
-  // After `test` or `test.each(…)`.
-  expect(readFileSync(file, 'utf8').split(`('${name}', `)).toHaveLength(2)
-})
+test.each(rows.filter((row) => row.test !== undefined))(
+  '$of: $construct: the named test exists',
+  ({ test: named }) => {
+    const [file = '', name = ''] = named ?? []
+    // After `test` or `test.each(…)`.
+    expect(readFileSync(file, 'utf8').split(`('${name}', `)).toHaveLength(2)
+  },
+)
 
-test('a row says one thing, and each construct is there once', () => {
+test('conformance rows: have exactly one kind of proof, and each construct occurs once', () => {
   for (const row of rows) {
     const { expect: wanted, fault, test: named, missing } = row
     const said = [wanted, fault, named, missing].filter((one) => one !== undefined)

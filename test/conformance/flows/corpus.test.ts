@@ -1,6 +1,4 @@
-/**
- * Runs every flow of the corpus on fake effects: output, calls, waits and order of steps.
- */
+/** Runs every flow of the corpus on fake effects, and checks output, calls, waits and order of steps. */
 
 import { expect, test } from 'vitest'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
@@ -50,11 +48,11 @@ for (const { file, source, cases } of flows) {
   for (const [name, one] of Object.entries(cases)) {
     test(`${file}: ${name}`, () => (isSimulated(one) ? checkSimulated(source, one) : check(source, one)))
     if (isSimulated(one)) continue
-    test(`${file}: ${name}, gone on with elsewhere after everything that happens`, async () => {
+    test(`${file}: ${name}: continues as new after each event: has the same outcome`, async () => {
       const { result, steps, calls } = await trace(source, one)
       const moved = await movedTrace(source, one)
       expect(moved.result).toEqual(result)
-      // Steps that go on at the same time stand still for each other before a move, so only their order may differ.
+      // Concurrent steps wait for each other before continuing as new, so only their order may differ.
       expect([...moved.steps].sort()).toEqual([...steps].sort())
       expect(moved.calls.map((call) => JSON.stringify(call)).sort()).toEqual(
         calls.map((call) => JSON.stringify(call)).sort(),
@@ -64,7 +62,7 @@ for (const { file, source, cases } of flows) {
   }
 }
 
-test('the corpus has a flow for every kind of task', () => {
+test('corpus: has a flow for every kind of task', () => {
   const kinds = flows.flatMap(({ source }) => compiled(source).do.map(({ kind }) => kind))
   expect(TASKS.map(({ kind }) => kind).filter((kind) => !kinds.includes(kind))).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** Flows that are kept for tests, each with its cases: what goes in, what the world answers, what must come of it. */
+/** Reads the test corpus of flows with their cases: input, answers of the environment, expected outcome. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Case, SimulatedCase } from './scenario.ts'

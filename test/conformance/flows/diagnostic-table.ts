@@ -1,4 +1,4 @@
-/** Knows how a table of tasks and the faults they have is tested. */
+/** Defines tests from a table of tasks and their diagnostics. */
 
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
@@ -6,17 +6,20 @@ import { CATALOGUE } from './scenario.ts'
 
 export const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 
-/** `code line:column pointer` of each fault; the tasks begin on line 3. */
+/** `code line:column pointer` of each diagnostic; the tasks begin on line 3. */
 export function faultsOf(tasks: string, catalogue = CATALOGUE): string[] {
   const { faults } = compile(HEAD + tasks, { catalogue })
   return faults.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
 }
 
-/** A task with a `¦` at the place of each fault, and the faults by code and pointer below the task. */
+/**
+ * A task with a `¦` at the location of each diagnostic, and the diagnostics as code and pointer below the
+ * task.
+ */
 export type Row = readonly [task: string, ...faults: string[]]
 
 export function table(rows: readonly Row[]): void {
-  test.each(rows)('%s', (marked, ...faults) => {
+  test.each(rows)('%s: yields the expected diagnostics', (marked, ...faults) => {
     const [first = '', ...more] = `  - a: ${marked}`.split('¦')
     let column = first.length + 1
     const places = more.map((part) => {

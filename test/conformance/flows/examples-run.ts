@@ -1,11 +1,11 @@
-/** Examples on a platform: what they take for granted of its functions in their cases is so, whatever its settings. */
+/** Runs the examples on a platform: its functions behave as the mocks of their cases do. */
 
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { call } from '../../support/fixtures/tenants.ts'
 import type { Place } from './flow-runner.ts'
 
-/** Makes tests of them, for a place that is there when they begin. */
+/** Defines the tests, for a workspace that exists when they begin. */
 export function testExamples(place: () => Place): void {
   /** Publishes an example and starts it. @returns the execution's id */
   async function started(name: string, input: object): Promise<string> {
@@ -15,7 +15,7 @@ export function testExamples(place: () => Place): void {
 
   const ended = (id: string) => place().ended(id)
 
-  test('contacts are imported, and who has no address is told', async () => {
+  test('contact-import: imports contacts, and reports those without an address', async () => {
     const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
     const { output } = await ended(await started('contact-import', { contacts }))
     expect(output).toEqual({ imported: 2, refused: ['nobody is no e-mail address.'] })
@@ -23,7 +23,7 @@ export function testExamples(place: () => Place): void {
     expect(kept.toSorted()).toEqual(['ada@example.com', 'bob@example.com'])
   })
 
-  test('the report of the night adds up the orders of the day, and is kept', async () => {
+  test('nightly-report: sums up the orders of the day, and stores the report', async () => {
     const day = new Date().toISOString().slice(0, 10)
     for (const [product, price, on] of [
       ['mug', 9, day],
@@ -40,14 +40,14 @@ export function testExamples(place: () => Place): void {
     expect(await place().documents('reports')).toMatchObject([{ count: 3, revenue: 20, best: 'mug' }])
   })
 
-  test('whoever signs up twice is told so', async () => {
+  test('signup: an address that exists: is reported', async () => {
     const { output } = await ended(await started('signup', { name: 'ada', age: 36 }))
     expect(output).toEqual({ id: expect.any(String) })
     const again = await place().begin('signup', { name: 'ada', age: 36 })
     expect(await ended(again.id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
   })
 
-  test('readings are gathered until the batch is closed', async () => {
+  test('sensor-batch: collects readings until the batch is closed', async () => {
     const id = await started('sensor-batch', { sensor: '/oven' })
     const signal = (event: object) =>
       place().call('POST', `${place().room.flows}/executions/${id}/signal`, { event })
@@ -58,7 +58,7 @@ export function testExamples(place: () => Place): void {
     expect(await ended(id)).toMatchObject({ status: 'completed', output: { count: 2, hottest: 100 } })
   })
 
-  test('a function judges a comment, which is published', async () => {
+  test('moderation: a function rates a comment, which is published', async () => {
     const source =
       'export default ({ text }: { text: string }) => ({ toxicity: text === "Lovely!" ? 0.1 : 1 })'
     const body = { workspace_id: place().room.workspaceId, name: 'judge-comment', source }
@@ -68,7 +68,7 @@ export function testExamples(place: () => Place): void {
     expect(await place().documents('comments')).toMatchObject([{ text: 'Lovely!' }])
   })
 
-  test('a customer is welcomed by a flow of its own, and trained by another', async () => {
+  test('onboarding: one flow welcomes a customer, and another trains it', async () => {
     const flow = (name: string, version: string, task: string) =>
       `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
     await place().publish('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))

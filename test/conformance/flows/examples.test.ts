@@ -1,4 +1,4 @@
-/** Every example has cases beside it that come out as they say, and together take every way through it. */
+/** Every example has cases with the stated outcome that together cover every branch. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -15,7 +15,7 @@ const names = files
   .filter((file) => file.endsWith('.yaml') && !file.endsWith('.cases.yaml'))
   .map((file) => file.replace('.yaml', ''))
 
-/** Against the platform's own catalogue, as at publish. */
+/** Compiles against the platform's own catalogue, as publishing does. */
 function compiled(name: string) {
   const { ir, faults } = compileFlow(read(`${name}.yaml`))
   expect(faults).toEqual([])
@@ -24,7 +24,7 @@ function compiled(name: string) {
 }
 
 for (const name of names) {
-  test(`example ${name}`, () => {
+  test(`example ${name}: its cases have the stated outcome`, () => {
     const ir = compiled(name)
     const checked = casesIn(parse(read(`${name}.cases.yaml`))).map((one) => checkCase(ir, one))
     for (const one of checked) expect([one.name, one.differences]).toEqual([one.name, []])
@@ -34,13 +34,13 @@ for (const name of names) {
     expect(checked.length).toBeLessThanOrEqual(5)
   })
 
-  test(`example ${name} says what it shows, under its own name`, () => {
+  test(`example ${name}: has a description and its own name`, () => {
     expect(read(`${name}.yaml`)).toMatch(/^# [A-Z].*\.\n(?:# .*\n)?document:/)
     expect(compiled(name).document).toMatchObject({ namespace: 'examples', name })
   })
 }
 
-test('there are enough of them, and no cases without a flow', () => {
+test('examples: are numerous enough, and no cases lack a flow', () => {
   expect(names.length).toBeGreaterThanOrEqual(15)
   const flows = files.map((file) => file.replace(/(?:\.cases)?\.yaml$/, ''))
   expect([...new Set(flows)].sort()).toEqual([...names].sort())

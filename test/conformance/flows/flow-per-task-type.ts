@@ -1,25 +1,27 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** A flow for each kind of task, and for what a call can be: run on real servers, and kept as a history for replays. */
+/**
+ * A flow for each kind of task and call, which runs on real servers and is recorded as a history for replays.
+ */
 
 import { expect } from 'vitest'
 import type { Outside } from '../../support/servers/fake-servers.ts'
 import type { Place } from './flow-runner.ts'
 
-/** Where a flow of a kind runs, and what it may reach. */
+/** Workspace of a flow of a kind, and the servers that it may reach. */
 export interface Kinds {
   readonly place: Place
   readonly outside: Outside
 }
 
 export interface Kind {
-  /** Of the task that it shows; after a dash, which of several. */
+  /** The task that it shows; after a dash, the variant. */
   readonly name: string
-  /** Of the flow, below `do`. */
+  /** The flow below `do`. */
   readonly tasks: string | ((kinds: Kinds) => string)
-  /** Above it. */
+  /** The flow above `do`. */
   readonly head?: string
   readonly input?: object | ((kinds: Kinds) => object)
-  /** What the run is told while it goes on. */
+  /** Input that the execution receives while it runs. */
   readonly tell?: (kinds: Kinds, id: string) => Promise<void>
   readonly status?: 'completed' | 'faulted' | 'cancelled'
   readonly output: unknown
@@ -49,7 +51,7 @@ export const KINDS: readonly Kind[] = [
     output: null,
   },
   {
-    // So many that one of them has a task of its own.
+    // Enough calls that one of them has a task of its own.
     name: 'call-brief',
     tasks: ({ outside }) => `  - all:
       for: { each: n, in: '\${ [range(8)] }' }
@@ -162,7 +164,7 @@ export const KINDS: readonly Kind[] = [
     output: { done: true },
   },
   {
-    // Long enough for its place to be given back.
+    // Long enough for its slot to be yielded.
     name: 'wait-place',
     head: 'concurrency: { limit: 1, holdWhileWaiting: false }\n',
     tasks: `  - a: { wait: { milliseconds: 1200 } }
@@ -238,7 +240,7 @@ async function release(place: Place, id: string): Promise<void> {
   expect(skipped.status).toBe(200)
 }
 
-/** What the flows take for granted: a function, and that they may call the servers outside. */
+/** Prerequisites of the flows: a function, and the permission to call the fake servers. */
 export async function prepare({ place, outside }: Kinds): Promise<void> {
   const { workspaceId } = place.room
   const egress = { workspace_id: workspaceId, egress: { allow: [outside.place] } }
@@ -258,7 +260,7 @@ function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {
   return `${document}${head}do:\n${typeof tasks === 'string' ? tasks : tasks(kinds)}\n`
 }
 
-/** Runs one, and holds its end against what it must be. @returns the execution */
+/** Runs one and checks its outcome. @returns the execution */
 export async function runKind({ name, input = {}, tell, status = 'completed', output }: Kind, kinds: Kinds) {
   const { place } = kinds
   const { id } = await place.begin(`kind-${name}`, typeof input === 'function' ? input(kinds) : input)

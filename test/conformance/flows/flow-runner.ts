@@ -1,4 +1,4 @@
-/** A room on a platform, whatever its settings, and how flows are run there: for tests that do so on several. */
+/** Runs flows in a workspace of any platform, for tests that do so on several. */
 
 import { expect } from 'vitest'
 import { call, eventually, type Reply, type Room } from '../../support/fixtures/tenants.ts'
@@ -13,7 +13,7 @@ export class Place {
     this.at = at
   }
 
-  /** Of the operator of the room. */
+  /** Of the operator of the workspace. */
   call(method: string, path: string, body?: object): Promise<Reply> {
     return call(method, path, { at: this.at, as: this.room.operator, ...(body && { body }) })
   }
@@ -25,14 +25,14 @@ export class Place {
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 
-  /** Starts a flow that is published. @returns the execution, as it was then */
+  /** Starts a published flow. @returns the execution as of its start */
   async begin(name: string, input: unknown) {
     const run = await this.call('POST', `${this.room.flows}/definitions/${name}/executions`, { input })
     expect(run.status, JSON.stringify(run.body)).toBe(201)
     return run.body
   }
 
-  /** The execution when it has ended, with its steps. */
+  /** The execution with its steps after it has ended. */
   ended(id: string, ms = 60_000) {
     return eventually(async () => {
       const { body } = await this.call('GET', `${this.room.flows}/executions/${id}`)
@@ -45,7 +45,7 @@ export class Place {
     return (await call('GET', path, { at: this.at, as: this.room.service })).body.data
   }
 
-  /** Tells a run what it waits for, as soon as it does. */
+  /** Sends an execution the input that it waits for, as soon as it does. */
   async tell(id: string, command: string, body: object): Promise<void> {
     await eventually(async () => {
       const { body: run } = await this.call('GET', `${this.room.flows}/executions/${id}`)

@@ -1,4 +1,4 @@
-/** Knows how to make up flows that compile: any nesting, any jumps, and names that mean something elsewhere. */
+/** Generates flows that compile, with any nesting, any jumps, and names that have a meaning elsewhere. */
 
 import fc from 'fast-check'
 
@@ -7,7 +7,7 @@ type Task = Readonly<Record<string, unknown>>
 
 const HEAD = { document: { dsl: '1.0.3', namespace: 'n', name: 'x', version: '1.0.0' } }
 
-/** What would be more than a name in Mermaid, HTML, Markdown, JSON pointers or JavaScript. */
+/** Texts that have a meaning in Mermaid, HTML, Markdown, JSON pointers or JavaScript. */
 const NAMES = [
   'a',
   'End',
@@ -31,7 +31,7 @@ const NAMES = [
   '🦊 ü 名',
 ]
 
-/** A plan of a task; names are given, and jumps aimed, once its list is known. */
+/** A plan of a task; names and jump targets are chosen once its list is complete. */
 interface Plan {
   readonly name: string
   readonly if: boolean | undefined
@@ -92,7 +92,7 @@ const arbitraryPlans = (forks: boolean) =>
     ) as fc.Arbitrary<Body>,
   })).list
 
-/** The text of a flow. @param forks whether there may be branches that run at the same time */
+/** The text of a flow. @param forks whether branches may run concurrently */
 export const flowTexts = (forks: boolean): fc.Arbitrary<string> =>
   arbitraryPlans(forks).map((plans) => JSON.stringify({ ...HEAD, do: listOf(plans) }, null, 1))
 
@@ -103,7 +103,7 @@ function listOf(plans: readonly Plan[], apart = false): Task[] {
   return plans.map((plan, index) => Object.fromEntries([[nameOf(plan, index), taskOf(plan, names)]]))
 }
 
-/** Half of all go on; the others go anywhere there is. */
+/** Half of all tasks continue; the others jump anywhere. */
 function aim(at: number, names: readonly string[]): string | undefined {
   const targets = ['end', 'exit', 'continue', ...names]
   return at < 6 ? undefined : targets[at % targets.length]

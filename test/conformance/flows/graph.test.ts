@@ -1,4 +1,7 @@
-/** The graph of a flow: all that it has, all the ways that a run takes, and Mermaid that nothing breaks out of. */
+/**
+ * The graph of a flow has all its tasks and every transition of an execution, and no label breaks out of
+ * Mermaid.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -34,7 +37,7 @@ function edgesOf(source: string): string[] {
   })
 }
 
-test('jumps, exit, end, and cases in the words of the author', () => {
+test('graph: jumps, exit, end, and cases in the words of the author', () => {
   const edges = edgesOf(`do:
   - a: { switch: [{ one: { when: '\${ .n > 1 }', then: c } }, { two: { when: .x, then: end } }] }
   - b: { set: { n: 1 }, then: a }
@@ -55,7 +58,7 @@ test('jumps, exit, end, and cases in the words of the author', () => {
   )
 })
 
-test('loops, branches, and what is caught', () => {
+test('graph: loops, branches and catches', () => {
   const edges = edgesOf(`do:
   - each: { for: { each: line, in: .lines }, while: .ok, do: [{ add: { set: { n: 1 } } }] }
   - both: { fork: { branches: [{ left: { set: { n: 1 } } }, { right: { set: { n: 1 }, then: end } }] } }
@@ -84,7 +87,7 @@ test('loops, branches, and what is caught', () => {
   ])
 })
 
-test('what waits, what undoes, and what is declared elsewhere', () => {
+test('graph: waits, compensation and components', () => {
   const edges = edgesOf(`use:
   functions: { ask: { do: [{ inner: { wait: PT1S } }] } }
 do:
@@ -112,7 +115,7 @@ do:
   ])
 })
 
-test('what is caught and not handled goes on, with retries it does not', () => {
+test('graph: a caught error that is not handled continues with the retries that do not handle it', () => {
   const attempt = (more: string) =>
     edgesOf(`do:
   - get: { try: [{ ask: { wait: PT1S } }], catch: { errors: { with: { status: 1 } }${more} } }
@@ -137,7 +140,7 @@ interface AnyTask {
 
 type Named = Readonly<Record<string, AnyTask>>
 
-/** Every task of a source that is JSON, by a walk that knows nothing but where lists of tasks stand. */
+/** Every task of a JSON source, by a walk that only knows where lists of tasks are. */
 function tasksIn(list: readonly Named[], pointer: string): [pointer: string, name: string][] {
   return list.flatMap((item, index) => {
     const [name = '', task = {}] = Object.entries(item)[0] ?? []
@@ -153,7 +156,7 @@ function tasksIn(list: readonly Named[], pointer: string): [pointer: string, nam
 }
 
 test(
-  'every task is one node at its place, and edges join nodes',
+  'every task: is one node at its location, and edges join nodes',
   () => {
     fc.assert(
       fc.property(flowTexts(true), (source) => {
@@ -178,7 +181,10 @@ test(
   PATIENCE_MS,
 )
 
-/** Where a run may be next: loops are entered once and left from their head, which is not entered again. */
+/**
+ * Possible next tasks of an execution: a loop is entered once and left from its head, which is not entered
+ * again.
+ */
 function nextOf(graph: Graph, from: string, isFaulted: boolean): Set<string> {
   const kinds = new Map(graph.nodes.map(({ id, kind }) => [id, kind]))
   const parents = new Map(graph.nodes.map(({ id, parent }) => [id, parent]))
@@ -198,7 +204,7 @@ function nextOf(graph: Graph, from: string, isFaulted: boolean): Set<string> {
 }
 
 test(
-  'each step of a run is an edge',
+  'every step of an execution: is an edge',
   async () => {
     const taken = new Set<string>()
     await fc.assert(
@@ -231,7 +237,7 @@ const NODE = new RegExp(
 const EDGE = new RegExp(`^(n\\d+) -(?:-|\\.-)>(?:\\|"${LABEL}"\\|)? (n\\d+)$`, 'u')
 const GROUP = new RegExp(`^subgraph s(n\\d+) \\["${LABEL}"\\]$`, 'u')
 
-/** The part of Mermaid's flowcharts that is written here. @returns ids of nodes, with the group that each is in */
+/** The subset of Mermaid flowcharts that is written here. @returns ids of nodes with their groups */
 function parse(text: string): { nodes: Map<string, string | undefined>; edges: string[][] } {
   const [first, ...lines] = text.trimEnd().split('\n')
   expect(first).toBe('flowchart TD')
@@ -253,7 +259,7 @@ function parse(text: string): { nodes: Map<string, string | undefined>; edges: s
 }
 
 test(
-  'Mermaid has the same nodes, groups and edges, whatever they are called',
+  'Mermaid: any names: has the same nodes, groups and edges',
   () => {
     fc.assert(
       fc.property(flowTexts(true), (source) => {
@@ -275,15 +281,15 @@ test(
   PATIENCE_MS,
 )
 
-test('a label shows what it says, and nothing in it is markup', () => {
+test('Mermaid label: shows its text, and nothing in it is markup', () => {
   const text = mermaidOf(graphFrom(`${HEAD}do: [{ '<b>"x" $$y$$ %%{': { set: { n: 1 } } }]`))
   expect(text).toContain('n1["#60;b#62;#34;x#34; #36; #36;y#36; #36; #37;#37;#123;<br/>set n"]')
-  // Mermaid writes entities as ﬂ°°60¶ß, and reads that back where anybody has written it.
+  // Mermaid encodes entities as ﬂ°°60¶ß and decodes any such text.
   const marked = mermaidOf(graphFrom(`${HEAD}do: [{ ﬂ°°60¶ß: { set: { n: 1 } } }]`))
   expect(marked).toContain('n1["fl#176;#176;60#182;ß<br/>set n"]')
 })
 
-test('every flow of the corpus and of the examples has a graph in which all is joined', () => {
+test('flows of the corpus and of the examples: have a connected graph', () => {
   for (const folder of ['test/conformance/flows/corpus', 'flows-dsl/examples']) {
     for (const file of readdirSync(folder).filter((one) => /(?<!\.cases)\.yaml$/.test(one))) {
       const graph = graphFrom(readFileSync(`${folder}/${file}`, 'utf8'))
@@ -295,7 +301,7 @@ test('every flow of the corpus and of the examples has a graph in which all is j
   }
 })
 
-/** What a flow jumps over on purpose. */
+/** Tasks that a flow skips on purpose. */
 const KNOWN_LOST: Readonly<Record<string, readonly string[]>> = {
   'for-directives.yaml': ['/do/1/never'],
   'switch-none.yaml': ['/do/1/between'],

@@ -1,4 +1,7 @@
-/** Recorded histories replayed with today's bundle: a change that would break runs in flight fails here. */
+/**
+ * Replays recorded histories with the current bundle: a change that would break running executions fails
+ * here.
+ */
 
 import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
@@ -37,12 +40,12 @@ beforeAll(async () => {
 })
 afterAll(() => platform.close())
 
-/** @throws DeterminismViolationError where the code asks for other commands than the history has */
+/** @throws DeterminismViolationError if the code issues other commands than the history has */
 async function replay(history: unknown, workflowId: string): Promise<void> {
-  // What a replay would send goes nowhere, and the tenants of recorded runs are on other machines.
+  // A replay sends to no server, and the tenants of recorded executions are on other machines.
   const codec: PayloadCodec = {
     encode: async (payloads) => payloads,
-    // Recorded payloads are in the clear.
+    // Recorded payloads are not encrypted.
     decode: (payloads, context) =>
       Promise.all(
         payloads.map(async (payload) => {
@@ -72,30 +75,30 @@ async function read(name: string): Promise<Recorded> {
   return JSON.parse(await readFile(new URL(name, FOLDER), 'utf8'))
 }
 
-/** By their first event, since files are named by what they show. */
+/** By their first event, since files are named by their subject. */
 const typeIn = ({ history }: Recorded) =>
   history.events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name
 
-test('there is a history of each workflow type', async () => {
+test('histories: cover each workflow type', async () => {
   const types = await workflowTypes()
   expect(types).toContain('flowRun')
   const kept = new Set((await Promise.all(names.map(read))).map(typeIn))
   expect(types.filter((type) => !kept.has(type))).toEqual([])
 })
 
-test('there is a history of each kind of task', () => {
+test('histories: cover each kind of task', () => {
   const kept = names.flatMap((name) => /-task-(.+)\.json$/.exec(name)?.[1] ?? [])
   expect(KINDS.map(({ name }) => name).filter((name) => !kept.includes(name))).toEqual([])
   const shown = KINDS.map(({ name }) => name.split('-')[0])
   expect(TASKS.map(({ kind }) => kind).filter((kind) => !shown.includes(kind))).toEqual([])
 })
 
-test.each(names)('%s replays', async (name) => {
+test.each(names)('%s: replays', async (name) => {
   const { workflow_id, history } = await read(name)
   await replay(history, workflow_id)
 })
 
-test('a history whose commands differ does not: the test above is able to fail', async () => {
+test('history with other commands: does not replay, so the test above can fail', async () => {
   const { workflow_id, history } = await read('0.1.0-task-call-http.json')
   for (const event of history.events) {
     const scheduled = event.activityTaskScheduledEventAttributes
@@ -104,7 +107,7 @@ test('a history whose commands differ does not: the test above is able to fail',
   await expect(replay(history, workflow_id)).rejects.toThrow(DeterminismViolationError)
 })
 
-test('runs of the running platform replay too (with TENON_RECORD they are kept)', async () => {
+test('executions of the running platform: replay (and are stored with TENON_RECORD)', async () => {
   const room = await aRoom()
   const as = room.operator
   const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
@@ -147,7 +150,7 @@ test('runs of the running platform replay too (with TENON_RECORD they are kept)'
   }
 })
 
-test('a run that fails replays too', async () => {
+test('execution that fails: replays', async () => {
   const runs = new Runs(await aRoom())
   const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
   const run = await runs.ended(
@@ -163,7 +166,7 @@ test('a run that fails replays too', async () => {
   if (process.env['TENON_RECORD']) await keep(workflowId, history, 'flow-faulted')
 })
 
-test('what schedules start replays too', async () => {
+test('scheduled starts: replay', async () => {
   const room = await aRoom()
   await publishScheduled(room, 'tick', '{ every: PT1S }')
   await eventually(async () =>
@@ -173,14 +176,14 @@ test('what schedules start replays too', async () => {
   await replayEnded(room, { flowTrigger: 'flow-trigger', registration: 'registration' })
 }, 60_000)
 
-test('indexes that are built, and a suspension, replay too', async () => {
+test('index builds and a suspension: replay', async () => {
   const room = await aRoom()
   await buildIndex(room)
   expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
   await replayEnded(room, { indexBuild: 'index-build', suspension: 'suspension' })
 }, 60_000)
 
-test('runs of each kind of task replay too', async () => {
+test('executions of each kind of task: replay', async () => {
   const kinds = {
     place: new Place(await aRoom(), inject('tenon')),
     outside: await Outside.open(),
@@ -198,7 +201,7 @@ test('runs of each kind of task replay too', async () => {
   }
 }, 180_000)
 
-test('runs in which much ends at the same time, one way or another, replay too', async () => {
+test('executions in which much ends at the same time in different ways: replay', async () => {
   const room = await aRoom()
   const runs = new Runs(room)
   const outside = await Outside.open({
@@ -225,7 +228,7 @@ test('runs in which much ends at the same time, one way or another, replay too',
   }
 }, 60_000)
 
-test('runs that pause for those of others, in the midst of timers and calls, replay too', async () => {
+test('executions that yield to others between timers and calls: replay', async () => {
   const runs = new Runs(await aRoom())
   const items = 12
   const name = await runs.publish(`  - all:
@@ -245,7 +248,7 @@ test('runs that pause for those of others, in the midst of timers and calls, rep
   }
 }, 60_000)
 
-/** One workflow of the room of each of these types, when it has completed. */
+/** One workflow of the workspace of each of these types, after it has completed. */
 const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promise<void> =>
   withTemporal(async (client) => {
     for (const [type, kind] of Object.entries(kinds)) {
@@ -260,7 +263,7 @@ const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promi
     }
   })
 
-/** As an operator gets it: the same JSON that the Temporal UI downloads. */
+/** As an operator gets it: the JSON that the Temporal UI downloads. */
 async function download(workflowId: string): Promise<unknown> {
   const path = await binary('temporal')
   const address = inject('tenon').env['TEMPORAL_ADDRESS'] ?? ''
@@ -276,13 +279,13 @@ function kindOf(workflowId: string): string {
 }
 
 async function keep(workflowId: string, history: unknown, kind: string): Promise<void> {
-  // Who ran it, on which machine, is nobody's business and no part of a replay.
+  // The worker's identity and machine are removed: they are no part of a replay.
   const kept = { workflow_id: workflowId, history: await decoded(history) }
   const text = JSON.stringify(kept, null, 1).replaceAll(/\d+@[\w.-]+/g, '1@worker')
   await writeFile(new URL(`${process.env['TENON_RECORD']}-${kind}.json`, FOLDER), `${text}\n`)
 }
 
-/** In the clear: the key is gone with the tenant. */
+/** Decrypted, since the key is deleted with the tenant. */
 async function decoded(value: unknown): Promise<unknown> {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return Promise.all(value.map(decoded))
@@ -298,7 +301,7 @@ async function plain(payload: WirePayload): Promise<WirePayload> {
   ])
   if (read === undefined) return payload
   const texts = Object.entries(read.metadata ?? {}).map(([name, bytes]) => [name, base64(bytes)])
-  // Where the code stands on this machine is in stacks.
+  // Stack traces contain paths of this machine.
   const data = Buffer.from(read.data ?? [])
     .toString('utf8')
     .replaceAll(`${process.cwd()}/`, '')

@@ -1,4 +1,6 @@
-/** The editor's schema and the compiler say the same of the form of a definition, but for the table below. */
+/**
+ * The published JSON Schema and the compiler agree on the form of definitions, except for the table below.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -13,7 +15,7 @@ import { CATALOGUE } from './scenario.ts'
 const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, allErrors: false })
 const fits = ajv.compile(editorSchema(CATALOGUE))
 
-/** What no schema can say: what must be there elsewhere, what must parse, what must go together. */
+/** Constraints that no schema expresses: references, syntax of texts, combinations of fields. */
 const NOT_OF_FORM: ReadonlySet<string> = new Set([
   'task_name_duplicate',
   'unknown_target',
@@ -30,7 +32,7 @@ const NOT_OF_FORM: ReadonlySet<string> = new Set([
   'unknown_secret',
 ])
 
-/** The same, by what the compiler says: codes that are of the form elsewhere. */
+/** The same by diagnostic code: codes that are about form elsewhere. */
 const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
   [/^(?:A wait|A timeout|`\w+`) must be between /, 'a sum of parts has no bounds in a schema'],
   [/are both named \$/, 'two names that must differ'],
@@ -46,7 +48,7 @@ const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
 const isOfForm = ({ code, message }: Diagnostic) =>
   !NOT_OF_FORM.has(code) && !DIFFERENCES.some(([says]) => says.test(message))
 
-/** Faults of form, and whether the schema accepts. */
+/** Diagnostics of form, and whether the schema accepts the definition. */
 function judge(definition: unknown): { faults: string[]; accepts: boolean } {
   const { faults } = compile(JSON.stringify(definition), { catalogue: CATALOGUE })
   const formal = faults.filter(isOfForm).map(({ code, pointer, message }) => `${code} ${pointer} ${message}`)
@@ -62,7 +64,7 @@ const files = FOLDERS.flatMap((folder) =>
 const definitions: unknown[] = files.map((file) => parse(readFileSync(file, 'utf8')))
 
 test.each(files.map((file, index) => [file, definitions[index]] as const))(
-  '%s is accepted',
+  '%s: is accepted',
   (_file, definition) => {
     expect(judge(definition), JSON.stringify(fits.errors)).toEqual({ faults: [], accepts: true })
   },
@@ -70,7 +72,7 @@ test.each(files.map((file, index) => [file, definitions[index]] as const))(
 
 type Place = readonly [holder: Record<string, unknown> | unknown[], key: string | number]
 
-/** Every value within a value, by what holds it. */
+/** Every value within a value, by its parent. */
 function placesIn(value: unknown): Place[] {
   if (typeof value !== 'object' || value === null) return []
   const entries: [string | number, unknown][] = Array.isArray(value)
@@ -101,7 +103,7 @@ const JUNK: readonly unknown[] = [
   [1],
 ]
 
-/** The same of both. */
+/** The same in both. */
 function expectAgreement(definition: unknown): boolean {
   const { faults, accepts } = judge(definition)
   const why = `${JSON.stringify(definition)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`
@@ -109,7 +111,7 @@ function expectAgreement(definition: unknown): boolean {
   return accepts
 }
 
-test('whatever one thing is left out, both see it or neither', () => {
+test('any member left out: both reject it or neither does', () => {
   for (const definition of definitions)
     for (const at of placesIn(definition).keys()) {
       const changed = structuredClone(definition)
@@ -133,7 +135,7 @@ test.each([
   '1s',
   '',
   ' PT1S',
-])('a duration: %j', (wait) => {
+])('duration %j: both agree', (wait) => {
   const document = { dsl: '1.0.3', namespace: 'a', name: 'b', version: '1.0.0' }
   expectAgreement({ document, do: [{ pause: { wait } }] })
 })
@@ -182,7 +184,7 @@ function apply([holder, key]: Place, how: Change): void {
   }
 }
 
-test('whatever is deleted, renamed, added or of another type, both see it or neither', () => {
+test('any member deleted, renamed, added or of another type: both reject it or neither does', () => {
   const seen = { accepted: 0, refused: 0 }
   const changes = fc.array(fc.tuple(fc.nat(), change), { minLength: 1, maxLength: 2 })
   fc.assert(
@@ -200,7 +202,7 @@ test('whatever is deleted, renamed, added or of another type, both see it or nei
   expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(100)
 }, 120_000)
 
-test('every mapping of ours is closed, and everything says what it is', () => {
+test('every mapping of ours: is closed, and every member has a description', () => {
   const closed: string[] = []
   const walk = (value: unknown, at: string): void => {
     if (typeof value !== 'object' || value === null) return

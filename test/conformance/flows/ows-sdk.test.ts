@@ -1,4 +1,7 @@
-/** Definitions that compile, against the SDK of the Open Workflow Specification: what it refuses is known, with why. */
+/**
+ * Compares the compiler with the SDK of the Open Workflow Specification: every definition that only the SDK
+ * rejects is listed.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import sdk from '@serverlessworkflow/sdk'
@@ -8,7 +11,7 @@ import { compileFlow } from '../../../src/features/flows/definitions.ts'
 
 const FOLDERS = ['../../../flows-dsl/examples/', 'corpus/']
 
-/** What a definition has that the SDK refuses, and the definitions that have it. */
+/** Features that the SDK rejects, and the definitions that have them. */
 const REFUSED: Readonly<Record<string, readonly string[]>> = {
   'the task `approve`, which is an extension of the language': [
     'approve',
@@ -49,7 +52,7 @@ const definitions = FOLDERS.flatMap((folder) => {
   }))
 })
 
-/** The SDK takes the first version of the language alone; later ones clarified it. */
+/** The SDK accepts the first version of the language only; later ones clarified it. */
 function isTaken(source: string): boolean {
   const definition = parse(source)
   definition.document.dsl = '1.0.0'
@@ -61,7 +64,7 @@ function isTaken(source: string): boolean {
   }
 }
 
-test('definitions that compile: the SDK takes each, or the reason is known', () => {
+test('definitions that compile: the SDK accepts each, or the reason is known', () => {
   for (const { name, source } of definitions)
     expect([name, compileFlow(source).ir]).not.toEqual([name, undefined])
   const refused = definitions.filter(({ source }) => !isTaken(source)).map(({ name }) => name)
@@ -72,7 +75,7 @@ test('definitions that compile: the SDK takes each, or the reason is known', () 
   )
 })
 
-test('a definition with a misspelt task: neither takes it', () => {
+test('definition with a misspelt task: both reject it', () => {
   const [{ source } = { source: '' }] = definitions.filter(({ name }) => name === 'hello')
   const misspelt = source.replace(/^(\s+)(set|call|emit):/m, '$1sett:')
   expect(misspelt).not.toBe(source)

@@ -1,7 +1,7 @@
 /**
- * Runs every block of the language's README. Comments at the end of a flow are claims, `# input → outcome`, where the
- * outcome is an output, `faults` with fields of the error, `undone` with what is undone of a flow that faults, or a
- * status; before them, `# with:` says what is simulated around it.
+ * Runs every block of the language's README. Comments at the end of a flow are claims, `# input → outcome`,
+ * with an outcome that is an output, `faults` with fields of the error, `undone` with the compensations of a
+ * flow that faults, or a status; before them, `# with:` gives the simulated environment.
  */
 
 import { readFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ interface Claims {
   readonly claims: readonly { readonly input: string; readonly outcome: string }[]
 }
 
-/** What the comments at the end of a flow say. */
+/** The claims in the comments at the end of a flow. */
 function claimsOf(flow: string): Claims {
   const [comments = ''] = /(?:^#.*\n)+$/m.exec(flow) ?? []
   const lines = comments.split('\n').map((line) => line.slice(2))
@@ -62,13 +62,13 @@ test.each(all.flatMap(({ claims, ...more }) => claims.map((claim) => ({ ...claim
   },
 )
 
-test('every block is a flow that claims something, or the cases, which have a test of their own', () => {
+test('every block: is a flow with claims, or the cases, which have a test of their own', () => {
   for (const { flow, claims } of all) expect([flow, claims.length > 0]).toEqual([flow, true])
   expect(blocks.length).toBe(flows.length + 1)
   expect(flows.length).toBeGreaterThanOrEqual(10)
 })
 
-test('it is short, and names every kind of task', () => {
+test('README: is short, and names every kind of task', () => {
   expect(README.split('\n').length).toBeLessThanOrEqual(360)
   const named = TASKS.filter(({ kind }) => README.includes(`\`${kind}`))
   expect(named).toEqual(TASKS)

@@ -1,6 +1,6 @@
 /**
- * Knows how to run a flow on fake effects: calls answer from a table, time moves only while all that runs waits,
- * and what is cancelled rejects, as in Temporal.
+ * Runs flows on fake effects: calls answer from a table, time passes only while all tasks wait, and cancelled
+ * work rejects, as in Temporal.
  */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -24,12 +24,12 @@ export const CATALOGUE: Catalogue = {
 }
 
 /**
- * What a call answers: a value (`gives`, if more is to be said), the next of a list of values (`next`), or an
- * error (`fails`); `after` so many milliseconds.
+ * Answer of a call: a value (`gives` if it has options), the next of a list of values (`next`), or an error
+ * (`fails`); `after` so many milliseconds.
  */
 type Answers = Readonly<Record<string, Json>>
 
-/** One case: what goes in, what the world answers, what must come out and which tasks are entered. */
+/** One case: input, answers of the environment, expected output and entered tasks. */
 export interface Case {
   readonly input: Json
   readonly answers?: Answers
@@ -40,24 +40,24 @@ export interface Case {
   readonly calls?: readonly JsonObject[]
   readonly waits?: readonly number[]
   readonly stepsMax?: number
-  /** What `random` answers each time; 0.5 if nothing is said. */
+  /** Results of `random`, one after the other; 0.5 by default. */
   readonly random?: number
-  /** Names of the tasks that were waiting when they were given up. */
+  /** Names of the tasks that were waiting when they were cancelled. */
   readonly cancelled?: readonly string[]
 }
 
-/** One case of the simulator: what is given to it, and what must come out of it, as far as it is said. */
+/** One case of the simulator: its mocks, and the expected result as far as stated. */
 export interface SimulatedCase extends Simulation {
-  /** `completed` if nothing is said, `faulted` where there is an error. */
+  /** `completed` by default, `faulted` if there is an error. */
   readonly status?: Simulated['status']
   readonly output?: Json
   readonly error?: JsonObject
   readonly compensation?: JsonObject
   readonly steps?: readonly string[]
-  /** What the steps ask of the outside. */
+  /** Requests of the steps to the outside. */
   readonly asks?: readonly JsonObject[]
   readonly duration_ms?: number
-  /** A part of what is wrong with the simulation. */
+  /** A part of the error of an invalid simulation. */
   readonly invalid?: string
 }
 
@@ -79,14 +79,14 @@ export interface Trace {
 export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 export const INFO = { id: 'run-1', started_at: new Date(START_MS).toISOString() }
 
-/** @throws Error with the faults, where the source does not compile */
+/** @throws Error with the diagnostics if the source does not compile */
 export function compiled(source: string, catalogue: Catalogue = CATALOGUE): FlowIR {
   const { ir, faults } = compile(source, { catalogue })
   if (ir === undefined) throw new Error(faults.map((f) => `${f.message}\n${f.excerpt}`).join('\n'))
   return ir
 }
 
-/** What pending work rejects with when it is cancelled; no FlowError, so no flow catches it. */
+/** Rejection of pending work that is cancelled; no FlowError, so no flow catches it. */
 export class Cancelled extends Error {}
 
 interface Pending {
@@ -94,7 +94,7 @@ interface Pending {
   readonly done: () => void
 }
 
-/** A world of its own time. A scope knows what waits within it, as those of Temporal do. */
+/** An environment with virtual time. As in Temporal, a scope knows the work that waits within it. */
 export class World implements Effects {
   readonly calls: JsonObject[] = []
   readonly waits: number[] = []
@@ -138,7 +138,7 @@ export class World implements Effects {
     return this.#wait(durationMs, step)
   }
 
-  /** Nobody here tells a run anything: the simulator does. */
+  /** Executions get no input here: the simulator covers that. */
   wait(what: string): Promise<Json> {
     return Promise.reject(new TypeError(`Nobody here answers ${what}.`))
   }
@@ -167,7 +167,7 @@ export class World implements Effects {
     })
   }
 
-  /** Lets time pass until the work has ended; all that is due at one moment is done at once. */
+  /** Advances time until the work has ended; everything due at one time is done at once. */
   async until<T>(work: Promise<T>): Promise<T> {
     let isOver = false
     const end = () => {
@@ -188,7 +188,7 @@ export class World implements Effects {
   }
 }
 
-/** Runs what has gone through JSON, as a compiled flow does on its way to a worker. */
+/** Runs a flow that went through JSON, as a compiled flow does on its way to a worker. */
 export async function trace(
   source: string,
   given: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
@@ -204,7 +204,7 @@ export async function trace(
   return { result, steps, calls, waits, events, cancelled, sleeps }
 }
 
-/** Runs it so that it goes on elsewhere, from the text of its snapshot, whenever anything has happened. */
+/** Runs a flow that continues as new, from the text of its snapshot, after each event. */
 export async function movedTrace(
   source: string,
   given: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,

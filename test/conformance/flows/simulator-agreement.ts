@@ -1,4 +1,4 @@
-/** Made-up flows, and how a run of one is held against what the simulator says of it: the same end, by the same steps. */
+/** Compares executions of generated flows with their simulations: the same outcome, by the same steps. */
 
 import fc from 'fast-check'
 import { expect } from 'vitest'
@@ -11,7 +11,7 @@ import type { Place } from './flow-runner.ts'
 import { flowTexts } from './generated-flows.ts'
 
 const TRACE_MAX = 500
-/** What a flow asks of the world has no answer here, or takes its time. */
+/** Requests to the environment have no answer here, or take time. */
 const OF_THE_WORLD = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
 
 interface Told {
@@ -28,12 +28,15 @@ const essence = ({ status, output, error }: Told) => ({
 
 /** The same ones each time. */
 export function madeUpFlows(count: number): string[] {
-  // Names that no store keeps end a run with another error than a simulation.
+  // Names that no store accepts end an execution with another error than a simulation.
   const texts = flowTexts(false).filter((text) => !text.includes('u0000'))
   return fc.sample(texts, { seed: 88, numRuns: count })
 }
 
-/** Whether it enters few tasks: thousands are one workflow task, which nothing interrupts, and which a busy machine ends. */
+/**
+ * True if it enters few tasks: thousands are one uninterruptible workflow task, which a busy machine
+ * terminates.
+ */
 export function isShort(source: string): boolean {
   const { ir } = compileFlow(source)
   return ir !== undefined && simulate(ir, { input: {} }).trace.length < TRACE_MAX
@@ -46,7 +49,7 @@ export interface CorpusFlow {
   readonly input: Json
 }
 
-/** Those of the corpus that ask nothing of the world. */
+/** Flows of the corpus that make no requests. */
 export function quietCorpus(): CorpusFlow[] {
   return corpus().flatMap(({ file, source, cases }) => {
     const asks = OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(JSON.stringify(cases))
@@ -56,11 +59,11 @@ export function quietCorpus(): CorpusFlow[] {
   })
 }
 
-/** Runs a flow under a name and holds it against its simulation. @returns how it ended */
+/** Runs a flow under a name and compares it with its simulation. @returns its outcome */
 export async function agrees(place: Place, name: string, source: string, input: Json = {}): Promise<string> {
   const simulated = await eventually(async () => {
     const asked = await place.call('POST', `${place.room.flows}/simulate`, { source, input })
-    // There are so many places for simulations, and others may have them.
+    // The number of concurrent simulations is limited, and other tests may use them.
     return asked.status === 503 ? undefined : asked.body
   })
   await place.publish(name, source)

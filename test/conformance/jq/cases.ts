@@ -1,10 +1,10 @@
-/** Knows the format of jq's test files: program, input, outputs, each on a line; or `%%FAIL` and a program. */
+/** Reads jq's test files: program, input and outputs, one per line; or `%%FAIL` and a program. */
 
 import type { Json } from '../../../flows-dsl/json.ts'
 
 export interface Case {
   readonly program: string
-  /** Whether it must not even parse. */
+  /** True if the program must not parse. */
   readonly refused: boolean
   readonly input: string
   readonly outputs: readonly string[]

@@ -1,6 +1,6 @@
 /**
- * Scores the evaluator against test files of jq: `npm run test:jq -- <folder>`, where the folder is `tests` of a checkout
- * of jq. Tells the score of each file, and each failure with its class.
+ * Scores the evaluator against test files of jq: `npm run test:jq -- <folder>`, with the folder `tests` of a
+ * checkout of jq. Prints the score of each file, and each failure with its class.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
 import { type Case, readCases, readValue } from './cases.ts'
 
-/** Not a part of the language here. */
+/** Not part of the language here. */
 const EXCLUDED = /^\s*(?:import|include|module)\b|modulemeta|get_search_list|::/
 
 type Outcome = 'passed' | 'excluded' | { readonly failure: string; readonly because: string }
@@ -32,7 +32,9 @@ function outcomeOf(one: Case): Outcome {
   return { failure, because: got.error ?? JSON.stringify(got.outputs) }
 }
 
-/** All outputs; of a program that fails in the end, those before that, but not more than are asked for. */
+/**
+ * All outputs; of a program that fails in the end, the ones before the error, up to the number requested.
+ */
 function outputsOf(program: string, input: Json, count: number): { outputs: Json[]; error?: string } {
   try {
     return { outputs: evaluated(program, input) }

@@ -1,4 +1,4 @@
-/** A real Keycloak as an issuer: what docs/identity.md says to configure there and here is what works. */
+/** Checks with a real Keycloak that the configuration in docs/identity.md works. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -53,7 +53,10 @@ const ofUser = (name: string) =>
     'jsonType.label': 'String',
   })
 
-/** A realm with two roles, a machine with fixed claims for each room, and a client for people with claims of theirs. */
+/**
+ * A realm with two roles, a machine client with fixed claims for each workspace, and a client for people with
+ * their own claims.
+ */
 async function furnish(realm: string): Promise<void> {
   await keycloak.admin('POST', '', { realm, enabled: true })
   await keycloak.admin('PUT', `/${realm}/users/profile`, {
@@ -103,7 +106,7 @@ const person = (realm: string) => {
   return keycloak.tokens(realm, { grant_type: 'password', client_id: 'web', scope: 'openid', ...credentials })
 }
 
-test('a machine reads and writes data of its workspace', async () => {
+test('machine client: reads and writes data of its workspace', async () => {
   const as = await machine('acme')
   const me = await node.ask(as, '/v1/me')
   expect([me.status, me.body]).toMatchObject([
@@ -118,7 +121,7 @@ test('a machine reads and writes data of its workspace', async () => {
   expect((await node.ask(as, '/v1/tenants')).status).toBe(403)
 })
 
-test('a person is the admin of her tenant, by her attributes; her identity token opens nothing', async () => {
+test('person with attributes of an admin: is admin of the tenant in them; an identity token is rejected', async () => {
   const { access_token: access, id_token: identity, refresh_token: refresh } = await person('acme')
   expect((await node.ask(bearer(access), '/v1/me')).body.roles).toEqual(['tenant_admin'])
   expect((await node.ask(bearer(access), `/v1/workspaces/${room.workspaceId}`)).status).toBe(200)
@@ -128,14 +131,14 @@ test('a person is the admin of her tenant, by her attributes; her identity token
   await expectRefused(node, bearer(refresh))
 })
 
-test('another realm of the same server, and another tenant, are refused', async () => {
+test('another realm of the same server, or another tenant: is rejected', async () => {
   await node.ask(room.operator, '/v1/me')
   await expectRefused(node, await machine('rival'))
   await expectRefused(node, bearer((await person('rival'))['access_token']))
   await expectRefused(node, await machine('acme', 'job-elsewhere'))
 })
 
-test('a new key of the realm is followed', async () => {
+test('new key of the realm: is loaded', async () => {
   const { id: parentId } = await keycloak.admin('GET', '/acme')
   const kid = (as: Caller) =>
     JSON.parse(Buffer.from(as['authorization']?.slice(7).split('.')[0] ?? '', 'base64url').toString()).kid

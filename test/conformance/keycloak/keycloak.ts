@@ -1,4 +1,4 @@
-/** A real Keycloak on a loopback port, fetched by Maven once per user, and its admin's REST API. */
+/** Runs a real Keycloak on a loopback port, fetched by Maven once per user, and calls its admin REST API. */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -22,22 +22,22 @@ const run = promisify(execFile)
 
 export interface Keycloak {
   readonly base: string
-  /** A call to the admin's REST API, below `/admin/realms`. @throws Error with what it answered */
+  /** Calls the admin REST API below `/admin/realms`. @throws Error with the response */
   // biome-ignore lint/suspicious/noExplicitAny: representations of another product
   admin(method: string, path: string, body?: unknown): Promise<any>
-  /** What the token endpoint of a realm answers. */
+  /** Response of a realm's token endpoint. */
   tokens(realm: string, parameters: Record<string, string>): Promise<Record<string, string>>
   stop(): Promise<void>
 }
 
-/** @throws Error that says why, where it cannot be had or does not start */
+/** @throws Error with the reason if Keycloak cannot be fetched or does not start */
 export async function startKeycloak(): Promise<Keycloak> {
   const home = await keycloakHome()
   const port = await new Ports({ remembered: {}, any: true }).take('keycloak', 0)
   const listening = [`--http-port=${port}`, '--http-host=127.0.0.1', '--db=dev-mem']
   const child = spawn('sh', [join(home, 'bin/kc.sh'), 'start-dev', ...listening], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own: the script and its Java end together.
+    // A process group of its own, so that the script and its Java process end together.
     detached: true,
     env: {
       ...process.env,
@@ -104,7 +104,7 @@ function callsOf(base: string): Pick<Keycloak, 'admin' | 'tokens'> {
   return { admin, tokens }
 }
 
-/** The folder of the distribution, in the cache of the stack's other programs. */
+/** Folder of the distribution, in the cache of the stack's other programs. */
 async function keycloakHome(): Promise<string> {
   const home = join(cacheDir(), `keycloak-${VERSION}`)
   await needs('java', ['-version'], 'Java 17 or later')
@@ -136,7 +136,7 @@ async function fetchInto(home: string): Promise<void> {
     const hash = createHash('sha256')
     await pipeline(createReadStream(zip), hash)
     if (hash.digest('hex') !== SHA256) throw new Error('Keycloak: what was fetched is not what was pinned.')
-    // One of the two is there wherever Java is.
+    // Every Java distribution has one of the two.
     await run('unzip', ['-q', zip], { cwd: dir }).catch(() => run('jar', ['xf', zip], { cwd: dir }))
     await rename(join(dir, `keycloak-${VERSION}`), home)
   } finally {

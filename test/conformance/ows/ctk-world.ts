@@ -1,4 +1,7 @@
-/** The world in which conformance features run: real time, the platform's own HTTP, and hosts that are servers of ours. */
+/**
+ * The environment in which conformance features run: real time, the platform's HTTP client, and local servers
+ * for their hosts.
+ */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
@@ -14,10 +17,10 @@ import { planOpenApi } from '../../../src/activities/http/openapi-request.ts'
 import { Egress, type Inbound, type Outbound, type Sender } from '../../../src/infra/http-client/egress.ts'
 import { documented, requested } from '../../../src/workflows/flow/calls.ts'
 
-/** `host:port` by the host that is named. */
+/** `host:port` of the local server, by host name. */
 export type Hosts = Readonly<Record<string, string>>
 
-/** Reaches servers of ours by the names of others, and nothing else. */
+/** Reaches the local servers by the host names of the features, and no other server. */
 class OtherHosts extends Egress {
   readonly #hosts: Hosts
 
@@ -69,7 +72,7 @@ export class World implements Effects {
     return new Promise((done) => setTimeout(done, durationMs))
   }
 
-  /** No feature waits for the outside: one that does shall fail. */
+  /** No feature waits for external input; one that does fails. */
   wait(what: string): Promise<Json> {
     return Promise.reject(new Error(`Nobody here answers ${what}.`))
   }

@@ -1,7 +1,7 @@
 /**
- * Executes the conformance features of the Open Workflow Specification: `npm run test:ctk -- <folder of it>`. The
- * language's own interpreter runs them, and HTTP goes out by the very code that the platform sends with; only the hosts
- * that the features name are servers of ours.
+ * Executes the conformance features of the Open Workflow Specification: `npm run test:ctk -- <folder of it>`.
+ * The product's interpreter runs them and its HTTP client sends their requests; only the hosts that the
+ * features name are local servers.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -16,14 +16,14 @@ import { Outside } from '../../support/servers/fake-servers.ts'
 import { type Hosts, World } from './ctk-world.ts'
 import { readFeature, type Scenario, type Step } from './gherkin.ts'
 
-/** What a scenario has come to. */
+/** State of a scenario. */
 interface Outcome {
   readonly result: RunResult
-  /** Names of tasks in the order in which they began. */
+  /** Names of tasks in the order in which they started. */
   readonly began: readonly string[]
 }
 
-/** Each answers what is wrong, or nothing. */
+/** Each returns the problem that it found, or undefined. */
 type Check = (outcome: Outcome, found: readonly string[], block: string | undefined) => string | undefined
 
 const NAMES = /'([^']+)'/g
@@ -97,7 +97,7 @@ async function main(folder: string): Promise<void> {
   process.exitCode = passed === count && count > 0 ? 0 : 1
 }
 
-/** Runs a scenario. @returns all that is not as it should be */
+/** Runs a scenario. @returns the problems found */
 async function faultsOf({ steps }: Scenario, hosts: Hosts): Promise<readonly string[]> {
   let ir: FlowIR | undefined
   let input: Json = {}
@@ -127,7 +127,7 @@ async function executed(ir: FlowIR, input: Json, hosts: Hosts): Promise<Outcome>
   return { result, began: world.began }
 }
 
-/** A step that nobody knows is a fault. */
+/** An unknown step is a problem. */
 function checked(outcome: Outcome, { text, block }: Step): string | undefined {
   for (const [pattern, check] of CHECKS) {
     const found = pattern.exec(text)
@@ -145,7 +145,7 @@ function outputOf(result: RunResult): unknown {
   return result.status === 'completed' ? result.output : undefined
 }
 
-/** What is said of the error must be so; it may have more. */
+/** The error must have the stated fields; it may have more. */
 function faultedWith(result: RunResult, wanted: Record<string, unknown>): string | undefined {
   if (result.status !== 'faulted') return `it ended ${result.status}`
   const error = result.error as unknown as Record<string, unknown>

@@ -1,7 +1,9 @@
-/** Reads the conformance features of the Open Workflow Specification: as much of Gherkin as they are written in. */
+/**
+ * Parses the conformance features of the Open Workflow Specification: the subset of Gherkin that they use.
+ */
 
 export interface Step {
-  /** Without its keyword. */
+  /** The text without its keyword. */
   readonly text: string
   readonly block?: string
 }
@@ -13,7 +15,7 @@ export interface Scenario {
 
 const STEP = /^(?:Given|When|Then|And|But)\s+(.*)$/
 
-/** The scenarios of a feature. @throws Error for a line that it cannot place */
+/** The scenarios of a feature. @throws Error for an unexpected line */
 export function readFeature(text: string): readonly Scenario[] {
   const scenarios: { name: string; steps: { text: string; block?: string }[] }[] = []
   const lines = text.split(/\r?\n/)

@@ -1,7 +1,7 @@
 /**
- * How much of the Open Workflow Specification the compiler takes: `npm run test:ows -- <folder of the specification>`.
- * Every example and every definition of the conformance features compiles, or is refused for a reason of ours; every
- * definition that the project itself calls invalid is refused.
+ * Scores the compiler against the Open Workflow Specification: `npm run test:ows -- <folder of the
+ * specification>`. Every example and every definition of the conformance features compiles, or is rejected
+ * for a listed reason; every definition that the project calls invalid is rejected.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -10,7 +10,9 @@ import { compile } from '../../../flows-dsl/compile/compile.ts'
 import type { Diagnostic } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
 
-/** What is refused on purpose: protocols and processes that nobody here provides, and code from elsewhere. */
+/**
+ * Rejections by design: protocols and processes that the platform does not provide, and code from elsewhere.
+ */
 const DESIGNED: readonly (readonly [code: string, message: RegExp])[] = [
   ['unsupported_call', /call: (?:asyncapi|grpc|a2a|mcp)/],
   ['unsupported_feature', /container|script|shell/],
@@ -36,7 +38,7 @@ say(`invalid fixtures: ${invalid.length - taken.length} of ${invalid.length} ref
 for (const { name } of taken) say(`  taken      ${name}`)
 process.exitCode = examples + features + taken.length + (invalid.length === 0 ? 1 : 0) > 0 ? 1 : 0
 
-/** Tells each refusal. @returns how many are not by design */
+/** Prints each rejection. @returns the number of those that are not by design */
 function judge(what: string, definitions: readonly Definition[]): number {
   const verdicts = definitions.map(verdictOf)
   const refused = verdicts.filter(({ faults }) => faults.length > 0)
@@ -70,7 +72,7 @@ function read(path: string): Definition {
   return { name: path, source: readFileSync(join(folder, path), 'utf8') }
 }
 
-/** The definitions of a feature, without the margin they have there; its other blocks are data. */
+/** The definitions of a feature without their margin; its other blocks are data. */
 function definitionsOf(path: string): readonly Definition[] {
   const { source: text } = read(path)
   const blocks = [...text.matchAll(/^( *)"""yaml\n([\s\S]*?)\n *"""/gm)].map(([, margin = '', block = '']) =>

@@ -1,9 +1,9 @@
-/** Conditions on one value: how each is written, and when a naive reading has it hold. */
+/** Conditions on one value: their notations, and whether a naive reading finds them true. */
 
 import fc from 'fast-check'
 import { type Json, member, type Value } from './odd-documents.ts'
 
-/** What a literal stands for: [how it is written, the values that it equals]. */
+/** Values that a literal stands for: [its notation, the values that it equals]. */
 const LITERALS: readonly (readonly [string, readonly Json[]])[] = [
   ['1', [1, '1']],
   ['1.0', [1, '1.0']],
@@ -45,24 +45,27 @@ function compare(a: Json, values: readonly Json[]): number | undefined {
 
 type Holds = (value: Value) => boolean
 
-/** A condition, and when its negation holds: as in SQL, neither does of null and missing, where it is a test. */
+/**
+ * A condition, and whether its negation is true: as in SQL, neither is true of null and of missing values in
+ * a comparison.
+ */
 export interface Condition {
   readonly text: string
   readonly holds: Holds
   readonly fails: Holds
-  /** FerretDB 1 has no words for it in MongoDB's language. */
+  /** FerretDB 1 cannot express it in MongoDB's language. */
   readonly elementwise?: boolean
 }
 
 export const there = (value: Value): value is Exclude<Json, null> => value !== undefined && value !== null
 
-/** A test of a value that is there. */
+/** A comparison with an existing value. */
 const testOf = (text: string, passes: (value: Exclude<Json, null>) => boolean): Condition => ({
   text,
   holds: (v) => there(v) && passes(v),
   fails: (v) => there(v) && !passes(v),
 })
-/** What is never unknown. */
+/** Conditions that are never unknown. */
 const certain = (text: string, holds: Holds): Condition => ({ text, holds, fails: (v) => !holds(v) })
 
 const literal = fc.constantFrom(...LITERALS)
@@ -88,7 +91,7 @@ const among = fc
     testOf(`in.(${list.map(([text]) => text).join()})`, (v) => list.some(([, values]) => values.includes(v))),
   )
 
-/** [how a pattern is written, the same as a regular expression]. */
+/** [notation of a pattern, an equal regular expression]. */
 const PATTERNS: readonly (readonly [string, string])[] = [
   ['%', '.*'],
   ['*', '.*'],
@@ -150,7 +153,7 @@ const pathEquality = fc
     ),
   )
 
-/** Elements in braces: [how one is written, what it may be]. */
+/** Elements in braces: [notation of one, the values that it matches]. */
 const ELEMENTS = LITERALS.filter(([text]) => /^(?:"[^\\]*"|[^{},"\\\n]+)$/.test(text))
 const braced = fc.array(fc.constantFrom(...ELEMENTS), { maxLength: 3 })
 const inBraces = (list: readonly (typeof ELEMENTS)[number][]) => `{${list.map(([text]) => text).join(' ,')}}`
@@ -167,11 +170,11 @@ const quantified = fc
         : list.every(([, values]) => passes(v, values)),
     )
     if (list.length > 0 || (op === 'eq' && quantifier === 'any')) return test
-    // No condition is asked at all: all of them hold, and none of any.
+    // An empty list of conditions: `and` is true, `or` is false.
     return certain(test.text, () => quantifier === 'all')
   })
 
-/** JSON containment: members at any depth, elements in whatever order. */
+/** JSON containment: members at any depth, elements in any order. */
 function contains(value: Value, wanted: Json): boolean {
   if (typeof wanted !== 'object' || wanted === null) return value === wanted
   if (typeof value !== 'object' || value === null || Array.isArray(value) !== Array.isArray(wanted))
@@ -196,7 +199,7 @@ const WANTED: readonly Json[] = [
   [],
   {},
 ]
-/** What needs more than one look at one element. */
+/** Conditions that read one element more than once. */
 const severalNeeds = (wanted: Json): boolean =>
   typeof wanted === 'object' &&
   wanted !== null &&

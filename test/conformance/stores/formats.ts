@@ -1,4 +1,7 @@
-/** Random queries over documents with points in time and uuids in many spellings, with what a naive reading finds. */
+/**
+ * Generates queries over documents with timestamps and uuids in many spellings, with the results of a naive
+ * reading.
+ */
 
 import fc from 'fast-check'
 import type { Json } from './odd-documents.ts'
@@ -6,7 +9,7 @@ import type { Json } from './odd-documents.ts'
 const A = '01890a5d-ac96-774b-bcce-b302099a8057'
 const B = 'ABCDEF01-0000-4000-8000-000000000000'
 
-/** Right ones first; of those that are not, each is found by what is not typed alone. */
+/** Valid ones first; the invalid ones are found by untyped conditions only. */
 const POINTS: readonly (Json | undefined)[] = [
   '2026-01-01T00:00:00Z',
   '2026-01-01T02:00:00+02:00',
@@ -38,7 +41,7 @@ const REFS: readonly (Json | undefined)[] = [A, A.toUpperCase(), B, B.toLowerCas
 
 type Doc = Readonly<Record<string, Json>>
 
-/** @param odd whether values that are not of their format are among them */
+/** @param odd whether some values violate their format */
 export function documentsOf(odd: boolean): Doc[] {
   const [points, refs] = odd
     ? [
@@ -52,7 +55,7 @@ export function documentsOf(odd: boolean): Doc[] {
   })
 }
 
-/** Billionths of a second; a leap second is half of one before the minute that it ends. */
+/** Nanoseconds; a leap second is half a nanosecond before the minute that it ends. */
 function pointOf(value: Json | undefined): bigint | undefined {
   if (typeof value !== 'string' || !/T.*(Z|[+-]\d\d:\d\d)$/i.test(value)) return undefined
   const [, head = '', fraction = '', offset = ''] = /^(.{19})(?:\.(\d+))?(.*)$/.exec(value) ?? []

@@ -1,4 +1,4 @@
-/** Random queries over fixed odd documents, each with what a naive reading of the grammar finds. */
+/** Generates queries over fixed odd documents, each with the results of a naive reading of the grammar. */
 
 import fc from 'fast-check'
 import { repeated } from '../../support/stack/soak.ts'
@@ -8,13 +8,13 @@ import { DOCUMENTS, type Doc, FIELDS, type Value } from './odd-documents.ts'
 export interface Query {
   /** The query string. */
   readonly text: string
-  /** `n` of what is found, in order. */
+  /** `n` of the results, in order. */
   readonly found: number[]
-  /** FerretDB 1 has no words for it. */
+  /** FerretDB 1 cannot express it. */
   readonly elementwise: boolean
 }
 
-/** A filter on whole documents; `pair` is its parameter, `term` how it stands in a group. */
+/** A filter on whole documents; `pair` is its parameter, `term` its notation in a group. */
 interface Filter {
   readonly pair: readonly [string, string]
   readonly term: string
@@ -23,7 +23,7 @@ interface Filter {
   readonly elementwise: boolean
 }
 
-/** Values with commas, parentheses or quotes of their own are quoted: that makes them texts, which these are. */
+/** Values with commas, parentheses or quotes are quoted, which makes them texts; these are texts. */
 const inGroup = (text: string): string => {
   const [, head = '', value = ''] = /^((?:not\.)?[a-z]+\.)(.*)$/s.exec(text) ?? []
   const bare = /^(not\.)?(n?eq|gte?|lte?|i?like|isdistinct)\.$/.test(head) && !value.startsWith('"')
@@ -62,7 +62,7 @@ const filter = fc.oneof(
   { weight: 1, arbitrary: groupOf(fc.oneof(single, groupOf(single, 2)), 2) },
 )
 
-/** Only fields without arrays and objects: those stand in no order that is promised. */
+/** Only fields without arrays and objects, whose order is undefined. */
 const SORTABLE = ['a', 'b', 'o.x', '"d.t"', 'missing.x', '_version', 'id']
 interface Key {
   readonly field: string
@@ -126,7 +126,10 @@ export const queries: fc.Arbitrary<Query> = fc
     }
   })
 
-/** How often a store is asked. The stand-in for MongoDB takes a second for a page; with `TENON_SOAK=1` it is asked as often. */
+/**
+ * Number of queries. The stand-in for MongoDB takes a second for a page; with `TENON_SOAK=1` it gets the same
+ * number.
+ */
 export function runs(store: 'PostgreSQL' | 'MongoDB', count: number): { numRuns: number; seed: number } {
   const short = Math.ceil(count / 8)
   return { numRuns: store === 'MongoDB' ? repeated(short, count) : count, seed: 20_261_121 }

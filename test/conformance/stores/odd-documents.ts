@@ -50,7 +50,7 @@ const LISTS: readonly (Json | undefined)[] = [
   [{ x: [1] }, { x: 'a' }],
 ]
 
-/** A fixed mixture: each field runs through its values at a pace of its own. */
+/** A fixed mixture: each field cycles through its values at a period of its own. */
 export const DOCUMENTS: readonly Readonly<Record<string, Json>>[] = Array.from({ length: 90 }, (_, n) => {
   const pick = (from: readonly (Json | undefined)[], pace: number) => from[(n * pace + (n % 7)) % from.length]
   const inner = pick(SCALARS, 11)

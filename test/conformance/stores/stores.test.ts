@@ -1,4 +1,6 @@
-/** Both document stores behind the one API: the same answers as each other, and as a naive model in memory. */
+/**
+ * Both document stores behind the one API give the same answers as each other and as a naive model in memory.
+ */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import fc from 'fast-check'
@@ -56,13 +58,13 @@ const ready = async () => (await fetch(`${platforms.MongoDB.url}/readyz`).catch(
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
-/** Calls of one store's API, with the service key where nothing else is said. */
+/** Calls of one store's API, with the service key by default. */
 const callOf =
   (store: StoreName) =>
   (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
     callAt(method, path, { as: room.service, ...options, at: platforms[store] })
 
-/** `n` of what a query finds on all its pages. */
+/** `n` of the results of a query on all its pages. */
 async function allOf(call: ReturnType<typeof callOf>, collection: string, query: string): Promise<number[]> {
   const found: number[] = []
   let after = ''
@@ -105,7 +107,7 @@ describe.each(STORES)('%s', (store) => {
     expect(names(await call('GET', `${at(people)}?${text}`))).toBe(found)
   })
 
-  test('what is written is what is read, whatever the names and shapes', async () => {
+  test('documents: any names and shapes: are read as they were written', async () => {
     const fields = {
       'a.b': 1,
       x$where: 'x',
@@ -134,7 +136,7 @@ describe.each(STORES)('%s', (store) => {
     expect((await call('PUT', at('shapes', id), { body: { a: 1 } })).status).toBe(404)
   })
 
-  test('eight writers at once: with If-Match one wins, without all do', async (context) => {
+  test('eight concurrent writers: with If-Match one succeeds, without all do', async (context) => {
     if (store === 'MongoDB' && mongo?.ours)
       context.skip('FerretDB 1 tests and changes in two steps, MongoDB in one')
     const { body } = await call('POST', at('races'), { body: { n: 0 } })
@@ -150,7 +152,7 @@ describe.each(STORES)('%s', (store) => {
     expect((await call('GET', at('races', body.id))).body).toMatchObject({ _version: 10, n0: 0, n7: 7 })
   })
 
-  test('a document does not grow beyond what one may be', async () => {
+  test('document at its maximum size: does not grow', async () => {
     const { body } = await call('POST', at('growing'), { body: { a: 'x'.repeat(200_000) } })
     const reply = await call('PUT', at('growing', body.id), { body: { b: 'x'.repeat(200_000) } })
     expect([reply.status, reply.body.code]).toEqual([413, 'body_too_large'])
@@ -158,7 +160,7 @@ describe.each(STORES)('%s', (store) => {
     expect((await call('POST', at('growing'), { body: { a: '\ud800' } })).body.code).toBe('value_invalid')
   })
 
-  test('another tenant, and an anon key that writes', async () => {
+  test('another tenant, and an anon key that writes: are rejected', async () => {
     const stranger = await aRoom()
     const { body } = await call('POST', at('secrets'), { body: { n: 'ours' } })
     for (const [method, options] of [
@@ -179,7 +181,7 @@ describe.each(STORES)('%s', (store) => {
   })
 
   test.each(store === 'MongoDB' ? ['undeclared'] : ['undeclared', 'declared'])(
-    'random queries in an %s one find what a naive model finds, in its order, on pages of any size',
+    'random queries in an %s collection: have the results of a naive model, in order, for any page size',
     async (kind) => {
       const collection = unique('random')
       if (kind === 'declared') {
@@ -201,7 +203,7 @@ describe.each(STORES)('%s', (store) => {
     240_000,
   )
 
-  test('what is imported is there once, and what is exported is all of it', async () => {
+  test('import: stores each document once; export: returns all of them', async () => {
     const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
     const [from, to] = [unique('file'), unique('file')]
     const text = [...PEOPLE, ...Array.from({ length: 520 }, (_, n) => ({ n })), null].map((value) =>
@@ -226,14 +228,14 @@ describe.each(STORES)('%s', (store) => {
   })
 })
 
-describe.each(STORES)('a collection declared for the document store in %s', (store) => {
+describe.each(STORES)('collection declared for the document store in %s', (store) => {
   const call = callOf(store)
   const declare = async (collection: string, schema: object = {}) => {
     const body = { workspace_id: room.workspaceId, collection, store: 'document', schema }
     return call('POST', '/v1/schemas', { as: await operator(platforms[store]), body })
   }
 
-  test('is validated, and neither declared over documents nor withdrawn with them', async () => {
+  test('validates documents, and is neither declared over existing ones nor withdrawn with them', async () => {
     const late = unique('late')
     await call('POST', at(late), { body: { n: 1 } })
     expect((await declare(late)).body.code).toBe('state_conflict')
@@ -265,7 +267,7 @@ describe.each([
         ['MongoDB', 'document', 'off'],
       ] as const)
     : []),
-] as const)('points in time and uuids in %s, %s, mode %s', (store, kind, mode) => {
+] as const)('timestamps and uuids in %s, %s, mode %s', (store, kind, mode) => {
   const call = callOf(store)
   const collection = unique('formats')
   const documents = documentsOf(mode !== 'enforce')
@@ -287,7 +289,7 @@ describe.each([
       expect((await call('POST', at(collection), { body: fields })).status).toBe(201)
   })
 
-  test('random queries find what a naive model finds, in its order, on pages of any size', async () => {
+  test('random queries: have the results of a naive model, in order, for any page size', async () => {
     const run = async ({ text, found }: QueryOfFormats) => {
       expect(await allOf(call, collection, text), decodeURIComponent(text)).toEqual(found(documents))
     }
@@ -317,10 +319,10 @@ describe.each(STORES)('collections in %s', (store) => {
   })
 })
 
-describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
+describe.runIf(missing === undefined)('MongoDB, read directly', () => {
   const call = callOf('MongoDB')
 
-  test('indexes and unique constraints are refused with the reason', async () => {
+  test('indexes and unique constraints: are rejected with the reason', async () => {
     const schema = { properties: { n: { type: 'integer' } } }
     for (const more of [{ indexes: [{ fields: ['n'] }] }, { unique: [['n']] }]) {
       const body = {
@@ -339,7 +341,7 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     }
   })
 
-  test('each document is stamped with its tenant and workspace, and PostgreSQL has none of them', async () => {
+  test('documents: contain their tenant and workspace, and none is in PostgreSQL', async () => {
     const collection = unique('stamped')
     const { body } = await call('POST', at(collection), { body: { n: 1 } })
     const client = new MongoClient(mongo?.url ?? '')
@@ -354,7 +356,7 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     expect(names(await callOf('PostgreSQL')('GET', at(collection)))).toBe('')
   })
 
-  test('documents of before there were canonical texts are compared by them', async () => {
+  test('documents without canonical texts: are compared by their canonical texts', async () => {
     const collection = unique('former')
     const properties = { at: { type: 'string', format: 'date-time' } }
     const body = { workspace_id: room.workspaceId, collection, store: 'document', schema: { properties } }
@@ -370,12 +372,12 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     await client.close()
   })
 
-  test('it is among the servers that /readyz asks, and so `tenon doctor`', async () => {
+  test('server: is checked by /readyz, and so by `tenon doctor`', async () => {
     const checks = await (await fetch(`${platforms.MongoDB.url}/readyz`)).json()
     expect(checks).toMatchObject({ checks: { documents: { status: 'pass' } } })
   })
 
-  test('documents that are not counted are not limited either: the quota is refused', async () => {
+  test('quota on documents: is rejected, since they are not counted', async () => {
     const at = platforms.MongoDB
     const as = await operator(at)
     const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
@@ -385,7 +387,7 @@ describe.runIf(missing === undefined)('MongoDB, looked at from behind', () => {
     expect((await callAt('PUT', '/v1/quotas', { as, at, body: others })).status).toBe(200)
   })
 
-  test('when the server is gone: 503, and the platform lives', async () => {
+  test('server is gone: requests fail with 503, and the platform stays up', async () => {
     if (mongo?.ours !== true) return
     await mongo.stop()
     const reply = await call('GET', at('people'))

@@ -1,6 +1,7 @@
 /**
- * Fuzzes a platform of its own from its OpenAPI document, without rate limits: `npm run test:fuzz -- [--cases N] [--seed N]`.
- * Goes on with further seeds until there were so many cases (20,000 by default); any reply of 500 or above is a failure.
+ * Fuzzes a platform of its own from its OpenAPI document, without rate limits: `npm run test:fuzz -- [--cases
+ * N] [--seed N]`. Continues with further seeds until the number of cases is reached (20,000 by default); any
+ * reply of 500 or above is a failure.
  */
 
 import { mkdtemp } from 'node:fs/promises'

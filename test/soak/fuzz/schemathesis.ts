@@ -1,4 +1,6 @@
-/** Runs schemathesis (PyPI), which makes requests from the OpenAPI document, against a running platform. */
+/**
+ * Runs schemathesis (PyPI), which generates requests from the OpenAPI document, against a running platform.
+ */
 
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -18,7 +20,7 @@ export interface FuzzCaller {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Things that exist, so that requests get past the first look-up. */
+/** Existing things, so that requests get past the first look-up. */
 export interface FuzzTargets {
   readonly workspaceId: string
   readonly bucket: string
@@ -49,13 +51,13 @@ export interface FuzzResult {
   readonly cases: number
   /** The part of the report about replies of 500 and above; empty if there were none. */
   readonly serverErrors: string
-  /** Why the run has not come to its end. */
+  /** Reason for which the run did not complete. */
   readonly complaint: string | undefined
 }
 
 /**
- * Installs schemathesis into a virtual environment in the user's cache, once.
- * @returns the path of the program; or the reason why it cannot be had
+ * Installs schemathesis into a virtual environment in the user's cache, once. @returns the path of the
+ * program, or the reason why it is not available
  */
 export async function schemathesis(): Promise<{ path: string } | { reason: string }> {
   const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
@@ -77,8 +79,8 @@ export async function schemathesis(): Promise<{ path: string } | { reason: strin
 }
 
 /**
- * Operations left out: a stream has no end, others would take away what the rest needs (the caller's key, the signing keys,
- * the targets), and schemathesis cannot write NDJSON.
+ * Operations left out: a stream has no end, others would delete what the rest needs (the caller's key, the
+ * signing keys, the targets), and schemathesis cannot write NDJSON.
  */
 const EXCLUDED =
   '/v1/events/subscribe|/executions/\\{id\\}/events|/v1/issuer|/suspend$|/rotate$|/import$|/rotate-secret$'

@@ -1,4 +1,4 @@
-/** Makes one of each thing in a workspace, for requests made by a fuzzer to find. */
+/** Creates one of each thing in a workspace, for the requests of a fuzzer. */
 
 import { Runs } from '../../support/fixtures/executions.ts'
 import { call, type Room } from '../../support/fixtures/tenants.ts'

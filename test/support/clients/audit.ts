@@ -1,4 +1,4 @@
-/** Entries of the audit log, as readers and superusers see them. */
+/** Reads entries of the audit log, through the API or as superuser. */
 
 import { expect } from 'vitest'
 import { asSuperuser, type Caller, call, type Room } from '../fixtures/tenants.ts'
@@ -29,7 +29,7 @@ export async function verified(room: Room, more = '') {
   return (await call('GET', path, { as: room.operator })).body
 }
 
-/** Straight from the table, of whatever chain. */
+/** Read from the table, of any chain. */
 export async function recorded(like: string): Promise<Entry[]> {
   const rows = await asSuperuser<{ entry: Entry }>(
     "select entry::json as entry from tenon.audit where entry::jsonb ->> 'request_id' like $1 order by tenant_id, seq",

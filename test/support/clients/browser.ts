@@ -1,4 +1,6 @@
-/** A browser as far as OAuth needs one: cookies with their paths, forms, redirects; and the client behind it. */
+/**
+ * A browser reduced to the needs of OAuth: cookies with paths, forms and redirects; and the client behind it.
+ */
 
 import { createHash, randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
@@ -20,7 +22,7 @@ export interface Seen {
 
 export class Browser {
   readonly #cookies = new Map<string, Cookie>()
-  /** Where redirects are not followed: the client listens there. */
+  /** Redirects to this address are not followed: the client listens there. */
   readonly #client: string
 
   constructor(client: string) {
@@ -89,7 +91,7 @@ export interface Flow {
   readonly state: string
 }
 
-/** The address at which a client begins, and what it remembers for the end. */
+/** The authorization URL of a client, and the values that it keeps for the token request. */
 export function authorization(clientId: string, more: Record<string, string> = {}): Flow {
   const verifier = randomBytes(32).toString('base64url')
   const state = randomBytes(8).toString('hex')
@@ -112,7 +114,7 @@ export interface Person {
   readonly tenant: string
 }
 
-/** An account whose invitation was taken up. */
+/** An account with an accepted invitation. */
 export async function aPerson(
   as: Caller,
   body: { role: string; tenant_id?: string; workspace_id?: string },
@@ -135,7 +137,7 @@ export async function aClient(as: Caller, body: Record<string, unknown> = {}): P
   return (await ok(call('POST', '/v1/oauth-clients', { as, body: wanted }))).client_id
 }
 
-/** Signs in and allows. @returns the address that the client is called at in the end */
+/** Signs in and consents. @returns the address that the client is redirected to in the end */
 export async function signIn(browser: Browser, flow: Flow, person: Person): Promise<URL> {
   const login = await browser.open(flow.url)
   const { tenant, email, password } = person
@@ -170,7 +172,7 @@ export const exchange = (clientId: string, flow: Flow, end: URL): Promise<Tokens
 export const refresh = (clientId: string, token: string | undefined, at = inject('tenon')): Promise<Tokens> =>
   askTokens({ grant_type: 'refresh_token', client_id: clientId, refresh_token: token ?? '' }, at)
 
-/** The whole way, in a browser of its own. */
+/** The whole authorization, in a browser of its own. */
 export async function tokensOf(
   clientId: string,
   person: Person,

@@ -1,4 +1,4 @@
-/** Chromium for tests, with pages of a foreign site whose name leads to this machine. */
+/** Runs Chromium with pages of a foreign site whose name resolves to this machine. */
 
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -9,12 +9,12 @@ const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 
 export const hasChromium = existsSync(CHROMIUM)
 
-/** @param purpose what is not tested without it, for the reason that is printed */
+/** @param purpose test that is skipped without Chromium, for the reason that is printed */
 export function noticeWithoutChromium(purpose: string): void {
   if (!hasChromium) console.log(`Skipped: ${purpose}. There is no Chromium at ${CHROMIUM} (set CHROMIUM).`)
 }
 
-/** Every name below `.test` leads to this machine, as a name does that an attacker has rebound. */
+/** Every name below `.test` resolves to this machine, as after DNS rebinding by an attacker. */
 export function launchChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: CHROMIUM,
@@ -27,7 +27,7 @@ export interface ForeignSite {
   close(): Promise<void>
 }
 
-/** Serves an empty page of a site that has nothing to do with us. */
+/** Serves an empty page of an unrelated site. */
 export async function openForeignSite(): Promise<ForeignSite> {
   const server = createServer((_, response) => {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>foreign</title>')
@@ -65,7 +65,7 @@ export function fetchFrom(page: Page, requests: readonly PageRequest[]): Promise
   }))`)
 }
 
-/** Loads addresses as images, which browsers let every page do. */
+/** Loads addresses as images, which browsers permit for every page. */
 export async function showImages(page: Page, urls: readonly string[]): Promise<void> {
   await page.evaluate(`Promise.all(${JSON.stringify(urls)}.map((url) => new Promise((done) => {
     const image = new Image()

@@ -1,4 +1,4 @@
-/** A verifier of digest credentials, written from RFC 7616 §3.4 alone: user Mufasa, password "Circle of Life". */
+/** Verifies digest credentials by RFC 7616 §3.4 alone: user Mufasa, password "Circle of Life". */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -8,7 +8,7 @@ export const NONCE = '7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v'
 export const OPAQUE = 'FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS'
 export const MUFASA = { username: 'Mufasa', password: 'Circle of Life' }
 
-/** What is asked for: two challenges where `both` is, the weaker one first. */
+/** The challenge: two of them with `both`, the weaker one first. */
 export function challenge(algorithm: string): string {
   const one = (name: string) =>
     `Digest realm="${REALM}", qop="auth, auth-int", algorithm=${name}, nonce="${NONCE}", opaque="${OPAQUE}"`
@@ -16,7 +16,7 @@ export function challenge(algorithm: string): string {
   return one(algorithm)
 }
 
-/** Whether the request answers the challenge. */
+/** True if the request answers the challenge. */
 export function isAnswered(asked: {
   readonly method: string
   readonly url: string

@@ -1,4 +1,7 @@
-/** Work that the platform has not asked for: activities, starts, signals and updates made by hand, with any payload. */
+/**
+ * Forges Temporal work that the platform did not request: activities, starts, signals and updates with any
+ * payload.
+ */
 
 import type { Client } from '@temporalio/client'
 import { defaultPayloadConverter, type Payload } from '@temporalio/common'
@@ -20,7 +23,7 @@ export interface Task {
   readonly input: readonly Payload[]
 }
 
-/** A payload as anybody can make one: not sealed. */
+/** A payload that is not encrypted, as any client can make one. */
 export const plain = (value: unknown, metadata: Readonly<Record<string, string>> = {}): Payload => {
   const payload = defaultPayloadConverter.toPayload(value)
   const entries = Object.entries(metadata).map(([name, text]) => [name, Buffer.from(text)])
@@ -40,7 +43,9 @@ export async function sealed(workflowId: string, purpose: string, value: unknown
   }
 }
 
-/** Schedules activities in the name of a workflow. @returns of each `completed` or the type of its failure */
+/**
+ * Schedules activities in the name of a workflow. @returns for each `completed` or the type of its failure
+ */
 export const activitiesDone = (workflowId: string, tasks: readonly Task[]): Promise<(string | undefined)[]> =>
   withRawClient((client) =>
     client.withDeadline(Date.now() + PATIENCE_MS, () => worked(client, workflowId, tasks)),
@@ -57,7 +62,7 @@ async function worked(
   const { taskToken } = await service.pollWorkflowTaskQueue({ namespace: NAMESPACE, taskQueue })
   const commands = tasks.map(scheduling)
   await service.respondWorkflowTaskCompleted({ namespace: NAMESPACE, taskToken, commands })
-  // It takes no further task: what ends during one is kept back until that is over.
+  // It takes no further task: what ends during one is held back until that is over.
   const handle = workflow.getHandle(workflowId)
   const outcomes = await eventually(async () => {
     const { events } = await handle.fetchHistory()
@@ -82,7 +87,7 @@ function scheduling({ activity, queue, input }: Task, nth: number): temporal.api
   }
 }
 
-/** Which task has ended there, and how. */
+/** The task that ended in an event, and its outcome. */
 function outcomeIn(event: Event, events: readonly Event[]): [number, string][] {
   const { activityTaskCompletedEventAttributes: completed, activityTaskFailedEventAttributes: failed } = event
   const scheduledEventId = (completed ?? failed)?.scheduledEventId
@@ -92,7 +97,7 @@ function outcomeIn(event: Event, events: readonly Event[]): [number, string][] {
   return [[nth, completed ? 'completed' : String(failed?.failure?.applicationFailureInfo?.type)]]
 }
 
-/** A start of a workflow as whoever reaches Temporal can make it. */
+/** Starts a workflow as any client with access to Temporal can. */
 export interface ForgedStart {
   readonly workflowId: string
   readonly type: string
@@ -100,7 +105,7 @@ export interface ForgedStart {
   readonly input: readonly Payload[]
 }
 
-/** @returns the type of the failure with which it ended, and the names of the activities that it asked for */
+/** @returns the type of the failure that ended it, and the names of the activities that it scheduled */
 export const startForged = ({ workflowId, type, queue, input }: ForgedStart) =>
   withRawClient(async ({ workflow, workflowService: service }) => {
     await service.startWorkflowExecution({
@@ -110,7 +115,7 @@ export const startForged = ({ workflowId, type, queue, input }: ForgedStart) =>
       workflowType: { name: type },
       taskQueue: { name: queue },
       input: { payloads: [...input] },
-      // A start that is wrongly believed must not last longer than the test.
+      // A forged start that is accepted by mistake must not outlast the test.
       workflowExecutionTimeout: { seconds: 30 as never },
     })
     return eventually(async () => {

@@ -1,14 +1,14 @@
-/** What tests look for in Temporal's histories. */
+/** Searches Temporal's histories. */
 
 import { readFile } from 'node:fs/promises'
 
-/** All that the worker runs, as its entry names it. */
+/** All workflow types that the worker runs, by the names of its exports. */
 export async function workflowTypes(): Promise<string[]> {
   const entry = await readFile('src/workflows/index.ts', 'utf8')
   return [...entry.matchAll(/^export \{ ([^}]+) \} from/gm)].flatMap(([, types = '']) => types.split(', '))
 }
 
-/** Every text in a message of Temporal's, whatever it is in: strings as they are, bytes as text. */
+/** Every text in a Temporal message: strings unchanged, bytes decoded as text. */
 export function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value]
   if (value instanceof Uint8Array) return [Buffer.from(value).toString('latin1')]

@@ -1,4 +1,4 @@
-/** Requests under an Idempotency-Key, and a look at what is kept of them. */
+/** Sends requests under an Idempotency-Key, and reads what is stored of them. */
 
 import { createHash, createHmac } from 'node:crypto'
 import { inject } from 'vitest'
@@ -18,7 +18,7 @@ export const rowsOf = (room: Room) =>
     room.workspaceId,
   ])
 
-/** How many documents a collection has. */
+/** Number of documents in a collection. */
 export async function count(room: Room, collection = 'orders'): Promise<number> {
   const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=200`, {
     as: room.service,
@@ -27,8 +27,8 @@ export async function count(room: Room, collection = 'orders'): Promise<number> 
 }
 
 /**
- * As if the process had died after the effect: no reply was kept, and the lease is over.
- * @param body of the request, where it was an operator's: those of all tests are side by side
+ * Simulates a process that died after the effect: no reply is stored, and the lease has expired. @param body
+ * of the request if it was an operator's, since those of all tests are stored together
  */
 export async function cutOff(room: Room, body: unknown = null): Promise<void> {
   const digest = createHash('sha256').update(canonical(body)).digest()

@@ -1,4 +1,6 @@
-/** All that a run leaves behind, as text: histories over gRPC, decrypted, visibility, tables, log files. */
+/**
+ * Collects everything that an execution leaves behind, as text: histories, visibility, tables and log files.
+ */
 
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,7 +8,9 @@ import { Client, Connection } from '@temporalio/client'
 import { inject } from 'vitest'
 import { asSuperuser, call, type Room } from '../fixtures/tenants.ts'
 
-/** Histories, descriptions and visibility of all workflows of the room's tenant, or the history of one. */
+/**
+ * Histories, descriptions and visibility of all workflows of the workspace's tenant, or the history of one.
+ */
 export async function temporalTraces(room: Room, one?: string): Promise<string> {
   const { tenantId } = room
   const { env } = inject('tenon')
@@ -30,7 +34,7 @@ interface Encoded {
   data: string
 }
 
-/** What is the tenant's, as an operator reads it through the codec server. */
+/** The tenant's workflows as an operator reads them through the codec server. */
 async function decrypted({ operator }: Room, found: unknown): Promise<string> {
   const plain = JSON.parse(
     JSON.stringify(found, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
@@ -47,7 +51,7 @@ async function decrypted({ operator }: Room, found: unknown): Promise<string> {
   return JSON.stringify(plain)
 }
 
-/** All payloads, wherever they stand. */
+/** All payloads, at any location. */
 function encodedIn(value: unknown): Encoded[] {
   if (typeof value !== 'object' || value === null) return []
   const { metadata, data } = value as Partial<Encoded>
@@ -55,7 +59,7 @@ function encodedIn(value: unknown): Encoded[] {
   return Object.values(value).flatMap(encodedIn)
 }
 
-/** Names of the tables of the platform that have one of the texts in any row. */
+/** Names of the platform's tables that contain one of the texts in any row. */
 export async function tablesWith(texts: readonly string[]): Promise<string[]> {
   const tables = await asSuperuser<{ schema: string; name: string }>(
     "select schemaname as schema, tablename as name from pg_tables where schemaname like 'tenon%'",
@@ -63,7 +67,7 @@ export async function tablesWith(texts: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const { schema, name } of tables) {
     const [row] = await asSuperuser<{ there: boolean }>(
-      // Written as text once a row, not once for each text.
+      // Each row is converted to text once, instead of once for each text.
       `select exists (select from (select t::text as row from ${schema}."${name}" t offset 0) r
         where exists (select from unnest($1::text[]) text where strpos(r.row, text) > 0)) as there`,
       [texts],

@@ -1,4 +1,7 @@
-/** Finds the TCP ports that a local process listens on, and sends them HTTP requests. Linux only: it reads /proc. */
+/**
+ * Finds the TCP ports that a local process listens on, and sends them HTTP requests. Linux only: it reads
+ * /proc.
+ */
 
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, request as plain } from 'node:http'
@@ -75,8 +78,8 @@ export interface LocalReply {
 }
 
 /**
- * Sends one request to a loopback port, over TLS without a client certificate if `tls` says so.
- * @returns undefined if no HTTP response comes back; a TLS server's complaint about plain HTTP is none
+ * Sends one request to a loopback port, over TLS without a client certificate if `tls` is set. @returns
+ * undefined if no HTTP response arrives; a TLS server's complaint about plain HTTP is none
  */
 export function ask(port: number, path: string, options: LocalRequest = {}): Promise<LocalReply | undefined> {
   return new Promise((done) => {

@@ -1,8 +1,8 @@
-/** An MCP client's side of OAuth for both SDKs: it registers itself, and its person allows what it asks for. */
+/** The OAuth side of an MCP client for both SDKs: it registers itself, and its user consents. */
 
 import { Browser, type Person, REDIRECT, signIn } from './browser.ts'
 
-/** What an agent keeps; its person answers the page as soon as it is opened. */
+/** State of a client; its user answers the consent page as soon as it is opened. */
 export class Agent {
   readonly #person: Person
 

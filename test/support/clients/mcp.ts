@@ -1,4 +1,4 @@
-/** A published MCP server, tokens for it, and both generations of client. */
+/** Publishes MCP servers, issues tokens for them, and connects both generations of clients. */
 
 import {
   Client as ModernClient,
@@ -21,14 +21,14 @@ export interface Hosted {
 
 export const serversOf = (room: Room) => `/v1/mcp/workspaces/${room.workspaceId}/servers`
 
-/** The reply's body. @throws where the status is none of success */
+/** The reply's body. @throws if the status is not 2xx */
 export async function ok(reply: Promise<Reply>): Promise<Reply['body']> {
   const { status, body } = await reply
   if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`)
   return body
 }
 
-/** A server with the tools of the collection `notes`, unless `tools` says otherwise, published. */
+/** Publishes a server with the tools of the collection `notes`, unless `tools` says otherwise. */
 export async function aServer(room: Room, slug: string, tools?: Record<string, unknown>): Promise<Hosted> {
   const as = room.operator
   await ok(call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'hello' } }))
@@ -55,7 +55,7 @@ export async function publish(hosted: Hosted, tools: Record<string, unknown>): P
 export const scopesOf = ({ slug }: Hosted, ...tools: string[]) =>
   tools.map((tool) => `mcp:${slug}:${tool}`).join(' ')
 
-/** A request at the token endpoint, as the operator's client unless another is named. */
+/** A request to the token endpoint, as the operator's client by default. */
 export async function askToken(
   parameters: Record<string, string>,
   client?: { id: string; secret: string },

@@ -1,4 +1,4 @@
-/** Collections as files, for tests: lines in, lines out, streams that stop in their midst. */
+/** Imports and exports collections as NDJSON, including streams that stop in the middle. */
 
 import { type ClientRequest, request } from 'node:http'
 import { inject } from 'vitest'
@@ -38,7 +38,7 @@ export async function exported(name: string, { query = '', ...options }: Options
     .map((line) => JSON.parse(line))
 }
 
-/** An import whose body the test writes piece by piece, and the reply that comes of it. */
+/** An import whose body the test writes piece by piece, and its reply. */
 export function openImport(
   name: string,
   { as, headers = {}, query = '', at = inject('tenon') }: Options,

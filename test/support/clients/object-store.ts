@@ -1,4 +1,4 @@
-/** A look at the object store with a workspace's own key, past the API. */
+/** Reads the object store with a workspace's own key, bypassing the API. */
 
 import { S3Client } from '@aws-sdk/client-s3'
 import { inject } from 'vitest'
@@ -22,7 +22,7 @@ export async function identityOf({ workspaceId }: Room): Promise<Identity> {
   return row
 }
 
-/** A bare S3 client that holds what the database holds, opened. */
+/** A bare S3 client with the workspace's decrypted credentials from the database. */
 export async function clientOf(of: Room): Promise<S3Client> {
   const { access_key_id: accessKeyId, sealed } = await identityOf(of)
   const purpose = `storage:${of.tenantId}:${of.workspaceId}`
@@ -31,7 +31,7 @@ export async function clientOf(of: Room): Promise<S3Client> {
   return new S3Client({ ...store, maxAttempts: 1, credentials: { accessKeyId, secretAccessKey } })
 }
 
-/** The platform's own identity, which reaches every bucket. */
+/** The platform's own identity, which has access to every bucket. */
 export function rootClient(): S3Client {
   const config = parseConfig(inject('tenon').env)
   return new S3Client({ ...storeOf(config), maxAttempts: 1, credentials: rootOf(config) })

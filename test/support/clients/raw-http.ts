@@ -1,4 +1,4 @@
-/** Requests as `fetch` cannot send them: a header twice, an empty one, one that belongs to the connection. */
+/** Sends requests that `fetch` cannot send: a repeated header, an empty one, one of the connection. */
 
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -11,7 +11,7 @@ export interface RawReply {
   readonly body: { readonly code?: string; readonly [member: string]: unknown }
 }
 
-/** One request on a connection of its own; its reply is JSON. */
+/** Sends one request on a connection of its own; its reply is JSON. */
 export function sendRaw(url: string, headers: RawHeaders, method = 'GET'): Promise<RawReply> {
   const sent = headers as NodeJS.Dict<string | string[]>
   return new Promise((done, fail) => {

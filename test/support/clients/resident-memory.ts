@@ -1,4 +1,4 @@
-/** What a process has in memory, as Linux counts it. */
+/** Reads the resident memory of a process from /proc. Linux only. */
 
 import { readFile, writeFile } from 'node:fs/promises'
 
@@ -10,11 +10,11 @@ async function field(pid: number, name: string): Promise<number> {
   return Math.round(Number(kib) / MIB)
 }
 
-/** MiB that are resident now. */
+/** Resident memory now, in MiB. */
 export const residentMb = (pid: number): Promise<number> => field(pid, 'VmRSS')
 
-/** MiB that were resident at most since the last {@link forgetPeak}. */
+/** Peak of the resident memory since the last {@link forgetPeak}, in MiB. */
 export const peakMb = (pid: number): Promise<number> => field(pid, 'VmHWM')
 
-/** proc(5), `clear_refs`: 5 sets the peak to what is resident now. */
+/** proc(5), `clear_refs`: 5 resets the peak to the current value. */
 export const forgetPeak = (pid: number): Promise<void> => writeFile(`/proc/${pid}/clear_refs`, '5')

@@ -1,10 +1,10 @@
-/** What a role sees and does in the database itself, for tests that look behind the walls. */
+/** Runs SQL statements as a role of the database, for tests of row-level security. */
 
 import { Client } from 'pg'
 import { inject } from 'vitest'
 import { call, type Room, unique } from '../fixtures/tenants.ts'
 
-/** A relational collection with one document. @returns the schema */
+/** Creates a relational collection with one document. @returns the schema */
 export async function aTable(room: Room, more: object = {}): Promise<{ id: string; collection: string }> {
   const body = {
     ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' },
@@ -16,7 +16,10 @@ export async function aTable(room: Room, more: object = {}): Promise<{ id: strin
   return schema
 }
 
-/** Statements of the login role under a mask, in one transaction that leaves nothing. @returns the last one's rows */
+/**
+ * Runs statements of the login role after it has set a role, in one transaction that is rolled back. @returns
+ * the last one's rows
+ */
 export async function masked<T extends object>(
   mask: string,
   ref: readonly string[],

@@ -1,4 +1,4 @@
-/** Subscriptions of tests: what was heard, frame by frame, for as long as the test lasts. */
+/** Subscribes to event streams for the time of a test, and collects their frames. */
 
 import { expect, inject } from 'vitest'
 import { type Caller, eventually } from '../fixtures/tenants.ts'
@@ -13,12 +13,12 @@ export interface Heard {
 
 const open: AbortController[] = []
 
-/** For `afterEach`. */
+/** Call in `afterEach`. */
 export function stopHearing(): void {
   for (const controller of open.splice(0)) controller.abort()
 }
 
-/** Subscribes and gathers; returns when the feed says it is ready. */
+/** Subscribes and collects; resolves when the stream is ready. */
 export const hear = (
   as: Caller,
   query: string,
@@ -26,7 +26,7 @@ export const hear = (
   at: Running = inject('tenon'),
 ): Promise<Heard[]> => listen(as, `/v1/events/subscribe?${query}`, headers, at)
 
-/** The same with any feed. */
+/** The same with any stream. */
 export async function listen(
   as: Caller,
   path: string,

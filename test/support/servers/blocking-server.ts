@@ -1,13 +1,13 @@
-/** A server of somebody else, which keeps those who ask for what it holds waiting until it is told to answer. */
+/** A fake HTTP server that holds back its responses until the test releases them. */
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { eventually } from '../fixtures/tenants.ts'
 
 export class Holding {
-  /** Paths that were asked for, in order, without the slash. */
+  /** Requested paths, in order, without the slash. */
   readonly asked: string[] = []
-  /** Hears of each path, when it is answered. */
+  /** Called with each path when it is answered. */
   onAnswer: (path: string) => void = () => {}
   readonly #server: Server
   readonly #held = new Set<string>()
@@ -29,28 +29,28 @@ export class Holding {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** A task that asks for this; with a task of its own, if nothing else is said. */
+  /** A task that requests this path; inline only on request. */
   asking(path: string, { method = 'post', local = false } = {}): string {
     const own = local ? '' : ', metadata: { tenon: { local: false } }'
     return `call: http, with: { method: ${method}, endpoint: 'http://${this.place}/${path}' }${own}`
   }
 
-  /** From now on nobody who asks for it is answered. */
+  /** From now on no request for it is answered. */
   hold(path: string): void {
     this.#held.add(path)
   }
 
-  /** How many wait for an answer to it, and have not given up. */
+  /** Number of open requests for it. */
   waitingFor(path: string): number {
     return this.#waiting.filter(({ path: of, response }) => of === path && !response.destroyed).length
   }
 
-  /** Resolves when somebody waits for it. */
+  /** Resolves when a request for it is waiting. */
   async reached(path: string): Promise<void> {
     await eventually(async () => (this.waitingFor(path) > 0 ? true : undefined))
   }
 
-  /** Answers those who wait for it, and whoever asks from now on. */
+  /** Answers all waiting and future requests for it. */
   letGo(path: string): void {
     this.#held.delete(path)
     const left = this.#waiting.splice(0)

@@ -1,4 +1,7 @@
-/** Servers of other people, on loopback: a pet store with its documents, an issuer of tokens, and who asks for credentials. */
+/**
+ * Fake servers on loopback: a pet store with its documents, a token issuer, and endpoints that require
+ * credentials.
+ */
 
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -13,26 +16,26 @@ export interface Asked {
   readonly body: string
 }
 
-/** What an answer is: JSON, or a text of some type. */
+/** A response: JSON, or a text of some type. */
 interface Answer {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly json?: unknown
   readonly text?: string | Buffer
-  /** The connection ends without an answer. */
+  /** The connection ends without a response. */
   readonly gone?: true
-  /** No answer comes. */
+  /** No response is sent. */
   readonly hangs?: true
-  /** The answer comes so much later. */
+  /** The response is delayed by this time. */
   readonly lateMs?: number
 }
 
 export type Route = (asked: Asked, outside: Outside) => Answer
 
 export class Outside {
-  /** All that was asked, in order. */
+  /** All requests, in order. */
   readonly asked: Asked[] = []
-  /** Tokens that were given, and not taken back. */
+  /** Issued tokens that were not revoked. */
   readonly tokens = new Set<string>()
   readonly #server: Server
   readonly #routes: Readonly<Record<string, Route>>
@@ -42,7 +45,7 @@ export class Outside {
     this.#routes = routes
   }
 
-  /** @param routes by the beginnings of paths, the longest first; beside those that are always there */
+  /** @param routes by path prefix, the longest first; added to the built-in ones */
   static async open(routes: Readonly<Record<string, Route>> = {}): Promise<Outside> {
     const server = createServer()
     const outside = new Outside(server, { ...ROUTES, ...routes })
@@ -89,7 +92,7 @@ export class Outside {
 
 const PET = { name: 'Milou', photoUrls: [], tags: [] }
 
-/** As much of the well-known pet store as its callers ask for. */
+/** The part of the well-known pet store that the tests use. */
 function swagger(host: string) {
   const status = { name: 'status', in: 'query', required: true, type: 'array', collectionFormat: 'multi' }
   const petId = { name: 'petId', in: 'path', required: true, type: 'integer' }
@@ -126,7 +129,7 @@ function pet({ url }: Asked): Answer {
   return id > 0 ? { json: { ...PET, id, status: 'available' } } : { status: 404, json: { message: 'no pet' } }
 }
 
-/** Client `runner` with the secret `s3cret`, said in any of the ways of RFC 6749. */
+/** Client `runner` with the secret `s3cret`, in any notation of RFC 6749. */
 function token({ headers, body }: Asked, outside: Outside): Answer {
   const isJson = headers['content-type'] === 'application/json'
   const given = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)

@@ -1,11 +1,11 @@
-/** An OpenID issuer that somebody else runs: realms with keys of their own over real HTTP, and all its bad days. */
+/** A fake OpenID issuer: realms with keys of their own over real HTTP, and all kinds of failures. */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
 import type { Caller } from '../fixtures/tenants.ts'
 
-/** What it answers where its keys are asked for. */
+/** Its response to a request for its keys. */
 export type Day = 'good' | 'away' | 'hangs' | 'huge' | 'moved' | 'no json' | 'no keys' | 'half'
 
 export interface Overrides {
@@ -22,7 +22,7 @@ export interface Overrides {
 export const AUDIENCE = 'https://api.peer.test'
 
 export class PeerIssuer {
-  /** Paths that were asked for, in order. */
+  /** Requested paths, in order. */
   readonly asked: string[] = []
   day: Day = 'good'
   readonly #server: Server
@@ -44,19 +44,19 @@ export class PeerIssuer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** @param alg what it signs with */
+  /** @param alg algorithm with which it signs */
   async realm(name: string, alg = 'RS256'): Promise<Realm> {
     const realm = await Realm.open(`${this.origin}/realms/${name}`, alg)
     this.#realms.set(`/realms/${name}`, realm)
     return realm
   }
 
-  /** How often keys were read since `asked` was last emptied. */
+  /** Number of key requests since `asked` was last emptied. */
   get keysRead(): number {
     return this.asked.filter((path) => path.endsWith('/jwks')).length
   }
 
-  /** Requests that it has not answered, and whose senders wait still. */
+  /** Open requests whose senders still wait. */
   held = 0
 
   #hold(response: ServerResponse): void {
@@ -95,7 +95,7 @@ export class PeerIssuer {
 
 export class Realm {
   readonly issuer: string
-  /** As its key set has them. */
+  /** In the form of its key set. */
   published: JWK[] = []
   discovery: Record<string, unknown>
   readonly #alg: string
@@ -114,7 +114,7 @@ export class Realm {
     return realm
   }
 
-  /** A new key alone is published, and signs. */
+  /** Publishes only a new key, and signs with it. */
   async rotate(): Promise<void> {
     const { privateKey, publicKey } = await generateKeyPair(this.#alg, { extractable: true })
     this.#generation += 1
@@ -124,13 +124,13 @@ export class Realm {
     ]
   }
 
-  /** The key that signs, for another algorithm. */
+  /** The signing key, for another algorithm. */
   async keyFor(alg: string): Promise<CryptoKey> {
     const { alg: _own, ...jwk } = await exportJWK(this.#key as CryptoKey)
     return (await importJWK(jwk, alg)) as CryptoKey
   }
 
-  /** A token of this realm, good unless something is overridden. */
+  /** A token of this realm, valid unless something is overridden. */
   async token(claims: Record<string, unknown>, overrides: Overrides = {}): Promise<Caller> {
     const { head, issuer: iss = this.issuer, audience: aud = AUDIENCE, key = this.#key } = overrides
     const now = Math.floor(Date.now() / 1_000)

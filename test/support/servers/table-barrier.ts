@@ -1,10 +1,10 @@
-/** Holds up whoever comes to a table, until it is opened. */
+/** Locks a table, so that other sessions wait until the test releases it. */
 
 import { Client } from 'pg'
 import { call } from '../fixtures/tenants.ts'
 import type { OwnPlatform } from '../stack/own-platform.ts'
 
-/** A table that is locked, as that of a collection: who reads or writes it waits. */
+/** Locks a table, such as that of a collection: its readers and writers wait. */
 export class Gate {
   readonly #client: Client
   readonly #table: string
@@ -31,7 +31,7 @@ export class Gate {
     return new Gate(client, table)
   }
 
-  /** Connections of the database that wait. */
+  /** Waiting connections of the database. */
   async waiting(): Promise<number[]> {
     const { rows } = await this.#client.query(
       'select distinct pid from pg_locks where relation = $1::regclass and not granted',

@@ -1,4 +1,4 @@
-/** A port that passes bytes to a server and back, for tests of what the wire does: nobody there at first, late answers. */
+/** A TCP proxy that delays a server's responses or connects to none at first. */
 
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
@@ -6,12 +6,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 export interface Passing {
   readonly port: number
-  /** That were made to it so far. */
+  /** Number of connections so far. */
   readonly connections: number
   close(): void
 }
 
-/** @param options `port`: any where none is given; `lateMs`: by how much answers come later, by connection, the first is 0 */
+/**
+ * @param options `port`: any free one by default; `lateMs`: delay of the responses by connection, the first
+ * is 0
+ */
 export async function passingTo(
   { hostname, port: at }: URL,
   { port = 0, lateMs = () => 0 }: { port?: number; lateMs?: (connection: number) => number } = {},
@@ -39,7 +42,7 @@ export async function passingTo(
   }
 }
 
-/** In order, each piece by as much later. */
+/** In order, each piece with the same delay. */
 const later = (ms: number) =>
   new Transform({
     transform(chunk: Buffer, _encoding, done) {

@@ -1,4 +1,4 @@
-/** Further API processes beside the first, on the same servers, with settings of their own. */
+/** Starts further API processes on the same servers, with settings of their own. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,8 +15,8 @@ export interface ApiProcess {
 }
 
 /**
- * Returns when it answers. Tokens of the first process are good for it.
- * @param preload the path of a module that the process loads first, and that a test may send messages to
+ * Resolves when it answers. Tokens of the first process are valid for it. @param preload path of a module
+ * that the process loads first and that a test may send messages to
  */
 export async function startApi(
   settings: Readonly<Record<string, string>>,
@@ -37,7 +37,7 @@ export async function startApi(
   }, 60_000)
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
-    // It has nothing to lose, and would wait for connections that nobody has asked anything on yet.
+    // It has nothing to lose, and would wait for idle connections.
     child.kill('SIGKILL')
     await once(child, 'exit')
   }

@@ -1,4 +1,7 @@
-/** An API process that believes issuers elsewhere, with a clock for their keys and its traffic counted. */
+/**
+ * Starts an API process with external issuers, a clock for the age of their keys, and counters for its
+ * traffic.
+ */
 
 import { expect, inject } from 'vitest'
 import { type Caller, call, type Reply } from '../fixtures/tenants.ts'
@@ -9,10 +12,10 @@ export interface Trusting {
   readonly at: Running
   /** Lines of its log. */
   readonly lines: readonly string[]
-  /** Moves the clock by which keys grow old. */
+  /** Advances the clock for the age of keys. */
   pass(ms: number): void
   ask(as: Caller, path?: string, method?: string): Promise<Reply>
-  /** Round trips, commands and pieces that went to the stores meanwhile. */
+  /** Round trips, commands and pieces sent to the stores during an action. */
   cost(work: () => Promise<unknown>): Promise<number>
   close(): Promise<void>
 }
@@ -34,7 +37,7 @@ export async function trusting(issuers: readonly object[]): Promise<Trusting> {
     },
     ask: (as, path = DOCUMENTS, method = 'GET') => call(method, path, { as, at }),
     cost: async (work) => {
-      // What is counted in the background is written now, and not again for a while.
+      // Writes the analytics that are counted in the background, and stops counting for a while.
       await node.platform.meters.flush()
       const before = total()
       await work()
@@ -44,7 +47,10 @@ export async function trusting(issuers: readonly object[]): Promise<Trusting> {
   }
 }
 
-/** Refused with its problem document, on routes of both domains and by the MCP server, before any store is asked. */
+/**
+ * Checks that a token is rejected with its problem document, on routes of both domains and by the MCP server,
+ * before any store is queried.
+ */
 export async function expectRefused(node: Trusting, as: Caller, code = 'token_invalid'): Promise<void> {
   const spent = await node.cost(async () => {
     for (const path of [DOCUMENTS, '/v1/tenants', '/v1/me']) {

@@ -1,4 +1,4 @@
-/** The real Caddy with the configuration of examples/gateway. */
+/** Runs Caddy with the configuration of examples/gateway. */
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -10,15 +10,15 @@ import { eventually, type Room } from '../fixtures/tenants.ts'
 const CADDYFILE = fileURLToPath(new URL('../../../examples/gateway/Caddyfile', import.meta.url))
 
 export interface Gateway {
-  /** Base URLs of its two doors. */
+  /** Base URLs of its two listeners. */
   readonly publicUrl: string
   readonly shopUrl: string
   stop(): Promise<void>
 }
 
 /**
- * @param upstream URL of what it stands in front of; the running platform where absent
- * @throws Error that says why, where Caddy cannot be had or does not start
+ * @param upstream URL of the server behind it; the running platform by default @throws Error with the reason
+ * if Caddy is not available or does not start
  */
 export async function startGateway(shop: Room, upstream = inject('tenon').url): Promise<Gateway> {
   const path = await binary('caddy')

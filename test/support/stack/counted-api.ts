@@ -1,4 +1,4 @@
-/** An API process of its own inside a test, whose traffic to the stores is counted on the wire. */
+/** Runs an API process inside a test, with its traffic to the stores counted. */
 
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -14,8 +14,8 @@ export interface CountedNode {
   readonly app: FastifyInstance
   readonly platform: Platform
   /**
-   * Round trips to PostgreSQL so far, commands on streams of Valkey, pieces sent to the object store. What is done once
-   * in a while for many requests is not counted: entries of the audit log, and looks at the issuer's keys.
+   * Round trips to PostgreSQL so far, commands on streams of Valkey, pieces sent to the object store.
+   * Periodic background work is not counted: entries of the audit log, and reads of the issuer's keys.
    */
   readonly seen: { trips: number; streams: number; objects: number }
   /** Lines of its log, at the finest level. */
@@ -24,8 +24,8 @@ export interface CountedNode {
 }
 
 /**
- * @param env settings other than those of the running platform
- * @param now the clock by which keys of issuers elsewhere grow old, in milliseconds
+ * @param env settings other than those of the running platform @param now clock for the age of external
+ * issuers' keys, in milliseconds
  */
 export async function countedNode(
   env: Record<string, string | undefined> = {},
@@ -65,7 +65,7 @@ export async function countedNode(
   return { app, platform, seen, lines, close }
 }
 
-/** Between the application and a server, passing on what it counts. */
+/** A proxy between the application and a server that passes on what it counts. */
 async function countingWire(
   { hostname, port }: URL,
   counter: () => (chunk: Buffer) => void,
@@ -83,8 +83,8 @@ async function countingWire(
 const [SYNC, QUERY, PARSE, BIND] = ['S', 'Q', 'P', 'B'].map((letter) => letter.charCodeAt(0))
 
 /**
- * The messages of one connection (PostgreSQL manual, "Message Formats"), of which a Sync and a simple query are round
- * trips; the first message has no letter before its length.
+ * The messages of one connection (PostgreSQL manual, "Message Formats"), of which a Sync and a simple query
+ * are round trips; the first message has no letter before its length.
  */
 function roundTrips(count: () => void): (chunk: Buffer) => void {
   let rest = Buffer.alloc(0)

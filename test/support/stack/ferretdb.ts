@@ -1,4 +1,7 @@
-/** A server of the MongoDB wire protocol for tests: the one that MONGODB_URL names, or FerretDB, built once per user. */
+/**
+ * Starts a server of the MongoDB wire protocol: the one that MONGODB_URL names, or FerretDB, built once per
+ * user.
+ */
 
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -18,13 +21,16 @@ const SOURCE = fileURLToPath(new URL('ferretdb/', import.meta.url))
 
 export interface MongoServer {
   readonly url: string
-  /** Ends it, if it is ours. */
+  /** Stops the server if this module started it. */
   stop(): Promise<void>
-  /** Whether it is ours to end. */
+  /** True if this module started it. */
   readonly ours: boolean
 }
 
-/** Why there is none here, or nothing. The first call of a user builds it, which takes a minute or two. */
+/**
+ * Reason why none is available, or undefined. The first call of a user builds it, which takes a minute or
+ * two.
+ */
 export async function whyNoMongo(): Promise<string | undefined> {
   if (process.env['MONGODB_URL']) return undefined
   const [, minor = 0] =
@@ -57,7 +63,7 @@ export async function startMongo(): Promise<MongoServer> {
   }
 }
 
-/** The program of this very source, in the cache of the user. */
+/** The program of exactly this source, in the cache of the user. */
 async function built(): Promise<string> {
   const parts = await Promise.all(['main.go', 'go.mod', 'go.sum'].map((name) => readFile(join(SOURCE, name))))
   const digest = createHash('sha256').update(Buffer.concat(parts)).digest('hex').slice(0, 12)

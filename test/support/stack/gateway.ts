@@ -1,9 +1,9 @@
-/** What a gateway sends for a caller that it has verified. */
+/** Headers that a gateway sends for a caller that it has verified. */
 
 import { inject } from 'vitest'
 import type { Caller, Room } from '../fixtures/tenants.ts'
 
-/** The identity headers alone: what any client can send as well. */
+/** The identity headers alone, which any client can send. */
 export const identityHeaders = (
   { tenantId, workspaceId }: Pick<Room, 'tenantId' | 'workspaceId'>,
   role = 'service',

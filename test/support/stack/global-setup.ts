@@ -1,4 +1,4 @@
-/** One stack and one platform for all test files, on free ports, gone when the tests are. */
+/** Starts one stack and one platform for all test files, on free ports, and removes them after the tests. */
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Another process' worth of API in the test's own: it hears of what the first one does through the servers alone. */
+/**
+ * Starts a second API node in the test's process, which learns of the first one's changes through the servers
+ * only.
+ */
 
 import { inject } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'

@@ -1,4 +1,4 @@
-/** The platform inside a test's own process, for what no request does by itself. */
+/** Builds a platform inside the test's process, for functions that no request reaches. */
 
 import { inject } from 'vitest'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'

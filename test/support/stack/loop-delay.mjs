@@ -1,7 +1,8 @@
 /**
- * Measures how long the event loop of the process that loads it was blocked. Each message asks, and begins anew; the
- * answer has `delayMs`, the longest delay of the loop, and `busyMs`, the most CPU time that its thread used without
- * coming back to the loop: on a busy machine the first grows with what others do, the second does not.
+ * Measures how long the event loop of the process that loads it was blocked. Each message requests and resets
+ * the figures; the answer has `delayMs`, the longest delay of the loop, and `busyMs`, the most CPU time that
+ * its thread used without returning to the loop: on a busy machine only the first grows with the load of
+ * others.
  */
 
 import { readFileSync } from 'node:fs'

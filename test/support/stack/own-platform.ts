@@ -1,4 +1,7 @@
-/** A platform beside the common one: test files kill its processes, or give its servers other settings. */
+/**
+ * Starts a platform beside the common one, for test files that kill its processes or change the settings of
+ * its servers.
+ */
 
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,9 +22,8 @@ export interface OwnPlatform {
 type Make = (at: Running) => Promise<Room>
 
 /**
- * Starts a platform for one test file.
- * @param options as of {@link startPlatform}
- * @param make its room: one that stores objects takes longer
+ * Starts a platform for one test file. @param options as of {@link startPlatform} @param make creates its
+ * workspace: one with object storage takes longer
  */
 export async function ownPlatform(
   options: Parameters<typeof startPlatform>[1],
@@ -50,8 +52,8 @@ export async function ownPlatform(
 let shared: { readonly dir: string; readonly started: Started } | undefined
 
 /**
- * A platform with a room of its own that test files share, to kill its processes: its servers keep their data when they
- * crash. The worker begins anew for each file, so that the crashes of the last one do not count.
+ * A platform with a workspace of its own that test files share, to kill its processes: its servers keep their
+ * data when they crash. The worker restarts for each file, so that the crashes of the last one do not count.
  * @param make as of {@link ownPlatform}
  */
 export async function sharedPlatform(make: Make = aRoom): Promise<OwnPlatform> {

@@ -1,4 +1,4 @@
-/** Another API process of the same platform: what one of them does, the other has to know. */
+/** Starts a second API process of the same platform, for tests of consistency between nodes. */
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ export interface Joined {
   stop(): Promise<void>
 }
 
-/** @param env settings of its own; as clients see it, it is the one that it joins */
+/** @param env settings of its own; for clients it is the same server as the first */
 export async function joinPlatform(env: Readonly<Record<string, string>> = {}): Promise<Joined> {
   const running = inject('tenon')
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)

@@ -1,4 +1,4 @@
-/** Prints the twenty test files that took longest, at the end of a run. */
+/** Prints the twenty slowest test files at the end of a run. */
 
 import type { Reporter, TestModule } from 'vitest/node'
 

@@ -1,4 +1,4 @@
-/** Starts real servers and a platform over them, as `npm start` does, for tests and benchmarks. */
+/** Starts real servers and a platform on them, as `npm start` does, for tests and benchmarks. */
 
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
@@ -7,19 +7,19 @@ import { launch } from '../../../src/cli/stack/launch.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { type Stack, startStack } from '../../../stack/start.ts'
 
-/** What tests are told of the running platform: plain data, so that it travels to worker processes. */
+/** Description of the running platform: plain data, so that it can be passed to worker processes. */
 export interface Running {
   readonly url: string
   readonly clientId: string
   readonly clientSecret: string
   readonly masterKey: string
-  /** Superuser URL: only for tests that look behind the walls. */
+  /** Superuser URL: only for tests of the database itself. */
   readonly databaseUrl: string
   /** Folder of the log files of all servers and processes. */
   readonly logs: string
   /** Environment of the platform's own processes. */
   readonly env: Readonly<Record<string, string>>
-  /** Loopback ports that flows may call; nobody listens there until a test does. */
+  /** Loopback ports that flows may call; unused until a test listens there. */
   readonly echoPorts: readonly number[]
 }
 
@@ -29,7 +29,10 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** Many tests and benchmarks ask from one address, faster than anybody should. What is about limits sets its own. */
+/**
+ * Many tests and benchmarks send from one address, faster than any client should. Tests of limits set their
+ * own.
+ */
 const UNLIMITED = {
   ...Object.fromEntries(
     ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'AUTH_FAILURES'].map(
@@ -41,8 +44,8 @@ const UNLIMITED = {
 }
 
 /**
- * @param options `lasting`: servers that keep their data when they crash, as `npm start` has them; `checkReplies`: each
- *   reply is held against its schema, unless this says no
+ * @param options `lasting`: servers that keep their data when they crash, as `npm start` has them;
+ * `checkReplies`: each response is validated against its schema, unless false
  */
 export async function startPlatform(
   dir: string,
@@ -55,7 +58,7 @@ export async function startPlatform(
     env?: Readonly<Record<string, string>>
   } = {},
 ): Promise<Started> {
-  // As root, PostgreSQL is another user, who has to pass through.
+  // As root, PostgreSQL runs as another user, who needs access to the folder.
   await chmod(dir, 0o711)
   const stack = await onFreePorts(() =>
     startStack({
@@ -79,7 +82,7 @@ export async function startPlatform(
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
         ...UNLIMITED,
-        // Undeclared collections are in PostgreSQL, whatever store a test of the other one is given.
+        // Undeclared collections are in PostgreSQL, even if a test has another document store.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
         ...options.env,
@@ -105,7 +108,7 @@ export async function startPlatform(
   }
 }
 
-/** Ports that were free may be taken before their servers have them: several stacks start at the same time. */
+/** Free ports may be taken before their servers bind them, since several stacks start at the same time. */
 async function onFreePorts(start: () => Promise<Stack>): Promise<Stack> {
   for (let attempt = 1; ; attempt++) {
     try {

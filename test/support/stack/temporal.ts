@@ -1,4 +1,4 @@
-/** Ways to Temporal: the platform's own, and one without a codec, which sees what the server and its disk see. */
+/** Connects to Temporal: as the platform does, or without a codec, which sees the stored bytes. */
 
 import { Client, type ClientInterceptors, Connection } from '@temporalio/client'
 import { inject } from 'vitest'
@@ -9,13 +9,13 @@ import type { Temporal } from '../../../src/infra/temporal/temporal.ts'
 import { openInside } from './in-process-platform.ts'
 import type { Running } from './start.ts'
 
-/** Begins work as the API does. */
+/** Starts work as the API does. */
 export function openTemporal(at: Running = inject('tenon')): { temporal: Temporal; close(): Promise<void> } {
   const { platform, parts } = openPlatform(parseConfig(at.env), openLog('silent', 'test'))
   return { temporal: parts.temporal, close: () => platform.close() }
 }
 
-/** A client that reads what tenants have there, as the platform does. */
+/** A client that reads the payloads of tenants, as the platform does. */
 export async function withReadingClient<T>(
   work: (client: Client) => Promise<T>,
   interceptors: ClientInterceptors = {},
@@ -31,7 +31,7 @@ export async function withReadingClient<T>(
   }
 }
 
-/** A client that reads what stands there, letter by letter. */
+/** A client that reads the stored payloads unchanged. */
 export async function withRawClient<T>(
   work: (client: Client) => Promise<T>,
   at: Running = inject('tenon'),

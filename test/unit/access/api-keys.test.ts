@@ -1,4 +1,7 @@
-/** Texts of API keys: what has not the form of one never reaches the database; and what is remembered of those that have. */
+/**
+ * API keys: malformed texts are rejected without a database lookup, and verified keys are cached until they
+ * change.
+ */
 
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
@@ -10,7 +13,7 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { TtlCache } from '../../../src/infra/ttl-cache.ts'
 
-/** Nobody listens there: whatever is asked of the database is answered with `dependency_unavailable`. */
+/** Nothing listens on this port: every database query is answered with `dependency_unavailable`. */
 const nowhere = { DATABASE_APP_URL: 'postgres://tenon_app@127.0.0.1:1/tenon' }
 const config = parseConfig({ ...inject('tenon').env, ...nowhere })
 const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
@@ -24,14 +27,14 @@ const codeOf = (text: string) =>
   )
 
 const kind = fc.constantFrom('anon' as const, 'service' as const)
-/** The last one stands for letters that no key has. */
+/** The last line stands for letters that never occur in a key. */
 const letter = fc.constantFrom(...'abcXYZ019_-', '\u0000', 'é')
 
-test('a key of the right form is looked up', async () => {
+test('API key: well formed: is looked up in the database', async () => {
   expect(await codeOf(makeKey('anon'))).toBe('dependency_unavailable')
 })
 
-test('a key with one letter changed, lost or doubled is refused before', async () => {
+test('API key: one letter changed, lost or doubled: is rejected without a lookup', async () => {
   await fc.assert(
     fc.asyncProperty(
       kind,
@@ -51,7 +54,7 @@ test('a key with one letter changed, lost or doubled is refused before', async (
   )
 })
 
-test('two letters that have changed places, a cut, another kind: likewise', async () => {
+test('API key: two letters swapped, truncated or of another kind: is rejected without a lookup', async () => {
   await fc.assert(
     fc.asyncProperty(kind, fc.nat(200), async (of, at) => {
       const key = makeKey(of)
@@ -65,19 +68,19 @@ test('two letters that have changed places, a cut, another kind: likewise', asyn
   )
 })
 
-test('texts of any kind are no keys', () => {
+test('API key: any other text: is rejected without a lookup', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 120 }), kind, (text, of) => {
       for (const tried of [text, `svc_${of}_${text}`]) expect(keyKind(tried)).toBeUndefined()
     }),
   )
-  // A checksum that does not hold, of a form that does.
+  // Well formed, with a wrong checksum.
   const secret = randomBytes(32).toString('base64url')
   expect(keyKind(`svc_anon_${secret}00000000`)).toBeUndefined()
   expect(keyKind(`svc_anon_${'x'.repeat(100_000)}`)).toBeUndefined()
 })
 
-test('what was read before a change is not remembered after it', async () => {
+test('key cache: a read that began before a change: its result is not cached', async () => {
   const cache = new TtlCache<string>()
   let answer = (_value: string) => {}
   const read = () =>

@@ -1,4 +1,7 @@
-/** Identity headers are gone from a request in each form that Node has of them; all others are as they came. */
+/**
+ * Checks that identity headers of a gateway are removed from every form in which Node exposes headers, and no
+ * others are.
+ */
 
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -41,7 +44,7 @@ afterAll(() => new Promise((done) => server.close(done)))
 const send = async (headers: RawHeaders, path = '/') =>
   (await sendRaw(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, headers)).body
 
-test('with the secret, they are handed on apart', async () => {
+test('identity headers: with the gateway secret: are returned as the identity', async () => {
   const { identity } = await send({ ...IDENTITY, 'x-gateway-secret': SECRET })
   expect(identity).toEqual(IDENTITY)
 })
@@ -51,20 +54,20 @@ test.each([
   ['a wrong one', { 'x-gateway-secret': `${SECRET}.` }],
   ['an empty one', { 'x-gateway-secret': '' }],
   ['the right one twice', { 'x-gateway-secret': [SECRET, SECRET] }],
-])('with %s, they are nothing', async (_what, secret) => {
+])('identity headers: with %s: are ignored', async (_what, secret) => {
   expect((await send({ ...IDENTITY, ...secret }))['identity']).toBeNull()
 })
 
-test('without a secret of our own, no text is the right one', async () => {
+test('identity headers: no secret is configured: no secret is accepted', async () => {
   for (const secret of ['', 'undefined', 'null'])
     expect((await send({ ...IDENTITY, 'x-gateway-secret': secret }, '/deaf'))['identity']).toBeNull()
 })
 
-test('the secret alone is nobody', async () => {
+test('gateway secret: without identity headers: yields no identity', async () => {
   expect((await send({ 'x-gateway-secret': SECRET }))['identity']).toBeNull()
 })
 
-test.each(['/', '/deaf'])('whatever it was worth, nothing of it is left (%s)', async (path) => {
+test.each(['/', '/deaf'])('identity headers: any request: are removed from it (%s)', async (path) => {
   const plain = await send(OTHERS, path)
   const odd = { 'X-TENANT-ID': ['ten_1', 'ten_10'], 'X-Gateway-Secret': SECRET, 'x-Pg-Role': 'service' }
   for (const identity of [{ ...IDENTITY, 'x-gateway-secret': SECRET }, odd]) {

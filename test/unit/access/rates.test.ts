@@ -1,4 +1,6 @@
-/** Rates as settings and keys name them, the buckets they lead to, and addresses as they are counted. */
+/**
+ * Rate settings, the buckets that requests are charged to, and the networks that addresses are counted as.
+ */
 
 import { expect, test } from 'vitest'
 import { Rates } from '../../../src/access/rate-limit/limiter.ts'
@@ -28,24 +30,30 @@ const KEY = {
 test.each([
   ['300/min', { perMinute: 300, burst: 300 }],
   ['300/min burst 30', { perMinute: 300, burst: 30 }],
-])('%s', (text, rate) => {
+])('rate %s: is parsed', (text, rate) => {
   expect(parseRate(text)).toEqual(rate)
 })
 
 test.each(['300', '0/min', '300/s', '300/min burst 0', '300/min burst', '-1/min', '99999999/min', '1.5/min'])(
-  '%s is refused',
+  'rate %s: is rejected',
   (text) => {
     expect(() => parseConfig({ ...NEEDED, TENON_RATE_ANON: text })).toThrow('TENON_RATE_ANON')
   },
 )
 
-test.each(['10.0.0.1', '10.0.0.0/8,::1', 'loopback', 'fd00::/8,uniquelocal'])('%s may forward', (list) => {
-  expect(parseConfig({ ...NEEDED, TENON_TRUSTED_PROXIES: list }).TENON_TRUSTED_PROXIES).toBe(list)
-})
+test.each(['10.0.0.1', '10.0.0.0/8,::1', 'loopback', 'fd00::/8,uniquelocal'])(
+  'trusted proxies %s: are accepted',
+  (list) => {
+    expect(parseConfig({ ...NEEDED, TENON_TRUSTED_PROXIES: list }).TENON_TRUSTED_PROXIES).toBe(list)
+  },
+)
 
-test.each(['*', 'true', 'proxy.example', '10.0.0.1, 10.0.0.2'])('%s may not', (list) => {
-  expect(() => parseConfig({ ...NEEDED, TENON_TRUSTED_PROXIES: list })).toThrow('TENON_TRUSTED_PROXIES')
-})
+test.each(['*', 'true', 'proxy.example', '10.0.0.1, 10.0.0.2'])(
+  'trusted proxies %s: are rejected',
+  (list) => {
+    expect(() => parseConfig({ ...NEEDED, TENON_TRUSTED_PROXIES: list })).toThrow('TENON_TRUSTED_PROXIES')
+  },
+)
 
 test.each([
   [5, 5],
@@ -53,17 +61,17 @@ test.each([
   [100, 30],
   [300, 30],
   [3_000, 300],
-])('a key of %i a minute may send %i at once where others send 30 of 300', (perMinute, burst) => {
+])('key limit of %i per minute: burst is %i beside a default of 300 with burst 30', (perMinute, burst) => {
   expect(rateOf(perMinute, { perMinute: 300, burst: 30 })).toEqual({ perMinute, burst })
 })
 
-test('a policy says what a bucket holds and how long it takes to fill', () => {
+test('rate policy: states the bucket size and the seconds that it takes to fill', () => {
   expect(limitOf('key', { perMinute: 300, burst: 30 }).policy).toBe('"key";q=30;w=6')
   expect(limitOf('key', { perMinute: 1_200, burst: 1_200 }).policy).toBe('"key";q=1200;w=60')
   expect(limitOf('key', { perMinute: 7, burst: 1 }).policy).toBe('"key";q=1;w=9')
 })
 
-test("a key's own limit takes the place of that of its kind, and of no other", () => {
+test('limit of a key: replaces the default of its kind and no other limit', () => {
   const own = rates.ofPrincipal({ ...KEY, rateLimit: 5 }, 'service', '::/64')
   expect(own.map(({ limit }) => limit.policy)).toEqual(['"key";q=5;w=60', '"tenant";q=6000;w=60'])
   const usual = rates.ofPrincipal(KEY, 'service', '::/64')
@@ -71,7 +79,7 @@ test("a key's own limit takes the place of that of its kind, and of no other", (
   expect(usual.map(({ bucket }) => bucket)).toEqual(own.map(({ bucket }) => bucket))
 })
 
-test('every bucket of a tenant has its tenant in its name, and nothing that a caller chose can look like another', () => {
+test('bucket name: contains the tenant, and no text of a caller makes it equal to another', () => {
   const names = (tenantId: `ten_${string}`, subject: string, kind: 'api_key' | 'token' | 'gateway') =>
     (['anon', 'service', 'tenant_admin'] as const).flatMap((role) =>
       rates
@@ -103,6 +111,6 @@ test.each([
   ['::ffff:cb00:7107', '203.0.113.7'],
   ['203.0.113.7:50123', '203.0.113.7'],
   ['[2001:db8::1]:50123', '2001:db8:0:0::/64'],
-])('%s counts as %s', (address, network) => {
+])('client address %s: is counted as %s', (address, network) => {
   expect(networkOf(address)).toBe(network)
 })

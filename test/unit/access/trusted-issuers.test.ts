@@ -1,4 +1,6 @@
-/** OIDC_ISSUERS: all its faults at once, without its values, and nothing dangerous by default. */
+/**
+ * The setting OIDC_ISSUERS: all its errors are reported at once without values, and its defaults are safe.
+ */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,13 +14,13 @@ const good = { issuer: 'https://login.acme.test/realms/acme', audience: 'api', t
 const read = (...issuers: unknown[]) => readIssuers(JSON.stringify(issuers))
 const faults = (more: object) => read({ ...good, ...more }).faults
 
-describe('what is believed', () => {
-  test('nobody, where nothing is said', () => {
+describe('trusted issuers: accepted', () => {
+  test('no setting: no issuer is trusted', () => {
     expect(readIssuers('')).toEqual({ issuers: [], faults: [] })
     expect(readIssuers(' [] ')).toEqual({ issuers: [], faults: [] })
   })
 
-  test('an issuer with its defaults', () => {
+  test('an issuer without options: gets the defaults', () => {
     expect(read(good).issuers).toEqual([
       {
         issuer: good.issuer,
@@ -32,7 +34,7 @@ describe('what is believed', () => {
           roles: ['realm_access', 'roles'],
           scope: ['scope'],
         },
-        // No operator.
+        // The role operator is not among the defaults.
         roles: new Map([
           ['tenant_admin', 'tenant_admin'],
           ['workspace_admin', 'workspace_admin'],
@@ -44,7 +46,7 @@ describe('what is believed', () => {
     ])
   })
 
-  test('a list in a file', async () => {
+  test('a file name: the list is read from the file', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'tenon-issuers-'))
     const path = join(dir, 'issuers.json')
     await writeFile(path, JSON.stringify([good]))
@@ -56,15 +58,15 @@ describe('what is believed', () => {
   })
 })
 
-describe('what is refused', () => {
-  test('an issuer that may speak for anybody because nobody said for whom', () => {
+describe('trusted issuers: rejected', () => {
+  test('an issuer that names no tenants: would speak for every tenant', () => {
     const { tenants: _none, ...rest } = good
     expect(read(rest).faults).toEqual([expect.stringMatching(/^\[0\]\.tenants is missing\. .*"\*" for all/)])
     for (const tenants of [[], ['*'], ['ten_1'], 'all', null, TENANT, [`${TENANT}x`]])
       expect(faults({ tenants })).toEqual([expect.stringMatching(/^\[0\]\.tenants is not valid/)])
   })
 
-  test('an operator from an issuer of some tenants', () => {
+  test('the role operator: from an issuer of some tenants', () => {
     expect(faults({ roles: { root: 'operator' } })).toEqual([expect.stringContaining('tenants is not "*"')])
     expect(faults({ roles: { root: 'operator' }, tenants: '*' })).toEqual([])
     expect(faults({ roles: { root: 'superadmin' } })).toEqual([
@@ -72,7 +74,7 @@ describe('what is refused', () => {
     ])
   })
 
-  test('keys that come in the clear, or from where nobody should look', () => {
+  test('key URLs: plain HTTP, or an internal address', () => {
     for (const url of ['http://login.acme.test', 'http://10.0.0.1/realms/x', 'http://localhost.evil.test'])
       for (const name of ['issuer', 'jwks_uri'])
         expect(faults({ [name]: url })).toEqual([`[0].${name} is neither https nor a loopback address.`])
@@ -91,12 +93,12 @@ describe('what is refused', () => {
       expect(faults({ issuer }).length).toBe(1)
   })
 
-  test('algorithms with a shared secret, or none at all', () => {
+  test('algorithms: symmetric or none', () => {
     for (const algorithms of [['HS256'], ['none'], ['RS256', 'HS512'], ['RS1'], [], 'RS256'])
       expect(faults({ algorithms })).toEqual([expect.stringContaining('.algorithms is not valid')])
   })
 
-  test('everything at once, by place, and no value', () => {
+  test('several errors: are reported together, by location and without values', () => {
     const { faults: lines } = read(
       { issuer: 'https://a.test', secret: 'hush-hush' },
       'hush-hush',
@@ -118,13 +120,13 @@ describe('what is refused', () => {
     expect(lines.join()).not.toContain('hush-hush')
   })
 
-  test('the same twice, and what is no list', () => {
+  test('duplicate issuers and values that are no list: are rejected', () => {
     expect(read(good, good).faults).toEqual([' names an issuer twice.'])
     expect(readIssuers('[{]').faults).toEqual([' is no valid JSON.'])
     expect(read(...Array.from({ length: 101 }, () => good)).faults).toHaveLength(1)
   })
 
-  test('at the start, with the other settings that are wrong, and the own issuer', () => {
+  test('start of the process: reports these errors with those of other settings, and an issuer equal to its own', () => {
     const { env } = inject('tenon')
     const wrong = { ...env, REDIS_URL: 'nowhere', OIDC_ISSUERS: '[{"issuer":"https://a.test"}]' }
     const caught = (given: Record<string, string>) => {

@@ -1,4 +1,7 @@
-/** Signatures of webhooks: the vectors of Standard Webhooks, both edges of the clock, and what is no signature. */
+/**
+ * Webhook signatures: the vectors of Standard Webhooks, both limits of the clock difference, and malformed
+ * signatures.
+ */
 
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
@@ -10,7 +13,7 @@ import {
   verify,
 } from '../../../src/features/flows/triggers/webhook-signatures.ts'
 
-/** Of the libraries of the Standard Webhooks project. */
+/** Vectors from the libraries of the Standard Webhooks project. */
 const VECTOR = {
   secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -31,13 +34,13 @@ const delivery = (more: Record<string, unknown> = {}, body: string | Buffer = VE
 })
 const ask = (one: Delivery, nowMs = AT, secrets = [VECTOR.secret]) => verify(one, secrets, nowMs)
 
-test('the vector of the project is signed and verified', () => {
+test('published vector: signs and verifies as published', () => {
   const { secret, id, seconds, body, signature } = VECTOR
   expect(sign(secret, id, seconds, Buffer.from(body))).toBe(signature)
   expect(ask(delivery())).toEqual({ id, sentMs: AT })
 })
 
-test('a signature among several counts, also of another version or another secret', () => {
+test('several signatures: one of them matches, beside other versions and secrets: is accepted', () => {
   const other = makeSecret()
   const theirs = sign(other, VECTOR.id, VECTOR.seconds, Buffer.from(VECTOR.body))
   expect(ask(delivery({ 'webhook-signature': `v1a,xyz ${theirs} ${VECTOR.signature}` }))).toBeDefined()
@@ -52,7 +55,7 @@ test.each([
   [-300_000, true],
   [-300_001, false],
   [Number.MAX_SAFE_INTEGER, false],
-])('with a clock that is %i ms ahead of the sender: %s', (aheadMs, isTaken) => {
+])('clock %i ms ahead of the sender: accepted is %s', (aheadMs, isTaken) => {
   expect(ask(delivery(), AT + aheadMs) !== undefined).toBe(isTaken)
 })
 
@@ -72,17 +75,17 @@ test.each([
   ['a time with a sign', delivery({ 'webhook-timestamp': `+${VECTOR.seconds}` })],
   ['a time in milliseconds', delivery({ 'webhook-timestamp': `${VECTOR.seconds}.0` })],
   ['a time that is none', delivery({ 'webhook-timestamp': 'NaN' })],
-])('%s: not signed', (_what, one) => {
+])('delivery with %s: is rejected', (_what, one) => {
   expect(ask(one)).toBeUndefined()
 })
 
-test('nothing is equal to what is no signature, and no secret signs nothing', () => {
+test('malformed signature or missing secret: nothing is accepted', () => {
   expect(ask(delivery(), AT, [])).toBeUndefined()
   const zeros = `v1,${Buffer.alloc(32).toString('base64')}`
   expect(ask(delivery({ 'webhook-signature': zeros }))).toBeUndefined()
 })
 
-test('what was signed cannot be divided in another way', () => {
+test('signed content: id, time and body are divided in another way: the signature does not match', () => {
   const secret = makeSecret()
   const now = 1_700_000_000
   const signed = sign(secret, 'a', now, Buffer.from('1700000001.{}'))
@@ -94,7 +97,7 @@ test('what was signed cannot be divided in another way', () => {
   expect(ask({ headers, body: Buffer.from('{}') }, now * 1_000, [secret])).toBeUndefined()
 })
 
-test('a body is bytes: what is no UTF-8 is signed and verified as it is', () => {
+test('body: bytes that are no UTF-8: are signed and verified unchanged', () => {
   const secret = makeSecret()
   const body = Buffer.from([0xff, 0xfe, 0, 0x80])
   const signature = sign(secret, 'm', VECTOR.seconds, body)
@@ -102,14 +105,14 @@ test('a body is bytes: what is no UTF-8 is signed and verified as it is', () => 
   expect(ask({ headers: { ...headers, 'webhook-signature': signature }, body }, AT, [secret])).toBeDefined()
 })
 
-test('a secret has 32 random bytes', () => {
+test('new secret: has 32 random bytes', () => {
   const secrets = Array.from({ length: 100 }, makeSecret)
   expect(new Set(secrets).size).toBe(100)
   for (const secret of secrets) expect(Buffer.from(secret.slice(6), 'base64')).toHaveLength(32)
   expect(secrets[0]).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
 })
 
-test('the library of the project: each verifies what the other signs, and neither takes another body', () => {
+test('library of the Standard Webhooks project: each side verifies the other, and neither accepts another body', () => {
   const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/)
   fc.assert(
     fc.property(

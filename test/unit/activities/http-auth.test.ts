@@ -1,4 +1,7 @@
-/** Who a request says it is from: credentials are right, stay where they belong, and are shown nowhere. */
+/**
+ * Authentication of outgoing requests: credentials are right, are sent only where they belong, and appear in
+ * no output.
+ */
 
 import { createHmac } from 'node:crypto'
 import { ApplicationFailure } from '@temporalio/common'
@@ -76,7 +79,7 @@ const oidc = (authority: string, changes: Record<string, unknown> = {}) => ({
   properties: { ...oauth2().properties, authority, ...changes },
 })
 
-/** The failure that it ends with: its type's last word, status and detail. */
+/** The failure of the call: the last word of its type, its status and its detail. */
 async function failed(work: Promise<unknown>): Promise<{ type: string; status: number; detail: string }> {
   const error = await work.then(
     (value) => new Error(`not refused: ${JSON.stringify(value)}`),
@@ -93,7 +96,7 @@ describe('digest', () => {
   test.each([
     ['MD5', '8ca523f5e9506fed4657c9700eebdbec'],
     ['SHA-256', '753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1'],
-  ])('the example of the RFC with %s', (algorithm, response) => {
+  ])('RFC example: %s: yields the published response', (algorithm, response) => {
     const ask = {
       realm: 'http-auth@example.org',
       qop: 'auth, auth-int',
@@ -116,18 +119,18 @@ describe('digest', () => {
     if (algorithm === 'both') expect(second?.headers.authorization).toContain('algorithm=SHA-256')
   })
 
-  test('a wrong password is refused, and asked for once', async () => {
+  test('wrong password: is rejected after one attempt', async () => {
     const path = '/digest?wrong'
     expect(await failed(asked(path, digest('wrong')))).toMatchObject({ type: 'communication', status: 401 })
     expect(outside.askedFor(path)).toHaveLength(2)
   })
 
-  test.each(['/no-digest', '/auth-int'])('%s asks for none that is known', async (path) => {
+  test.each(['/no-digest', '/auth-int'])('%s: offers no supported challenge', async (path) => {
     expect(await failed(asked(path, digest()))).toMatchObject({ type: 'authentication' })
     expect(outside.askedFor(path)).toHaveLength(1)
   })
 
-  test('challenges are read however they are written', () => {
+  test('challenges: any valid notation: are parsed', () => {
     expect(challengesOf('')).toEqual([])
     expect(challengesOf('Basic realm="a, Digest b=\\"c\\"" , Negotiate,DIGEST  nonce = x')).toEqual([
       ['basic', { realm: 'a, Digest b="c"' }],
@@ -153,7 +156,7 @@ describe('basic and bearer', () => {
     ['a token that is no text', { scheme: 'bearer', properties: { token: { hidden: 1 } } }],
     ['no password', { scheme: 'basic', properties: { username: 'hidden' } }],
     ['nothing', { scheme: 'digest' }],
-  ])('%s is an authentication error that shows nothing', async (_name, authentication) => {
+  ])('%s: is an authentication error without the credential', async (_name, authentication) => {
     const before = outside.asked.length
     const { type, detail } = await failed(asked('/echo', authentication))
     expect(type).toBe('authentication')
@@ -165,11 +168,11 @@ describe('basic and bearer', () => {
     ['a secret, of which the run has none', { scheme: 'basic', secret: 'mine' }],
     ['a scheme of nobody', { scheme: 'kerberos', properties: {} }],
     ['no scheme', {}],
-  ])('%s is a configuration error', async (_name, authentication) => {
+  ])('%s: is a configuration error', async (_name, authentication) => {
     expect(await failed(asked('/echo', authentication))).toMatchObject({ type: 'configuration' })
   })
 
-  test('a URI with credentials is not called', async () => {
+  test('URI with credentials: is not called', async () => {
     const endpoint = `http://me:hidden@${outside.place}/echo`
     const { type, detail } = await failed(asked('', undefined, { endpoint }))
     expect(type).toBe('configuration')
@@ -178,7 +181,7 @@ describe('basic and bearer', () => {
 })
 
 describe('oauth2', () => {
-  test('a token is asked for once in a run, until it ends', async () => {
+  test('token: is requested once per execution until it expires', async () => {
     tokens = new Tokens(() => nowMs)
     const count = () => outside.askedFor('/oauth2/token').length
     const before = count()
@@ -198,7 +201,7 @@ describe('oauth2', () => {
     expect(count()).toBe(before + 4)
   })
 
-  test('a token that is no longer taken is asked for once more', async () => {
+  test('token: rejected by the server: is requested once more', async () => {
     await asked('/secured', oauth2(), {}, 'revoked')
     outside.tokens.clear()
     expect(await asked('/secured', oauth2(), {}, 'revoked')).toEqual({ secured: true })
@@ -211,31 +214,34 @@ describe('oauth2', () => {
     ['private_key_jwt', { assertion: 'a.b.c' }, {}],
     ['client_secret_post', {}, { request: { encoding: 'application/json' } }],
     ['client_secret_post', {}, { grant: 'password', username: 'Ada', password: 'p&=+ä', scopes: ['a', 'b'] }],
-  ])('%s %j %j', async (authentication, client, changes) => {
-    const own = { id: 'runner', secret: 's3cret', authentication, ...client }
-    const given = oauth2({ client: own, audiences: [], ...changes })
-    expect(await asked('/secured', given, {}, authentication + JSON.stringify(changes))).toEqual({
-      secured: true,
-    })
-    const sent = outside.askedFor('/oauth2/token').at(-1)
-    const isBasic = authentication === 'client_secret_basic'
-    expect(sent?.headers.authorization !== undefined).toBe(isBasic)
-    expect(sent?.body.includes('s3cret')).toBe(authentication === 'client_secret_post')
-    const form = new URLSearchParams(sent?.body)
-    if ('scopes' in changes) {
-      expect(Object.fromEntries(form)).toMatchObject({ password: 'p&=+ä', scope: 'a b', username: 'Ada' })
-    }
-    if (authentication === 'client_secret_jwt') {
-      const [head, claims, signature] = (form.get('client_assertion') ?? '').split('.')
-      const wanted = createHmac('sha256', 's3cret').update(`${head}.${claims}`).digest('base64url')
-      expect(signature).toBe(wanted)
-      expect(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString())).toMatchObject({
-        iss: 'runner',
-        sub: 'runner',
-        aud: `${outside.origin}/oauth2/token`,
+  ])(
+    'token request, %s %j %j: gets a token that the server accepts',
+    async (authentication, client, changes) => {
+      const own = { id: 'runner', secret: 's3cret', authentication, ...client }
+      const given = oauth2({ client: own, audiences: [], ...changes })
+      expect(await asked('/secured', given, {}, authentication + JSON.stringify(changes))).toEqual({
+        secured: true,
       })
-    }
-  })
+      const sent = outside.askedFor('/oauth2/token').at(-1)
+      const isBasic = authentication === 'client_secret_basic'
+      expect(sent?.headers.authorization !== undefined).toBe(isBasic)
+      expect(sent?.body.includes('s3cret')).toBe(authentication === 'client_secret_post')
+      const form = new URLSearchParams(sent?.body)
+      if ('scopes' in changes) {
+        expect(Object.fromEntries(form)).toMatchObject({ password: 'p&=+ä', scope: 'a b', username: 'Ada' })
+      }
+      if (authentication === 'client_secret_jwt') {
+        const [head, claims, signature] = (form.get('client_assertion') ?? '').split('.')
+        const wanted = createHmac('sha256', 's3cret').update(`${head}.${claims}`).digest('base64url')
+        expect(signature).toBe(wanted)
+        expect(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString())).toMatchObject({
+          iss: 'runner',
+          sub: 'runner',
+          aud: `${outside.origin}/oauth2/token`,
+        })
+      }
+    },
+  )
 
   test.each([
     [
@@ -258,7 +264,7 @@ describe('oauth2', () => {
       'configuration',
     ],
     ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
-  ])('%s is an error, and the request is not sent', async (_name, changes, type) => {
+  ])('%s: is an error, and the request is not sent', async (_name, changes, type) => {
     const before = outside.askedFor('/secured').length
     const failure = await failed(asked('/secured', oauth2(changes), {}, 'refused'))
     expect(failure.type).toBe(type)
@@ -266,7 +272,7 @@ describe('oauth2', () => {
     expect(outside.askedFor('/secured')).toHaveLength(before)
   })
 
-  test('an answer without type and lifetime: its token is sent once', async () => {
+  test('token response without type and lifetime: the token is sent once', async () => {
     const given = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
     for (const count of [1, 2]) {
       expect(await asked('/echo', given)).toMatchObject({ headers: { authorization: 'Bearer x' } })
@@ -277,14 +283,14 @@ describe('oauth2', () => {
   test.each([
     ['https://one.example', true],
     ['https://two.example', false],
-  ])('a token that names its issuer, where `issuers` has %s: sent %s', async (issuer, isSent) => {
+  ])('token that names its issuer: `issuers` has %s: sent %s', async (issuer, isSent) => {
     const given = oauth2({ endpoints: { token: 'oauth2/token/jwt' }, issuers: [issuer] })
     const answer = asked('/echo', given, {}, issuer)
     if (isSent) expect(await answer).toMatchObject({ headers: { authorization: `Bearer ${JWT}` } })
     else expect(await failed(answer)).toMatchObject({ type: 'authentication' })
   })
 
-  test('several audiences in a JSON request: one list', async () => {
+  test('several audiences in a JSON request: are one list', async () => {
     const request = { encoding: 'application/json' }
     await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
     const sent = outside.askedFor('/oauth2/token').at(-1)
@@ -295,7 +301,7 @@ describe('oauth2', () => {
     })
   })
 
-  test('an issuer that is not to be reached gets no credentials', async () => {
+  test('issuer at a forbidden address: gets no credentials', async () => {
     const inside = oauth2({ authority: 'http://169.254.169.254' })
     await expect(asked('/secured', inside)).rejects.toMatchObject({ code: 'egress_refused' })
   })
@@ -303,14 +309,14 @@ describe('oauth2', () => {
 
 describe('oidc', () => {
   test.each(['/realm', '/realm/', '/slash', '/realm/.well-known/openid-configuration'])(
-    '%s is discovered',
+    '%s: is discovered',
     async (path) => {
       const authority = `${outside.origin}${path}`
       expect(await asked('/secured', oidc(authority), {}, path)).toEqual({ secured: true })
     },
   )
 
-  test('a document of another issuer counts where that is named', async () => {
+  test('discovery document of another issuer: that issuer is listed: is accepted', async () => {
     const authority = `${outside.origin}/other`
     expect(await failed(asked('/secured', oidc(authority)))).toMatchObject({ type: 'authentication' })
     const named = oidc(authority, { issuers: ['https://other.example'] })
@@ -318,7 +324,7 @@ describe('oidc', () => {
   })
 })
 
-test('all requests of one call have its time together', async () => {
+test('requests of one call: share its time limit', async () => {
   let time = 0
   const line = new Line(new Egress([outside.place]), { allowed: [] }, 30_000, () => time)
   const hang = { method: 'GET', url: new URL(`${outside.origin}/hang`), headers: {} }
@@ -330,12 +336,12 @@ test('all requests of one call have its time together', async () => {
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 
-describe('what is shown', () => {
+describe('output', () => {
   test.each([
     ['basic', () => basic('a', 'hidden')],
     ['bearer', () => bearer('hidden')],
     ['oauth2', () => oauth2()],
-  ])('the response of %s has the request without credentials', async (_name, given) => {
+  ])('the response of %s: contains the request without credentials', async (_name, given) => {
     const headers = { 'X-Api-Key': 'hidden', Cookie: 'hidden', 'X-Trace': 'shown' }
     const more = { output: 'response', headers, endpoint: `${outside.origin}/v2/pet/1?access_token=hidden` }
     const output = (await asked('', given(), more)) as { request: { headers: Record<string, string> } }
@@ -346,7 +352,7 @@ describe('what is shown', () => {
     expect(JSON.stringify(output)).not.toMatch(/hidden|s3cret|Bearer|Basic/)
   })
 
-  test('a redirect is an answer: nothing goes elsewhere', async () => {
+  test('redirect: is returned as the response and not followed', async () => {
     expect(await failed(asked('/moved', bearer('x')))).toMatchObject({ status: 302 })
     expect(await asked('/moved', bearer('x'), { redirect: true, output: 'response' })).toMatchObject({
       statusCode: 302,

@@ -1,4 +1,4 @@
-/** OpenAPI documents from strangers: read, kept for one workspace, and no burden to anybody else. */
+/** OpenAPI documents of tenants: parsing, the cache of one workspace, and bounded load on the process. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Line } from '../../../src/activities/http/call-http-client.ts'
@@ -7,7 +7,7 @@ import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { Outside } from '../../support/servers/fake-servers.ts'
 
-/** How long the thread was not free at a time, while something was done. */
+/** Longest time in which the thread was blocked during an action. */
 function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => number } {
   let longestMs = 0
   let lastMs = performance.now()
@@ -18,7 +18,7 @@ function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => nu
   return { work: work.finally(() => clearInterval(watch)), longestMs: () => longestMs }
 }
 
-describe('documents', () => {
+describe('OpenAPI documents', () => {
   let outside: Outside
   let text = ''
   beforeAll(async () => {
@@ -44,7 +44,7 @@ describe('documents', () => {
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
 
-  test('JSON and YAML', async () => {
+  test('JSON and YAML: are parsed', async () => {
     expect((await read(JSON_TEXT)).document).toEqual({ openapi: '3.0.3', paths: {} })
     expect((await read(`\ufeff${JSON_TEXT}`)).document).toMatchObject({ openapi: '3.0.3' })
     expect((await read("swagger: '2.0'\npaths: &a {}\nmore: *a")).document).toMatchObject({ more: {} })
@@ -65,7 +65,7 @@ describe('documents', () => {
     ['100,000 levels of YAML', '['.repeat(100_000)],
     ['questions without end', '? '.repeat(500_000)],
     ['100,000 levels of JSON', `{"a":${'['.repeat(100_000)}`],
-  ])('%s is refused, and the thread is free meanwhile', async (_name, source) => {
+  ])('%s: is rejected without blocking the thread', async (_name, source) => {
     const started = performance.now()
     const held = heldWhile(read(source))
     await expect(held.work).rejects.toMatchObject({ nonRetryable: true, type: 'configuration' })
@@ -73,15 +73,15 @@ describe('documents', () => {
     expect(held.longestMs()).toBeLessThan(1_000)
   })
 
-  test('50 MB are not read to their end', async () => {
+  test('document of 50 MB: reading stops at the limit', async () => {
     await expect(read(JSON_TEXT.padEnd(52_428_800))).rejects.toMatchObject({ code: 'upstream_invalid' })
   })
 
-  test('a document that is not there', async () => {
+  test('missing document: is reported', async () => {
     await expect(read('', 'w', '/gone')).rejects.toMatchObject({ type: 'communication' })
   })
 
-  test('it is kept for a while, for one workspace, and never where it was asked for with credentials', async () => {
+  test('cache: keeps a document per workspace, and none that was fetched with credentials', async () => {
     const count = () => outside.askedFor('/doc-kept').length
     outside.asked.length = 0
     await read(JSON_TEXT, 'w', '/doc-kept')
@@ -98,7 +98,7 @@ describe('documents', () => {
     expect(count()).toBe(5)
   })
 
-  test('large ones make room for each other', async () => {
+  test('cache: large documents evict each other', async () => {
     const large = JSON_TEXT.padEnd(7_000_000)
     outside.asked.length = 0
     for (const name of ['a', 'b', 'c', 'c', 'a']) await read(large, 'w', `/doc-${name}`)

@@ -1,4 +1,6 @@
-/** Operations of OpenAPI documents: what request their arguments mean, in each version, and what is refused, by its name. */
+/**
+ * OpenAPI operations: the request that arguments lead to in each version of the format, and what is rejected.
+ */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +26,7 @@ function request(document: Fields, given: Fields = {}, url = AT) {
   return requestOf(operationOf(document, 'op', url), given)
 }
 
-/** The last word of the type, and the detail. */
+/** The last word of the error's type, and its detail. */
 function refused(work: () => unknown): readonly [string, string] {
   try {
     work()
@@ -40,7 +42,7 @@ function refused(work: () => unknown): readonly [string, string] {
 const LIST = ['blue', 'black', 'b/r']
 const OBJECT = { R: 100, G: 'a b' }
 
-describe('styles of parameters', () => {
+describe('parameter styles', () => {
   const path = (style: string, explode: boolean, value: unknown) => {
     const parameter = { name: 'c', in: 'path', style, explode }
     const { endpoint } = request(three({ parameters: [parameter] }, '/a/{c}/b'), { c: value })
@@ -57,7 +59,7 @@ describe('styles of parameters', () => {
     ['matrix', false, LIST, ';c=blue,black,b%2Fr'],
     ['matrix', true, LIST, ';c=blue;c=black;c=b%2Fr'],
     ['matrix', true, OBJECT, ';R=100;G=a%20b'],
-  ])('path %s explode %s %j', (style, explode, value, wanted) => {
+  ])('path %s explode %s %j: is encoded by its style', (style, explode, value, wanted) => {
     expect(path(style, explode, value)).toBe(wanted)
   })
 
@@ -85,7 +87,7 @@ describe('styles of parameters', () => {
     [{ allowReserved: true }, 'a/b:c?d&e', '?c=a/b:c?d%26e'],
     [{ content: { 'application/json': {} } }, OBJECT, '?c=%7B%22R%22%3A100%2C%22G%22%3A%22a%20b%22%7D'],
     [{}, '\ud800', '?c=%EF%BF%BD'],
-  ])('query %j %j', (parameter, value, wanted) => {
+  ])('query %j %j: is encoded by its style', (parameter, value, wanted) => {
     expect(query(parameter, value)).toBe(wanted)
   })
 
@@ -96,12 +98,12 @@ describe('styles of parameters', () => {
     ['pipes', '?c=blue%7Cblack%7Cb%2Fr'],
     ['multi', '?c=blue&c=black&c=b%2Fr'],
     [undefined, '?c=blue,black,b%2Fr'],
-  ])('Swagger 2.0 %s', (collectionFormat, wanted) => {
+  ])('Swagger 2.0 collection format %s: is encoded as specified', (collectionFormat, wanted) => {
     const parameter = { name: 'c', in: 'query', type: 'array', ...(collectionFormat && { collectionFormat }) }
     expect(new URL(request(two({ parameters: [parameter] }), { c: LIST }).endpoint).search).toBe(wanted)
   })
 
-  test('headers and cookies; what they may not be is left out', () => {
+  test('headers and cookies: forbidden names are left out', () => {
     const parameters = [
       { name: 'X-Ids', in: 'header' },
       { name: 'Authorization', in: 'header' },
@@ -131,11 +133,11 @@ describe('servers', () => {
       },
       'https://eu.a.example/v9/things',
     ],
-  ])('%j', (more, wanted) => {
+  ])('%j: yields the expected endpoint', (more, wanted) => {
     expect(request(three({}, '/things', more)).endpoint).toBe(wanted)
   })
 
-  test('that of the operation goes before that of its path', () => {
+  test('server of the operation: takes precedence over that of its path', () => {
     const own = three({ servers: [{ url: 'https://own.example' }] })
     expect(request(own).endpoint).toBe('https://own.example/things')
   })
@@ -146,16 +148,16 @@ describe('servers', () => {
     [{ schemes: ['http', 'https'] }, 'https://api.example/v2/things'],
     [{}, 'https://api.example/v2/things'],
     [{ host: undefined, basePath: 'x' }, 'https://docs.example/x/things'],
-  ])('Swagger 2.0 %j', (more, wanted) => {
+  ])('Swagger 2.0 %j: yields the expected endpoint', (more, wanted) => {
     if (wanted === 'wss') expect(refused(() => request(two({}, more)))[0]).toBe('configuration')
     else expect(request(two({}, more)).endpoint).toBe(wanted)
   })
 
-  test.each(['file:///etc/passwd', 'javascript:x', 'http://'])('%s is none', (url) => {
+  test.each(['file:///etc/passwd', 'javascript:x', 'http://'])('%s: is not accepted as a server', (url) => {
     expect(refused(() => request(three({}, '/things', { servers: [{ url }] })))[0]).toBe('configuration')
   })
 
-  test('a path cannot become another host', () => {
+  test('path: cannot change the host', () => {
     expect(refused(() => request(three({}, '@evil.example/x')))[0]).toBe('configuration')
     expect(request(three({}, '//evil.example/x')).endpoint).toBe('https://api.example/v1//evil.example/x')
   })
@@ -173,13 +175,13 @@ describe('bodies', () => {
     ['*/*', { body: 1 }, '1'],
     ['text/plain; charset=utf-8', { body: 'x y' }, 'x y'],
     ['application/x-www-form-urlencoded', { body: { a: 'b&c', d: [1, 2] } }, 'a=b%26c&d=1&d=2'],
-  ])('%s %j', (type, given, wanted) => {
+  ])('%s %j: is encoded by its media type', (type, given, wanted) => {
     const { body, headers } = request(three(content(type)), given)
     expect(body).toBe(wanted)
     expect(headers['content-type']).toBe(type === '*/*' ? 'application/json' : type)
   })
 
-  test('properties of the body may stand among the parameters', () => {
+  test('properties of the body: may be given among the parameters', () => {
     const document = three(
       {
         ...content('application/json', { $ref: '#/components/schemas/Pet' }),
@@ -198,7 +200,7 @@ describe('bodies', () => {
     expect(refused(() => request(document, { body: {}, name: 'x' }))[0]).toBe('validation')
   })
 
-  test('the body and the form of Swagger 2.0', () => {
+  test('Swagger 2.0: body and form parameters become the body', () => {
     const whole = two({ parameters: [{ name: 'pet', in: 'body', required: true, schema: PET }] })
     for (const given of [{ pet: { name: 'x' } }, { body: { name: 'x' } }, { name: 'x' }]) {
       expect(request(whole, given)).toMatchObject({
@@ -221,23 +223,23 @@ describe('bodies', () => {
   })
 
   test.each(['multipart/form-data', 'application/xml', 'image/png'])(
-    '%s is not supported, and says so',
+    '%s: is reported as unsupported',
     (type) => {
       const [kind, detail] = refused(() => request(three(content(type)), { body: {} }))
       expect([kind, detail.includes(type)]).toEqual(['configuration', true])
     },
   )
 
-  test('a form of something that is no object', () => {
+  test('form: a value that is no object: is rejected', () => {
     expect(
       refused(() => request(three(content('application/x-www-form-urlencoded')), { body: [1] }))[0],
     ).toBe('validation')
   })
 })
 
-describe('what is refused', () => {
+describe('rejected', () => {
   const needed = (name: string, place = 'query') => ({ name, in: place, required: true })
-  test('all parameters that are missing, at once', () => {
+  test('missing parameters: all are reported at once', () => {
     const document = three(
       { parameters: [needed('a'), needed('b', 'header'), needed('id', 'path')] },
       '/x/{id}',
@@ -248,7 +250,7 @@ describe('what is refused', () => {
     ])
   })
 
-  test('an operation that is not there, with the nearest name', () => {
+  test('unknown operation: the nearest name is suggested', () => {
     const document = three({ operationId: 'findPetsByStatus' })
     expect(refused(() => operationOf(document, 'findPetByStatus', AT))).toEqual([
       'configuration',
@@ -259,21 +261,21 @@ describe('what is refused', () => {
     }
   })
 
-  test.each(['.', '..', '%2e%2e', ''])('the segment %j', (id) => {
+  test.each(['.', '..', '%2e%2e', ''])('path segment %j', (id) => {
     const document = three({ parameters: [needed('id', 'path')] }, '/x/{id}/y')
     if (id === '%2e%2e')
       expect(request(document, { id }).endpoint).toBe('https://api.example/v1/x/%252e%252e/y')
     else expect(refused(() => request(document, { id }))[0]).toBe('validation')
   })
 
-  test('two values that make the segment together', () => {
+  test('path segment that two values form together', () => {
     const parameters = [needed('a', 'path'), needed('b', 'path')]
     expect(refused(() => request(three({ parameters }, '/x/{a}{b}/y'), { a: '.', b: '.' }))[0]).toBe(
       'validation',
     )
   })
 
-  test('line breaks, wherever they are put', () => {
+  test('line breaks: in any argument', () => {
     const hostile = 'x\r\nHost: evil.example'
     const header = three({ parameters: [needed('h', 'header')] })
     expect(refused(() => request(header, { h: hostile }))[0]).toBe('validation')
@@ -296,7 +298,7 @@ describe('what is refused', () => {
     ['nowhere', { $ref: '#/components/none' }, 'nowhere'],
     ['what objects inherit', { $ref: '#/constructor/prototype' }, 'nowhere'],
     ['half an escape', { $ref: '#/%E0%A4%A' }, 'nowhere'],
-  ])('a reference to %s', (_name, parameter, why) => {
+  ])('reference to %s', (_name, parameter, why) => {
     const components = {
       a: { $ref: '#/components/b' },
       b: { $ref: '#/components/a' },
@@ -306,7 +308,7 @@ describe('what is refused', () => {
     expect([type, detail.includes(why)]).toEqual(['configuration', true])
   })
 
-  test('a document that would keep the thread for minutes is read in a moment', () => {
+  test('document built to take minutes: is read quickly', () => {
     const part = { $ref: '#/components/tree' }
     const tree = { allOf: Array.from({ length: 2_000 }, () => part) }
     const chain = { allOf: [{}] as unknown[] }
@@ -324,7 +326,7 @@ describe('what is refused', () => {
     expect(performance.now() - started).toBeLessThan(10_000)
   })
 
-  test('references with escapes are followed; a schema that holds itself does no harm', () => {
+  test('references: escapes are resolved, and recursive schemas are harmless', () => {
     const tree: Fields = {
       type: 'object',
       properties: { below: { $ref: '#/components/tree' } },

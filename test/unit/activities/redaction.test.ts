@@ -1,4 +1,4 @@
-/** What goes in and what comes out of a call with secrets, however somebody writes them down. */
+/** Redaction of secrets in the inputs and results of a call, in every usual encoding. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import fc from 'fast-check'
@@ -18,7 +18,7 @@ import { Outside } from '../../support/servers/fake-servers.ts'
 
 const handle = (name: string) => handleOf(name, name.replaceAll('.', '_').padEnd(43, '-'))
 
-/** Texts by the names of secrets. */
+/** Secret values by name. */
 function secrecyOf(texts: Readonly<Record<string, string>>): Secrecy {
   const byHandle = Object.entries(texts).map(([name, text]) => [handle(name), text] as const)
   return new Secrecy(new Map(Object.entries(texts)), new Map(byHandle))
@@ -29,8 +29,8 @@ const secret = fc
   .filter((text) => !/\p{Surrogate}/u.test(text) && text.length >= 8)
 const around = fc.string({ unit: 'grapheme', maxLength: 12 })
 
-describe('what comes out', () => {
-  test('has no secret in it, at any place, in any of the usual spellings', () => {
+describe('results', () => {
+  test('contain no secret, at any location and in any usual encoding', () => {
     const spellings: readonly ((text: string) => string)[] = [
       (text) => text,
       inJson,
@@ -50,7 +50,7 @@ describe('what comes out', () => {
     )
   })
 
-  test('has none in base64, wherever it begins in the bytes', () => {
+  test('contain no secret in base64, at any byte offset', () => {
     fc.assert(
       fc.property(secret, around, around, fc.boolean(), (text, before, after, isUrl) => {
         const whole = Buffer.from(before + text + after).toString(isUrl ? 'base64url' : 'base64')
@@ -60,7 +60,7 @@ describe('what comes out', () => {
     )
   })
 
-  test('has the handle again where the value itself is, and may go in again', () => {
+  test('contain the handle in place of the value, which may be passed on', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh', longer: 'abcdefgh-ijkl', digits: '12345678' })
     const said = { a: 'Bearer abcdefgh!', b: 'abcdefgh-ijkl', n: 12_345_678, m: 123 }
     const shown = secrecy.shown(said) as Json
@@ -68,7 +68,7 @@ describe('what comes out', () => {
     expect(secrecy.resolved(shown)).toEqual({ ...said, n: '12345678' })
   })
 
-  test('has no handle that the call was not given', () => {
+  test('contain no handle that the call was not given', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh', other: 'ijklmnop' })
     secrecy.resolved(handle('key'))
     expect(secrecy.shown([handle('key'), handle('other'), `x${handle('foreign')}`])).toEqual([
@@ -78,11 +78,11 @@ describe('what comes out', () => {
     ])
   })
 
-  test('what is short and no secret stays', () => {
+  test('short values that are no secrets: stay unchanged', () => {
     expect(secrecyOf({ name: 'ada' }).shown('adapted')).toBe('adapted')
   })
 
-  test('of a failure too: its text, details, members and cause', () => {
+  test('failures: message, details, properties and cause are redacted, too', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     const text = 'said abcdefgh'
     const failure = secrecy.failure(callFailure('communication', text)) as ApplicationFailure
@@ -106,8 +106,8 @@ describe('what comes out', () => {
   })
 })
 
-describe('what goes in', () => {
-  test('a handle of nobody is a fault, wherever it is', () => {
+describe('arguments', () => {
+  test('unknown handle: is an error at any location', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     expect(secrecy.resolved({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
     const attempt = () => secrecy.resolved({ a: [`x ${handle('gone')}`] })
@@ -115,13 +115,13 @@ describe('what goes in', () => {
     expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
   })
 
-  test('a call does not grow without bounds by its secrets', () => {
+  test('secrets: the size of a call with them is bounded', () => {
     const text = 'x'.repeat(LIMITS.flowSecretBytesMax)
     const many = Array.from({ length: LIMITS.stepInputBytesMax / text.length + 1 }, () => handle('key'))
     expect(() => secrecyOf({ key: text }).resolved(many)).toThrow('too large')
   })
 
-  test('handles are known by their form alone', () => {
+  test('handles: are recognised by their form alone', () => {
     expect([handle('a.b-c'), `${handle('a')} `, '', 'tenonsecret~a~b'].map(isHandle)).toEqual([
       true,
       false,
@@ -135,7 +135,7 @@ describe('what goes in', () => {
   })
 })
 
-describe('in a request', () => {
+describe('requests', () => {
   let outside: Outside
   beforeAll(async () => {
     outside = await Outside.open()
@@ -153,7 +153,7 @@ describe('in a request', () => {
     return outside.asked.at(-1)
   }
 
-  test('a secret takes the form of its place', async () => {
+  test('secret: is encoded for its location in the request', async () => {
     const endpoint = `${outside.origin}/echo`
     const json = { 'Content-Type': 'application/json; charset=utf-8' }
     const form = { 'content-type': 'application/x-www-form-urlencoded' }

@@ -1,4 +1,4 @@
-/** What an execution looks like in a terminal: golden texts of trees that no clock and no width changes. */
+/** Drawings of executions in a terminal, against golden texts with a fixed clock and width. */
 
 import { expect, test } from 'vitest'
 import { drawRun, RunTree, type StepNews, timeText } from '../../../src/cli/flows/drawing.ts'
@@ -8,7 +8,7 @@ const T0 = Date.parse('2026-01-01T00:00:00Z')
 const HEAD = { flow: 'order', version: 2, id: 'run_1', status: 'running', startedMs: T0 }
 const ERROR = { type: 'https://e.test/x', title: 'Refused', status: 402, detail: 'The card\nis empty.' }
 
-/** `at` in milliseconds since the beginning. */
+/** `at` in milliseconds since the start. */
 const news = (
   at: number,
   seq: number,
@@ -48,7 +48,7 @@ function drawn(events: readonly StepNews[], columns = 100): string {
   return drawRun(HEAD, tree, { nowMs: T0 + 100_000, columns, output: { write() {} } }).join('\n')
 }
 
-test('a tree of tasks: marks, ways, entries, attempts, times, and the error where it came from', () => {
+test('tree of tasks: shows marks, paths, iterations, attempts, durations, and errors at their origin', () => {
   expect(drawn(EVENTS)).toBe(`● order v2  run_1  running  1m 40s
 ├─ ✓ check  does check  → good  3ms
 ├─ – never  does never
@@ -59,7 +59,7 @@ test('a tree of tasks: marks, ways, entries, attempts, times, and the error wher
         Refused: The card is empty.`)
 })
 
-test('an error is told once, where it began; all that goes on with it is only marked', () => {
+test('error: is shown once at its origin; tasks that it passes through are only marked', () => {
   const failed = [
     news(62_000, 8, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
     news(62_000, 6, '/do/3/pay', 'faulted', { error: ERROR, attempt: 2 }),
@@ -74,17 +74,17 @@ test('an error is told once, where it began; all that goes on with it is only ma
         Refused: The card is empty.`)
 })
 
-test('no line is wider than the terminal', () => {
+test('line: is never wider than the terminal', () => {
   for (const line of drawn(EVENTS, 30).split('\n')) expect(line.length).toBeLessThanOrEqual(30)
   expect(drawn(EVENTS, 30)).toContain('└─ ‖ ask  does ask  ×2  1 …')
 })
 
-test('times as people say them', () => {
+test('durations: are shown in their largest units', () => {
   const times = [0, 12, 1_500, 59_940, 60_000, 200_000, 7_500_000, 270_000_000]
   expect(times.map(timeText)).toEqual(['0ms', '12ms', '1.5s', '59.9s', '1m', '3m 20s', '2h 5m', '3d 3h'])
 })
 
-test('elsewhere than on a terminal, a line for each event and nothing is drawn twice', () => {
+test('output to a file: one line per event, and nothing is redrawn', () => {
   const texts: string[] = []
   const view = viewOf(HEAD, { write: (text) => texts.push(text) })
   for (const event of EVENTS) view.step(event)
@@ -94,7 +94,7 @@ test('elsewhere than on a terminal, a line for each event and nothing is drawn t
   expect(texts.at(-1)).toBe('‖     +61.900s  held       ask  does ask  Refused: The card is empty.\n')
 })
 
-test('on a terminal the tree is drawn in its own place, and no higher than the screen', () => {
+test('output to a terminal: the tree is redrawn in place, at most as high as the screen', () => {
   const texts: string[] = []
   const output = { write: (text: string) => texts.push(text), isTTY: true, columns: 60, rows: 6 }
   const view = viewOf(HEAD, output)

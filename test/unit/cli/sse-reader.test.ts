@@ -24,7 +24,7 @@ test.each([
   ['LF', '\n'],
   ['CRLF', '\r\n'],
   ['CR', '\r'],
-])('lines that end with %s: each frame once it is whole, no heartbeat', async (_name, end) => {
+])('lines that end with %s: yield each complete frame and no heartbeat', async (_name, end) => {
   const lines = [
     'id: 1',
     'event: ready',
@@ -42,6 +42,6 @@ test.each([
   expect(await framesIn([...text])).toEqual(FRAMES)
 })
 
-test('a stream that breaks off: the frame that is not whole is not given', async () => {
+test('stream that breaks off: the incomplete frame is dropped', async () => {
   expect(await framesIn(['data: a\n\ndata: b\n'])).toEqual([{ id: undefined, event: undefined, data: 'a' }])
 })

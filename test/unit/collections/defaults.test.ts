@@ -1,4 +1,4 @@
-/** Defaults: what is missing is there afterwards, and nothing else has changed. */
+/** Defaults of a schema: missing fields are filled, and nothing else changes. */
 
 import { expect, test } from 'vitest'
 import { defaultsOf, withDefaults } from '../../../src/features/collections/schemas/columns.ts'
@@ -27,20 +27,20 @@ test.each([
     { address: 'none', box: [] },
     { ...ALL, address: 'none', box: [] },
   ],
-])('%j', (fields, filled) => {
+])('fields %j: missing ones are filled with their defaults', (fields, filled) => {
   const before = structuredClone(fields)
   expect(withDefaults(DEFAULTS, fields)).toEqual(filled)
   expect(fields).toEqual(before)
 })
 
-test('two documents share nothing, and one that lacks nothing is itself', () => {
+test('defaults: two documents share no value, and a complete document is returned unchanged', () => {
   const [one, other] = [withDefaults(DEFAULTS, {}), withDefaults(DEFAULTS, {})]
   ;(one['tags'] as string[]).push('mine')
   expect(other['tags']).toEqual([])
   expect(withDefaults(DEFAULTS, other)).toBe(other)
 })
 
-test('a default of a name that objects have anyway', () => {
+test('default: a name that every object inherits: is filled', () => {
   const defaults = defaultsOf(
     JSON.parse('{"properties":{"__proto__":{"default":1},"toString":{"default":2}}}'),
   )

@@ -1,4 +1,4 @@
-/** Lines out of bytes, however they are cut; ids out of a key. */
+/** NDJSON import: lines from chunked bytes, and ids derived from the idempotency key. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -22,7 +22,7 @@ async function* async_<T>(all: Iterable<T>): AsyncGenerator<T> {
 }
 
 describe('lines', () => {
-  test('are those of the whole text, however it is cut', async () => {
+  test('any chunking: are those of the whole text', async () => {
     const byte = fc.constantFrom('\n', 'a', '\r', '\u00c3')
     await fc.assert(
       fc.asyncProperty(
@@ -46,14 +46,14 @@ describe('lines', () => {
     )
   })
 
-  test('that never end are given up', async () => {
+  test('without end: are rejected at the limit', async () => {
     const piece = Buffer.alloc(4_194_304, 'x')
     const pieces = Array.from({ length: LIMITS.importLineSkippedBytesMax / piece.length + 1 }, () => piece)
     await expect(split(pieces, 100)).rejects.toMatchObject({ code: 'body_too_large' })
   })
 })
 
-test('ids of a key stand in the order of the lines, are the same for the same text, and are of their time', () => {
+test('ids of a key: sort by line, are the same for the same text, and contain their time', () => {
   const numbers = Array.from({ length: 3_000 }, (_, n) => n + 1)
   const atMs = Date.parse('2026-01-01T00:00:00Z')
   const idsOf = (seed: string, text: string) => {
@@ -67,7 +67,7 @@ test('ids of a key stand in the order of the lines, are the same for the same te
   expect(ids.every((id) => Number.parseInt(id.replace('-', '').slice(0, 12), 16) === atMs)).toBe(true)
 })
 
-test('JSON is read as the door reads it', () => {
+test('JSON: is parsed as in request bodies', () => {
   expect(parseJson('{"a":"__proto__","b":{"constructor":1}}')).toEqual({
     a: '__proto__',
     b: { constructor: 1 },

@@ -1,4 +1,4 @@
-/** Both grammars of queries make the same tree: what the URL says in text, JSON says with types. */
+/** Both query grammars yield the same tree: texts in the URL, typed values in JSON. */
 
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -9,7 +9,7 @@ import { behindPrefix } from '../../../src/features/collections/query/operands.t
 import { readOrder, readSort } from '../../../src/features/collections/query/order-and-selection.ts'
 import { readFilters } from '../../../src/features/collections/query/url.ts'
 
-/** Groups of one are that one. */
+/** Groups of one term are that term. */
 function plain(filter: Filter): Filter {
   if (!('of' in filter)) return filter
   const of = filter.of.map(plain)
@@ -64,13 +64,13 @@ const SAME: readonly (readonly [string, object])[] = [
   ],
 ]
 
-describe('one tree for two spellings', () => {
-  test.each(SAME)('%s', (text, filter) => {
+describe('query in a URL and in JSON', () => {
+  test.each(SAME)('%s: yields the same tree', (text, filter) => {
     const flat = (tree: Filter): unknown => JSON.parse(JSON.stringify(flatten(tree)))
     expect(flat(fromUrl(text))).toEqual(flat(fromJson(filter)))
   })
 
-  test('a filter negated twice is itself', () => {
+  test('double negation: is the filter itself', () => {
     for (const [text] of SAME) expect(negated(negated(fromUrl(text)))).toEqual(fromUrl(text))
   })
 })
@@ -84,7 +84,7 @@ function flatten(filter: Filter): Filter {
   return { ...filter, of }
 }
 
-test('an untyped literal has each form it may mean, a quoted one is a text, and JSON is what it is', () => {
+test('literals: unquoted ones match each type they may mean, quoted ones are texts, JSON keeps its types', () => {
   const values = (filter: Filter) =>
     filter.kind === 'test' && filter.test.op === 'in' ? filter.test.values : []
   expect(values(fromUrl('a=in.(1,true,01,"1",x y)'))).toEqual([
@@ -98,7 +98,7 @@ test('an untyped literal has each form it may mean, a quoted one is a text, and 
   expect(values(fromJson({ a: { in: [1, '1', true] } }))).toEqual([[1], ['1'], [true]])
 })
 
-describe('bounds', () => {
+describe('query: limits', () => {
   const code = (work: () => unknown): string => {
     try {
       work()
@@ -148,11 +148,11 @@ describe('bounds', () => {
     ],
     ['a=cs.["\\u0000"]', 'filter_invalid'],
     ['a=cs.{"\\ud800":1}', 'filter_invalid'],
-  ])('%.60s', (text, wanted) => {
+  ])('%.60s: is accepted up to the limit', (text, wanted) => {
     expect(code(() => readFilters([...new URLSearchParams(text)]))).toBe(wanted)
   })
 
-  test('in JSON the same', () => {
+  test('JSON form: has the same limits', () => {
     const deep = (depth: number): object => (depth === 0 ? { a: 1 } : { $not: deep(depth - 1) })
     const inner = (depth: number): unknown => (depth === 0 ? 1 : { not: inner(depth - 1) })
     expect(code(() => fromJson(deep(filterDepthMax)))).toBe('taken')
@@ -163,7 +163,7 @@ describe('bounds', () => {
     expect(code(() => fromJson({ a: Number.POSITIVE_INFINITY }))).toBe('filter_invalid')
   })
 
-  test('what is long and almost right is refused in no time', () => {
+  test('long query that is almost valid: is rejected quickly', () => {
     const long = 100_000
     for (const text of [
       `{${' '.repeat(long)}x`,
@@ -180,13 +180,13 @@ describe('bounds', () => {
   })
 })
 
-test('sort is an object where order is kept, and a list where it is not', () => {
+test('sort: is an object if order is preserved, and a list otherwise', () => {
   expect(readSort({ b: -1, 'a.c': 1 })).toEqual(readOrder('b.desc,a->c'))
   expect(readSort(['2.desc', '1.nullsfirst'])).toEqual(readOrder('2.desc,1.nullsfirst'))
   expect(readSort({ 2: -1, 1: 1 }).map(({ path }) => path[0])).toEqual(['1', '2'])
 })
 
-test('the text behind all that begin with another', () => {
+test('prefix search: ends before the next text that does not begin with the prefix', () => {
   expect(behindPrefix('abc')).toBe('abd')
   expect(behindPrefix('a\uD7FF')).toBe('a\uE000')
   expect(behindPrefix('a\u{10FFFF}')).toBe('b')

@@ -1,4 +1,4 @@
-/** What is said to widen a schema is held against documents: none that fitted is refused afterwards. */
+/** Schema changes that are judged compatible, against documents: none that was valid becomes invalid. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -17,7 +17,7 @@ const $defs = {
 }
 const prepared = (below: unknown) => prepare(checkSchema({ properties: { v: below }, $defs }))
 
-/** The same schema with one keyword somewhere in it left out, or with one of another schema. */
+/** The same schema with one keyword left out somewhere, or with one of another schema. */
 const changed = fc.tuple(schema, schema, fc.nat(), fc.boolean()).map(([from, other, at, drop]) => {
   const said = Object(from) as SchemaObject
   const names = Object.keys(said)
@@ -26,7 +26,7 @@ const changed = fc.tuple(schema, schema, fc.nat(), fc.boolean()).map(([from, oth
   return [from, drop ? rest : { ...said, ...Object(other) }] as const
 })
 
-test('no document that fitted is refused by what widens', () => {
+test('compatible change: no valid document becomes invalid', () => {
   const seen = { widens: 0, not: 0, fits: 0 }
   fc.assert(
     fc.property(
@@ -107,6 +107,6 @@ test.each<[string, SchemaObject, SchemaObject, boolean]>([
     { properties: { a: { $ref: '#/$defs/s' } }, $defs: { s: { enum: [1, 2] } } },
     true,
   ],
-])('%s', (_what, from, to, wider) => {
+])('change of %s: is judged as expected', (_what, from, to, wider) => {
   expect(isCompatible(prepare(checkSchema(from)).schema, prepare(checkSchema(to)).schema)).toBe(wider)
 })

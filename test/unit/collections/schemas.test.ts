@@ -1,4 +1,4 @@
-/** The evaluation of schemas against another implementation. */
+/** Schema validation against another implementation. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ import { faultsOf, name, schema, value } from '../../support/fixtures/json-schem
 
 const faultsOfChange = (prepared: Prepared, fields: object) => faultsOf(prepared, fields, validateChange)
 
-test('what is valid is valid to ajv as well, and the other way round', () => {
+test('validation: agrees with ajv in both directions', () => {
   const ajv = new Ajv2020({ strict: false, logger: false, addUsedSchema: false, ownProperties: true })
   const d = { type: ['string', 'number', 'object'] }
   const e = { anyOf: [{ $ref: '#/$defs/d' }, { maxItems: 1 }] }
@@ -40,7 +40,7 @@ test('what is valid is valid to ajv as well, and the other way round', () => {
 const members = fc.dictionary(name, value, { maxKeys: 4, noNullPrototype: true })
 const named = fc.dictionary(name, schema, { maxKeys: 3, noNullPrototype: true })
 
-test('a change of a separable schema is judged as the whole document is', () => {
+test('separable schema: validating the change alone: agrees with validating the whole document', () => {
   const e = { anyOf: [{ $ref: '#/$defs/d' }, { maxItems: 1 }] }
   const $defs = { d: { type: ['string', 'number', 'object'] }, e }
   const ofMembers = fc.record(
@@ -87,11 +87,11 @@ test.each([
   { enum: [{}] },
   { const: {} },
   { $ref: '#/$defs/d', $defs: { d: {} } },
-])('%j says something of the whole document', (said) => {
+])('schema %j: concerns the whole document', (said) => {
   expect(prepare(checkSchema(said)).separable).toBe(false)
 })
 
-test('keywords of the table that say nothing of documents – refused in collections', () => {
+test('keywords that do not constrain documents: are rejected in collections', () => {
   const isRefused = (keyword: string) => {
     try {
       checkSchema({ properties: { a: { [keyword]: Symbol('of no type') } } })

@@ -1,4 +1,6 @@
-/** Canonical texts against what JavaScript makes of points in time, and against the formats of the validator. */
+/**
+ * Canonical texts of formats, against JavaScript's reading of timestamps and the formats of the validator.
+ */
 
 import fc from 'fast-check'
 import Format from 'typebox/format'
@@ -11,7 +13,7 @@ import {
 import { instants, points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
-/** A point in time as a whole number of a fraction of a second that is small enough; by JavaScript's own reading. */
+/** A timestamp as an integer of a sufficiently small fraction of a second, as JavaScript reads it. */
 function oracle(text: string): bigint {
   const [, head = '', fraction = '', offset = ''] = /^(.{19})(?:\.(\d+))?(.*)$/.exec(text) ?? []
   const seconds = BigInt(Date.parse(`${head}${offset}`.toUpperCase())) / 1000n
@@ -22,7 +24,7 @@ const order = <T extends string | bigint>(a: T, b: T) => (a < b ? -1 : a > b ? 1
 describe('date-time', () => {
   const right = instants.filter((text) => Format.Test('date-time', text))
 
-  test('texts stand as the points in time do, and are one where those are', () => {
+  test('canonical texts: sort as their times do, and are equal for equal times', () => {
     const seen = { less: 0, same: 0 }
     fc.assert(
       fc.property(right, right, fc.boolean(), (a, other, shifted) => {
@@ -46,7 +48,7 @@ describe('date-time', () => {
     ['2026-01-01T00:00:00.1Z', '2026-01-01T00:00:00.10000000000000000000Z', 0],
     ['2026-01-01T00:00:00.1Z', '2026-01-01T00:00:00.10000000000000000000001Z', -1],
     ['2026-01-01T00:00:00+01:00[Europe/Paris]', '2025-12-31T23:00:00Z', 0],
-  ])('%s and %s', (a, b, expected) => {
+  ])('%s and %s: have the same canonical text', (a, b, expected) => {
     expect(order(canonicalOf('date-time', a) ?? '', canonicalOf('date-time', b) ?? '')).toBe(expected)
   })
 
@@ -55,7 +57,7 @@ describe('date-time', () => {
     ['2026-01-01T10:30', '2026-01-01T10:30:00Z'],
     ['2026-01-01 10:30:01.5', '2026-01-01T10:30:01.5Z'],
     ['2026-01-01 10:30+02:00', '2026-01-01T08:30:00Z'],
-  ])('a query may say %s for %s, a document may not', (short, full) => {
+  ])('%s for %s: is valid in a query and invalid in a document', (short, full) => {
     expect(canonicalLiteral('date-time', short)).toBe(canonicalOf('date-time', full))
     expect(canonicalOf('date-time', short)).toBeUndefined()
   })
@@ -68,10 +70,10 @@ describe('date-time', () => {
     '2026-02-29',
     '2026-01-01T24:00',
     '2026-01-01Z',
-  ])('a query may not say %s', (text) => expect(canonicalLiteral('date-time', text)).toBeUndefined())
+  ])('%s: is invalid in a query', (text) => expect(canonicalLiteral('date-time', text)).toBeUndefined())
 })
 
-/** The same point in time in the clock of another zone, where the year has four digits there. */
+/** The same time in another time zone, if the year has four digits there. */
 function elsewhere(text: string): string {
   const [, fraction = ''] = /(\.\d+)/.exec(text) ?? []
   const time = Date.parse(text.toUpperCase().replace(fraction, ''))
@@ -81,14 +83,14 @@ function elsewhere(text: string): string {
   return `${there.toISOString().slice(0, 19)}${fraction === '' ? '.000' : `${fraction}0`}+01:30`
 }
 
-test('a uuid is the same in letters of either case, and nothing else is', () => {
+test('uuid: differs in case only: is equal', () => {
   expect(canonicalOf('uuid', '01890A5D-AC96-774B-bcce-b302099a8057')).toBe(
     '01890a5d-ac96-774b-bcce-b302099a8057',
   )
 })
 
 test.each(FORMATS)(
-  '%s: what the validator takes has a canonical text, and nothing else but odd suffixes',
+  '%s: exactly the texts that the validator accepts have a canonical text, odd suffixes aside',
   (format) => {
     const seen = { right: 0, wrong: 0 }
     fc.assert(

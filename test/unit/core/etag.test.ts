@@ -1,4 +1,4 @@
-/** Lists of entity tags: what is read, what equals what, and what is malformed. */
+/** Lists of entity tags: parsing, comparison and malformed lists. */
 
 import { expect, test } from 'vitest'
 import { matches, tagsOf } from '../../../src/core/etag.ts'
@@ -16,7 +16,7 @@ test.each([
   ['"\u00e9"', ['"\u00e9"']],
   ['', []],
   [' , ', []],
-])('%j is read as %j', (list, tags) => {
+])('entity tags %j: are parsed as %j', (list, tags) => {
   expect(tagsOf(list)).toEqual(tags)
 })
 
@@ -33,7 +33,7 @@ test.each([
   '"v1", *',
   '*, "v1"',
   "'v1'",
-])('%j is malformed and matches nothing, not even what stands well-formed in it', (list) => {
+])('entity tags %j: are malformed and match nothing, not even a well-formed part', (list) => {
   expect(tagsOf(list)).toEqual([])
   for (const tag of ['"v1"', '"a"', list]) {
     expect(matches(list, tag, 'weak')).toBe(false)
@@ -41,7 +41,7 @@ test.each([
   }
 })
 
-// RFC 9110 §8.8.3.2, the table.
+// The table of RFC 9110 §8.8.3.2.
 test.each([
   ['W/"1"', 'W/"1"', false, true],
   ['W/"1"', 'W/"2"', false, false],
@@ -51,12 +51,12 @@ test.each([
   ['"0", W/"2", "1"', '"1"', true, true],
   ['"11"', '"1"', false, false],
   ['*', '"1"', true, true],
-])('%s and %s: strong %s, weak %s', (list, tag, strong, weak) => {
+])('entity tags %s and %s: match strongly: %s, weakly: %s', (list, tag, strong, weak) => {
   expect(matches(list, tag, 'strong')).toBe(strong)
   expect(matches(list, tag, 'weak')).toBe(weak)
 })
 
-test('a list as long as a header may be takes no time to speak of', () => {
+test('entity tags: a list as long as a header: is parsed quickly', () => {
   const begun = performance.now()
   for (const list of [
     ', '.repeat(8_000),

@@ -1,9 +1,9 @@
-/** Random ids: no two alike, each a UUIDv7 of its time, in the order in which they are made. */
+/** Random ids: unique UUIDv7 values that sort by creation. */
 
 import { expect, test, vi } from 'vitest'
 import { isUuid, randomIds } from '../../../src/core/ids.ts'
 
-test('ids differ, and carry their time', () => {
+test('ids: are unique and contain their time', () => {
   const before = Date.now()
   const ids = Array.from({ length: 2_000 }, randomIds.uuid)
   expect(new Set(ids.map((id) => id.slice(14))).size).toBe(ids.length)
@@ -15,7 +15,7 @@ test('ids differ, and carry their time', () => {
   }
 })
 
-test('ids of records come in the order in which they are made, also where the clock was put back', () => {
+test('record ids: sort by creation, even if the clock is set back', () => {
   const first = Date.now() + 60_000
   const clock = vi.spyOn(Date, 'now')
   try {

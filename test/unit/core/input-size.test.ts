@@ -1,4 +1,4 @@
-/** What a body of megabytes costs the one thread that serves everybody: processor time, measured, never much. */
+/** CPU time that large request bodies take on the API's only thread. */
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -10,13 +10,13 @@ import { readBodyFilter } from '../../../src/features/collections/query/body.ts'
 import { commas, sql } from '../../../src/infra/postgres/sql.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
-/** How often each is measured: what counts is the least, without what is not its own. */
+/** Number of measurements; the least counts, as it contains the least foreign work. */
 const TRIES = 3
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** What a refusal costs, and what it says. */
+/** CPU time of a rejection, and its message. */
 function costOf(work: () => unknown): { ms: number; problem: Problem } {
   let problem: unknown
   const ms = leastMs(() => {
@@ -30,14 +30,17 @@ function costOf(work: () => unknown): { ms: number; problem: Problem } {
   return { ms, problem: problem as Problem }
 }
 
-/** What this machine takes to write and read a body of 300,000 members: a slow one is slow with all of them. */
+/** Time of this machine to write and read a body of 300,000 members, as a measure of its speed. */
 let yardstickMs: number | undefined
 const yardstick = () => {
   yardstickMs ??= leastMs(() => JSON.parse(JSON.stringify(named(300_000))))
   return yardstickMs
 }
 
-/** Of the processor, and of this thread: neighbours do not count. What other files have left in memory is collected before. */
+/**
+ * CPU time of this thread, so that other processes do not count. Garbage of other test files is collected
+ * before.
+ */
 function leastMs(work: () => unknown): number {
   collectGarbage()
   const tries = Array.from({ length: TRIES }, () => {
@@ -50,14 +53,14 @@ function leastMs(work: () => unknown): number {
 const list = <T>(length: number, item: (n: number) => T) => Array.from({ length }, (_, n) => item(n))
 const named = (length: number) => Object.fromEntries(list(length, (n) => [`k${n}`, 1]))
 
-test('a list of two million zeros is refused by its size, not by looking at each', () => {
+test('list of two million zeros: is rejected by its length, without reading each item', () => {
   const zeros = list(2_000_000, () => 0)
   const { ms, problem } = costOf(() => checkFields({ zeros }))
   expect(problem.code).toBe('body_too_large')
   expect(ms).toBeLessThan(0.7 * yardstick())
 })
 
-test('what is deeper than the stack is refused for its depth', () => {
+test('value deeper than the stack: is rejected by its depth', () => {
   const deep = list(50_000, () => 0).reduce<object>((inner) => ({ a: inner }), {})
   const { problem } = costOf(() => checkFields({ deep }))
   expect(problem.detail).toContain('nested deeper than 32')
@@ -71,7 +74,7 @@ test.each([
     /k0: is not a known field/,
   ],
   ['30 unknown members', { ops: [{ op: 'create', data: {} }], ...named(30) }, /k0: is not a known field/],
-])('%s are refused by name, and soon', (_name, body, detail) => {
+])('%s: are rejected by name, quickly', (_name, body, detail) => {
   const input = { name: 'a', ...body }
   const { ms, problem } = costOf(() => batchDocuments.parse(input))
   expect([problem.code, problem.errors.length > 0]).toEqual(['validation_failed', true])
@@ -84,19 +87,19 @@ test.each<[string, Record<string, unknown>]>([
   ['an object of 100,000 members', { a: { cs: named(100_000) } }],
   ['100,000 fields', named(100_000)],
   ['a pattern of a megabyte', { a: { like: '\\a'.repeat(500_000) } }],
-])('a filter with %s is refused, and soon', (_name, filter) => {
+])('filter with %s: is rejected quickly', (_name, filter) => {
   const { ms, problem } = costOf(() => readBodyFilter(filter))
   expect(problem.code).toBe('filter_too_large')
   expect(ms).toBeLessThan(0.3 * yardstick())
 })
 
-test('a filter with as much as it may have is read', () => {
+test('filter of maximum size: is parsed', () => {
   const values = list(500, (n) => `value ${n}`)
   const filter = { $and: list(50, (n) => ({ [`f${n}`]: { not: { in: values } } })) }
   expect(readBodyFilter(filter)).toMatchObject({ kind: 'all' })
 })
 
-test('a statement of 200 columns is put together in a fraction of a millisecond', () => {
+test('statement with 200 columns: is built in a fraction of a millisecond', () => {
   const columns = list(200, (n) => sql`${n}::text`)
   const ms = leastMs(() => {
     for (let n = 0; n < 1_000; n++) commas(columns)

@@ -1,4 +1,4 @@
-/** Secrets are found by their names and by their looks, wherever they stand; what is none stays as it is. */
+/** Redaction of audit entries: secrets are found by name and by form, and other values stay unchanged. */
 
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
@@ -18,7 +18,7 @@ const secret = fc.oneof(
   part.map((text) => `-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----`),
 )
 
-test('what looks like a secret is taken out of any text around it', () => {
+test('text that looks like a secret: is removed from any surrounding text', () => {
   fc.assert(
     fc.property(fc.string(), secret, fc.string(), (before, inside, after) => {
       const text = redactText(`${before} ${inside} ${after}`)
@@ -29,7 +29,7 @@ test('what looks like a secret is taken out of any text around it', () => {
   )
 })
 
-test('in a value it is found at any place, in names as well', () => {
+test('secret within a value: is removed at any location, including property names', () => {
   fc.assert(
     fc.property(fc.jsonValue(), secret, part, (value, inside, name) => {
       const held = { [name]: [value, { deep: inside }], [`x ${inside}`]: 1 }
@@ -46,14 +46,14 @@ test.each([
   'X-Api-Key',
   'authorization',
   'private key',
-])('what is called %s is a secret whatever it looks like', (name) => {
+])('property named %s: is redacted whatever its value', (name) => {
   expect(redact({ a: { [name]: 'hunter2' }, b: [{ [name]: { c: 1 } }] })).toEqual({
     a: { [name]: REDACTED },
     b: [{ [name]: REDACTED }],
   })
 })
 
-test('what is none stays', () => {
+test('ordinary values: stay unchanged', () => {
   const value = {
     id: 'key_01k5',
     key: 'a/b.txt',
@@ -79,7 +79,7 @@ const deed: AuditEvent = {
   after: digestOf({ a: 1 }),
 }
 
-test('an entry is canonical JSON as it is written, whatever its texts are', () => {
+test('audit entry: any texts: is written as canonical JSON', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (target, subject) => {
       const { text } = lineOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
@@ -89,13 +89,13 @@ test('an entry is canonical JSON as it is written, whatever its texts are', () =
   )
 })
 
-test('a digest says nothing of secrets', () => {
+test('digest: two states differ in secrets only: is the same', () => {
   const key = (text: string) => digestOf({ id: 'key_a', key: text, client_secret: text })
   expect(key(makeKey('anon'))).toBe(key(makeKey('anon')))
   expect(digestOf({ id: 'key_a' })).not.toBe(digestOf({ id: 'key_b' }))
 })
 
-test('a digest is that of the redacted state, whether or not there was anything to redact', () => {
+test('digest: is that of the redacted state, whether or not anything was redacted', () => {
   const name = fc.constantFrom('a', 'pass-word', 'Token', 'private key', 'x\n')
   const text = fc.oneof(
     fc.string(),
@@ -110,7 +110,7 @@ test('a digest is that of the redacted state, whether or not there was anything 
   )
 })
 
-test("a minute's first refusals are entries, the rest are one with a count", () => {
+test('denials of a minute: the first are entries, the rest one entry with a count', () => {
   const floods = new AuditThrottle()
   const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
   const admitted = (address: string) =>
@@ -124,7 +124,7 @@ test("a minute's first refusals are entries, the rest are one with a count", () 
   expect(floods.admit(refusal('a'))).toBe(true)
 })
 
-test('of very many addresses the number of entries is bounded as well', () => {
+test('denials of very many addresses: the number of entries is bounded', () => {
   const floods = new AuditThrottle()
   const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
   const entries = addresses.filter((address) => floods.admit({ ...deed, outcome: 'denied', address }))

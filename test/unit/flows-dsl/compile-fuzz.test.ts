@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Definitions of all that can be declared, with a part replaced, missing or renamed: an answer, never an exception. */
+/**
+ * Compiles large definitions with a part replaced, missing or renamed: always a result, never an exception.
+ */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -118,11 +120,11 @@ function changed(path: readonly (string | number)[], apply: Change): Json {
   return copy
 }
 
-test('the definition itself is sound', () => {
+test('definition without changes: compiles', () => {
   expect(compile(JSON.stringify(SOUND), { catalogue: CATALOGUE }).faults).toEqual([])
 })
 
-test('a change is compiled, or is a fault with a place in the source', () => {
+test('changed definition: compiles, or yields a diagnostic with a location in the source', () => {
   let refused = 0
   fc.assert(
     fc.property(fc.constantFrom(...places), change, (path, apply) => {
@@ -166,7 +168,7 @@ test.each([
     'a cron of many parts',
     `schedule: { cron: '0 0 ${Array(20_000).fill('*/1').join(',')} * *' }\ndo: [{ a: { set: {} } }]`,
   ],
-])('%s: an answer soon', (_name, source) => {
+])('%s: yields a result soon', (_name, source) => {
   const beforeMs = threadMs()
   compile(HEAD + source, { catalogue: CATALOGUE })
   expect(threadMs() - beforeMs).toBeLessThan(3_000)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Compiling: every fault at its place, no bomb that takes long. */
+/** The compiler: every diagnostic has its location, and no definition takes long to compile. */
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -13,13 +13,13 @@ import { threadMs } from '../../support/thread-time.ts'
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const options = { catalogue: CATALOGUE }
 
-/** `code line:column pointer` of each fault. */
+/** `code line:column pointer` of each diagnostic. */
 function faultsOf(source: string, more: object = {}): string[] {
   const { faults } = compile(source, { ...options, ...more })
   return faults.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
 }
 
-/** Sources below the head, which is line 1, so that `do:` stands on line 2. */
+/** Sources below the head, which is line 1, so that `do:` is on line 2. */
 const TASKS: readonly (readonly [name: string, source: string, ...faults: string[]])[] = [
   ['no tasks', 'do: []', 'wrong_type 2:5 /do'],
   ['tasks as a mapping', 'do: { a: { set: {} } }', 'wrong_type 2:5 /do'],
@@ -140,7 +140,7 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ],
 ]
 
-test.each(TASKS)('%s', (_name, source, ...faults) => {
+test.each(TASKS)('%s: yields the expected diagnostics', (_name, source, ...faults) => {
   expect(faultsOf(HEAD + source)).toEqual(faults)
 })
 
@@ -152,7 +152,7 @@ const DOCUMENTS: readonly (readonly [source: string, ...faults: string[]])[] = [
   ['do: *x\ndocument: 1', 'yaml_alias_refused 1:5 /do', 'wrong_type 2:11 /document'],
 ]
 
-test.each(DOCUMENTS)('document %j', (source, ...faults) => {
+test.each(DOCUMENTS)('document %j: yields the expected diagnostics', (source, ...faults) => {
   expect(faultsOf(source)).toEqual(faults)
 })
 
@@ -165,14 +165,14 @@ const FIELDS: readonly (readonly [field: string, ...faults: string[]])[] = [
   ['title: 5', 'wrong_type 2:10 /document/title'],
 ]
 
-test.each(FIELDS)('document with %s', (field, ...faults) => {
+test.each(FIELDS)('document with %s: yields the expected diagnostics', (field, ...faults) => {
   const good = { dsl: "'1.0.0'", namespace: 'n', name: 'x', version: '1.0.0' }
   const rest = Object.entries(good).filter(([key]) => !field.startsWith(`${key}:`))
   const lines = rest.map(([key, value]) => `  ${key}: ${value}\n`).join('')
   expect(faultsOf(`document:\n  ${field}\n${lines}do: [{ a: { set: {} } }]`)).toEqual(faults)
 })
 
-test('a fault shows its line, a caret below the column, and the nearest name', () => {
+test('diagnostic: shows its line, a caret below the column, and the nearest name', () => {
   const { faults } = compile(`${HEAD}do:\n  - keep:\n      call: colection.create`, options)
   expect(faults).toEqual([
     {
@@ -188,7 +188,7 @@ test('a fault shows its line, a caret below the column, and the nearest name', (
   ])
 })
 
-test('the excerpt of a long line is a window around the column', () => {
+test('diagnostic: long line: the excerpt is a window around the column', () => {
   const long = `do: [{ a: { set: { b: "${'x'.repeat(500)}", b: 1 } } }]`
   const [fault] = compile(HEAD + long, options).faults
   const [line = '', caret = ''] = fault?.excerpt?.split('\n') ?? []
@@ -201,11 +201,11 @@ test.each([
   ['THEN', ['then'], 'then'],
   ['xyz', ['then', 'switch'], undefined],
   ['swtich', ['set', 'switch'], 'switch'],
-])('nearest to %s', (name, known, wanted) => {
+])('nearest name to %s: is the expected one', (name, known, wanted) => {
   expect(nearest(name, known)).toBe(wanted)
 })
 
-test('a compiled flow is plain JSON, with the functions it calls, and one text', () => {
+test('compiled flow: is plain JSON with the functions that it calls, and has one canonical text', () => {
   const source = `${HEAD}do:
   - b: { call: event.publish, with: { topic: '${'${ .t }'}', data: { k: [1, '${'${ $context }'}'] } } }
   - a: { call: collection.get, with: { id: x, name: y } }
@@ -221,22 +221,22 @@ test('a compiled flow is plain JSON, with the functions it calls, and one text',
   expect(text).toBe(canonical(JSON.parse(text ?? '')))
 })
 
-test('the example that a recorded run carries compiles to the same text today', () => {
+test('example of a recorded execution: compiles to the same text today', () => {
   const recorded = new URL('../../conformance/flows/histories/0.1.0-flow-hello.json', import.meta.url)
   const { history } = JSON.parse(readFileSync(recorded, 'utf8'))
   const { data } = history.events[0].workflowExecutionStartedEventAttributes.input.payloads[0]
   const { ir } = JSON.parse(Buffer.from(data, 'base64').toString())
   const source = readFileSync(new URL('../../../flows-dsl/examples/hello.yaml', import.meta.url), 'utf8')
-  // What is known of a flow grows with the compiler; what runs stays as it was.
+  // Metadata of a flow grows with the compiler; the executable part stays the same.
   expect(canonical({ ...compiled(source, PRODUCT_CATALOGUE), facts: ir.facts })).toBe(canonical(ir))
 })
 
-test('canonical sorts keys by code point and keeps `__proto__`', () => {
+test('canonical JSON: sorts keys by code point and keeps `__proto__`', () => {
   const ir = JSON.parse('{"b":{"😀":1,"ｚ":2,"__proto__":{"z":1}},"a":[{"d":1,"c":null}]}')
   expect(canonical(ir)).toBe('{"a":[{"c":null,"d":1}],"b":{"__proto__":{"z":1},"ｚ":2,"😀":1}}')
 })
 
-test('sizes are bytes: at the limit it compiles, one more is refused', () => {
+test('size limit: counts bytes: a definition at the limit compiles, one byte more is rejected', () => {
   const source = `${HEAD}do: [{ a: { set: { b: é } } }]`
   const bytes = Buffer.byteLength(source)
   expect(faultsOf(source, { sizeBytesMax: bytes })).toEqual([])
@@ -247,12 +247,12 @@ test.each([
   ['flow', (n: number) => `${'['.repeat(n)}x${']'.repeat(n)}`],
   ['block', (n: number) => `${'- '.repeat(n)}x`],
   ['maps', (n: number) => `${'{ k: '.repeat(n)}x${' }'.repeat(n)}`],
-])('64 levels of %s are deep enough, 65 too deep', (_name, nest) => {
+])('64 levels of %s: compile; 65: are rejected', (_name, nest) => {
   expect(faultsOf(nest(64))).not.toContainEqual(expect.stringContaining('nesting_too_deep'))
   expect(faultsOf(nest(65))).toEqual([expect.stringContaining('nesting_too_deep')])
 })
 
-test('a definition has a bound of words and signs, since whoever reads it waits for it', () => {
+test('definition: has more tokens than the limit: is rejected', () => {
   const tasks = (count: number) => Array.from({ length: count }, (_, n) => `- t${n}: { set: { a: 1 } }`)
   expect(faultsOf(`${HEAD}do:\n${tasks(1_500).join('\n')}`)).toEqual([])
   expect(faultsOf(`${HEAD}do:\n${tasks(4_000).join('\n')}`)).toEqual([
@@ -260,7 +260,7 @@ test('a definition has a bound of words and signs, since whoever reads it waits 
   ])
 })
 
-describe('bombs answer with a fault', () => {
+describe('costly definitions: yield a diagnostic', () => {
   const laughs = Array.from(
     { length: 20 },
     (_, i) => `a${i}: &a${i} [${Array(9).fill(i ? `*a${i - 1}` : 'x')}]\n`,
@@ -288,8 +288,8 @@ describe('bombs answer with a fault', () => {
     expressions: [`${HEAD}do: [{ a: { set: { b: '\${ ${'('.repeat(100_000)} }' } } }]`, 5_000],
   }
 
-  test.each(Object.entries(bombs))('%s', (_name, [source, limitMs]) => {
-    // Of the processor, not of the wall: other work on the machine is no fault of the compiler's.
+  test.each(Object.entries(bombs))('%s: ends within its limit', (_name, [source, limitMs]) => {
+    // CPU time instead of elapsed time, so that other processes do not count.
     const beforeMs = threadMs()
     const { faults } = compile(source, options)
     expect(threadMs() - beforeMs).toBeLessThan(limitMs * 2)
@@ -298,6 +298,6 @@ describe('bombs answer with a fault', () => {
   })
 })
 
-test('a source of nothing but errors is given up after 20 of them', () => {
+test('source with errors only: compilation stops after 20', () => {
   expect(faultsOf(`[${','.repeat(1_000)}`)).toHaveLength(20)
 })

@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What `use` declares: put in where it is named, refused where it is not there, run as if it stood there. */
+/**
+ * Components declared in `use`: resolved by name, rejected if unknown, and executed as if written in place.
+ */
 
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
@@ -19,7 +21,7 @@ function tasksOf(source: string): readonly TaskNode[] {
 
 const ERROR = '{ type: "https://x.test/e", status: 418, title: Tea, detail: "${ .why }" }'
 
-test('an error, a retry and a timeout by name are what stands under the name', () => {
+test('error, retry and timeout by name: are replaced by their declarations', () => {
   const named = tasksOf(`use:
   errors: { tea: ${ERROR} }
   retries: { thrice: { delay: PT1S, when: "\${ $error.status == 503 }", limit: { attempt: { count: 3 } } } }
@@ -36,7 +38,7 @@ do:
   expect(named[1]?.body).toMatchObject({ catch: { retry: { delayMs: 1_000, count: 3 } } })
 })
 
-test('a retry sees the error under the name that its catch gives it', () => {
+test('retry by name: sees the error under the name that its catch gives it', () => {
   const source = (as: string) =>
     faultsOf(`use: { retries: { r: { when: "\${ $problem.status == 503 }" } } }
 do: [{ b: { try: [{ c: { set: {} } }], catch: { as: ${as}, retry: r } } }]`)
@@ -44,7 +46,7 @@ do: [{ b: { try: [{ c: { set: {} } }], catch: { as: ${as}, retry: r } } }]`)
   expect(source('other')).toEqual([expect.stringMatching(/^expression_invalid 2:/)])
 })
 
-test('a timeout may be an expression; the flow has one too', () => {
+test('timeout: may be an expression, of a task or of the flow', () => {
   const ir = compiled(`${HEAD}timeout: { after: P1W }
 do: [{ a: { set: {}, timeout: { after: "\${ .limit }" } } }]`)
   expect(ir.timeoutMs).toBe(604_800_000)
@@ -60,7 +62,7 @@ const FUNCTIONS = `use:
         - again: { call: double, with: { value: "\${ .twice }" } }
 `
 
-test('a function is its task, with the arguments as input; without them it has the input of the call', async () => {
+test('function: runs as its task with the arguments as input, or with the input of the call', async () => {
   const { result, steps, events } = await trace(
     `${HEAD}${FUNCTIONS}do:
   - start: { call: quadruple, input: { from: .inner }, with: { value: "\${ $input.n }" } }
@@ -74,13 +76,13 @@ test('a function is its task, with the arguments as input; without them it has t
   expect(pointers).toContain('/do/0/start/with')
 })
 
-test('a function sees no variable of the place that calls it', () => {
+test('function: cannot read variables of its caller', () => {
   const source = `use: { functions: { f: { set: { a: "\${ $item }" } } } }
 do: [{ l: { for: { in: .x }, do: [{ c: { call: f } }] } }]`
   expect(faultsOf(source)).toEqual([expect.stringMatching(/^expression_invalid 2:/)])
 })
 
-test('extensions stand with each task of their kind, but with none of their own', () => {
+test('extensions: apply to each task of their kind, but not to tasks of extensions', () => {
   const [a, b, c] = tasksOf(`use:
   functions: { f: { set: {} } }
   extensions:
@@ -100,7 +102,7 @@ do:
   expect(names(tasks[0])).toEqual(['log'])
 })
 
-test('a function that an extension calls is not extended, whoever else calls it', async () => {
+test('function called by an extension: is not extended, even if called elsewhere', async () => {
   const { result, steps } = await trace(
     `${HEAD}use:
   functions: { note: { set: { noted: true } } }
@@ -112,7 +114,7 @@ do: [{ a: { call: note } }]`,
   expect(steps).toEqual(['a', 'say', 'note', 'note', 'say', 'note'])
 })
 
-test('a task has the time that its timeout yields', async () => {
+test('timeout expression: limits the task to its result', async () => {
   const source = (limit: string) =>
     `${HEAD}do: [{ a: { wait: PT10S, timeout: { after: "\${ .limit }" } } }]`.replace('.limit', limit)
   const run = async (limit: string, input: object) =>
@@ -142,7 +144,7 @@ do: [{ a: { call: http, with: { method: get, endpoint: { uri: "https://x.test", 
   expect(ir?.facts.secrets).toEqual(secrets)
 })
 
-test('functions of the platform may be named with their catalogue', () => {
+test('functions of the platform: may be named with their catalogue', () => {
   for (const name of ['collection.get', 'collection.get@default', 'collection.get:1.0.0@default']) {
     const [task] = tasksOf(`do: [{ a: { call: "${name}", with: { name: n, id: i } } }]`)
     expect(task?.body).toMatchObject({ function: 'collection.get' })
@@ -235,7 +237,7 @@ test.each([
     'use: { secrets: [pw] }\ndo: [{ a: { set: { b: "${ $secrets[.x] }" } } }]',
     expect.stringMatching(/^secret_not_named 3:23/),
   ],
-])('%s', (source, ...faults) => {
+])('%s: yields the expected diagnostics', (source, ...faults) => {
   expect(faultsOf(source)).toEqual(faults)
 })
 
@@ -253,14 +255,14 @@ test.each([
   ['def f($s): $s; f($secrets)', ['secret_not_named']],
   ['[.a, ($secrets | getpath(["pw"]))]', ['secret_not_named']],
   ['try $secrets.other catch .', ['unknown_reference']],
-])('an expression that reads secrets: %s', (expression, codes) => {
+])('expression that reads secrets: %s', (expression, codes) => {
   const source = `${HEAD}use: { secrets: [pw] }\ndo:\n  - a:\n      set:\n        b: >-\n          \${ ${expression} }`
   const { ir, faults } = compile(source, { catalogue: CATALOGUE })
   expect(faults.map(({ code }) => code)).toEqual(codes)
   if (codes.length === 0) expect(ir?.facts.secrets).toEqual(['pw'])
 })
 
-test('functions that double each other are stopped before they are written out', () => {
+test('functions that double each other: are rejected before they are expanded', () => {
   const functions = Array.from({ length: 25 }, (_, i) => {
     const inner = i === 0 ? 'set: {}' : `do: [{ a: { call: f${i - 1} } }, { b: { call: f${i - 1} } }]`
     return `    f${i}: { ${inner} }`
@@ -272,7 +274,7 @@ test('functions that double each other are stopped before they are written out',
   expect(performance.now() - before).toBeLessThan(2_000)
 })
 
-test('a chain of functions has an end', () => {
+test('chain of functions: is bounded', () => {
   const functions = Array.from({ length: 400 }, (_, i) => `    f${i}: { call: f${i + 1} }`)
   const source = `use:\n  functions:\n${functions.join('\n')}\n    f400: { set: {} }\ndo: [{ a: { call: f0 } }]`
   expect(faultsOf(source)[0]).toMatch(/^nesting_too_deep /)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Compiling `concurrency`, and the key that an execution is counted by. */
+/** Compilation of `concurrency`, and the key by which executions are counted. */
 
 import { describe, expect, test } from 'vitest'
 import { concurrencyKey } from '../../../flows-dsl/compile/concurrency.ts'
@@ -17,8 +17,8 @@ const key = (expression: string, input: Json) =>
     0,
   )
 
-describe('what is compiled', () => {
-  test('a limit, and what becomes of one more', () => {
+describe('compilation', () => {
+  test('limit: compiles with the action for further executions', () => {
     expect(flow('{ limit: 5 }').concurrency).toEqual({ limit: 5, onLimit: 'queue' })
     expect(flow('{ limit: 1, onLimit: refuse, holdWhileWaiting: true }').concurrency).toEqual({
       limit: 1,
@@ -40,19 +40,19 @@ describe('what is compiled', () => {
     ["{ limit: 1, key: '${ $context.x }' }", 'expression_invalid 4:35 /concurrency/key'],
     ["{ limit: 1, key: '${ $secrets.x }' }", 'expression_invalid 4:35 /concurrency/key'],
     ["{ limit: 1, key: '${ .x + }' }", 'expression_invalid 4:40 /concurrency/key'],
-  ])('%s', (concurrency, fault) => {
+  ])('%s: yields the expected diagnostic', (concurrency, fault) => {
     expect(faultsOf(`  - a: { set: {} }\nconcurrency: ${concurrency}`)).toEqual([fault])
   })
 })
 
-describe('the key', () => {
+describe('concurrency key', () => {
   test.each<[string, Json, string]>([
     ["'${ .customer }'", { customer: 'c1' }, 'c1'],
     ["'${ $input.n }'", { n: 7 }, '7'],
     ["'${ .a and .b }'", { a: true, b: false }, 'false'],
     ['\'${ "\\(.a)/\\(.b)" }\'', { a: 1, b: 2 }, '1/2'],
     ['always', {}, 'always'],
-  ])('%s of %j', (expression, input, expected) => {
+  ])('%s of %j: is computed', (expression, input, expected) => {
     expect(key(expression, input)).toBe(expected)
   })
 
@@ -64,11 +64,11 @@ describe('the key', () => {
     ["'${ .x }'", { x: '\u0000' }],
     ["'${ [range(1e12)] | length }'", {}],
     ['{ a: 1 }', {}],
-  ])('%s is refused', (expression, input) => {
+  ])('%s: is rejected', (expression, input) => {
     expect(() => key(expression, input)).toThrow(/concurrency|expression|value/i)
   })
 
-  test('without one, all executions are counted together', () => {
+  test('no key: all executions are counted together', () => {
     expect(concurrencyKey({ limit: 1, onLimit: 'queue' }, { any: 1 }, 0)).toBe('')
   })
 })

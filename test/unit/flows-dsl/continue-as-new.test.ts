@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that go on elsewhere: nothing is lost, nothing is begun twice, and what is shared travels once. */
+/**
+ * Executions that continue as new: nothing is lost or started twice, and shared values are transferred once.
+ */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -11,7 +13,7 @@ import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
 
-/** A world in which approvals never answer by themselves. */
+/** An environment in which approvals are never answered by themselves. */
 class Waiting extends World {
   override wait(): Promise<Json> {
     return new Promise(() => {})
@@ -24,7 +26,7 @@ async function moved(drive: Drive): Promise<Snapshot> {
   return JSON.parse(JSON.stringify(driven.snapshot))
 }
 
-test('any JSON is the same after it has travelled', () => {
+test('any JSON: is unchanged after a transfer', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
       const state = { input: value } as unknown as RunState
@@ -34,7 +36,7 @@ test('any JSON is the same after it has travelled', () => {
   )
 })
 
-test('what is shared is one row, and shared again', () => {
+test('shared value: is transferred once and is shared again afterwards', () => {
   const shared = { many: Array.from({ length: 100 }, (_, n) => n) }
   const state = { frames: { 1: { data: shared }, 2: { data: shared } }, input: shared } as unknown as RunState
   const rows = pack(state)
@@ -48,14 +50,14 @@ test('what is shared is one row, and shared again', () => {
   expect(back.input).toEqual(shared)
 })
 
-test('a state that has travelled is its own', () => {
+test('transferred state: is independent of the original', () => {
   const state = { input: { a: [1] } } as unknown as RunState
   const rows = pack(state)
   ;(state.input as { a: number[] }).a.push(2)
   expect(unpack(rows).input).toEqual({ a: [1] })
 })
 
-test('a thousand items at a time are carried in less than a megabyte', async () => {
+test('a thousand concurrent items: are transferred in less than a megabyte', async () => {
   const ir = compiled(
     `${HEAD}  - all:\n      for: { each: n, in: '\${ [range(1000)] }', concurrency: 1000 }\n      do: [ { ask: { approve: { approvers: [ada] } } }, { say: { set: { n: '\${ $n }' } } } ]\n`,
   )
@@ -66,7 +68,7 @@ test('a thousand items at a time are carried in less than a megabyte', async () 
   expect(JSON.stringify(await snapshot).length).toBeLessThan(1_000_000)
 })
 
-test('what is heard before it goes on begins what comes of it once', async () => {
+test('signal received before continuing: has its effects once', async () => {
   const ir = compiled(
     `${HEAD}  - ask: { approve: { approvers: [ada] } }\n  - put: { call: collection.create, with: { name: c, document: {} } }\n`,
   )
@@ -81,7 +83,7 @@ test('what is heard before it goes on begins what comes of it once', async () =>
   expect(here.calls).toHaveLength(1)
 })
 
-test('time in which nothing could go on is added to what limits other work, and to nothing else', async () => {
+test('time in which nothing could proceed: extends the limits of other work only', async () => {
   const ir = compiled(`${HEAD}  - wait: { wait: PT10S, timeout: { after: PT30S } }\n`)
   const world = Object.assign(new World(), { isFull: () => true })
   const drive = Drive.of(ir, {}, world, INFO)

@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Every kind of fault, and of warning: its example has it, and nothing else, at the place it says; its fix has none. */
+/**
+ * Every diagnostic and warning of the catalogue: its example yields exactly it, at its location, and its fix
+ * yields none.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -10,7 +13,7 @@ import { CATALOGUE as PLATFORM } from '../../../src/features/data-operations.ts'
 
 const codes = Object.keys(DIAGNOSTICS) as DiagnosticCode[]
 
-test.each(codes)('%s', (code) => {
+test.each(codes)('%s: example and fix are correct', (code) => {
   const { example, fix, title, explanation } = DIAGNOSTICS[code]
   const offset = example.indexOf('¦')
   const { faults, warnings } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
@@ -27,7 +30,7 @@ test.each(codes)('%s', (code) => {
   expect(explanation).toMatch(/\.$/)
 })
 
-test('there is no code that nothing notes', () => {
+test('every code of the catalogue: is reported somewhere in the compiler', () => {
   const folder = new URL('../../../flows-dsl/', import.meta.url)
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   const sources = files.filter((name) => name.endsWith('.ts') && !name.startsWith('diagnostics/'))
@@ -58,7 +61,7 @@ do:
   - l: { set: { m: 1, m: 2 } }
 `
 
-test('a definition with more than twenty faults of different kinds shows them all', () => {
+test('definition with more than twenty kinds of diagnostics: reports all of them', () => {
   const { faults } = compile(TWENTY, { catalogue: PLATFORM })
   const found = new Set(faults.map(({ code }) => code))
   expect([...found].sort()).toEqual([

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Which events start a run, and which of them belong together. */
+/** Events that start an execution, and how events are correlated. */
 
 import { expect, test } from 'vitest'
 import { type Gathering, gather, inputOf, typesIn } from '../../../flows-dsl/event-correlation.ts'
@@ -20,7 +20,7 @@ const event = (type: string, data: JsonObject = {}, more: JsonObject = {}): Json
   return { specversion: '1.0', id: `evt_${last}`, source: '/workspaces/ws', type, data, ...more }
 }
 
-/** Shows events one after the other. @returns the types of what came together, each time */
+/** Passes events one after the other. @returns the types of the correlated events, each time */
 function shown(on: EventStrategy, events: readonly JsonObject[]) {
   let open: readonly Gathering[] = []
   const complete = events.flatMap((one) => {
@@ -40,7 +40,7 @@ test.each([
   ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 1 } } } }', 1],
   ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 7 } } } }', 0],
   ['{ one: { with: { source: /workspaces/other } } }', 0],
-])('%s takes %i of three', (on, taken) => {
+])('%s: matches %i of three events', (on, taken) => {
   const events = [event('a.b', { n: 1 }), event('a.c', { n: 2 }), event('b', { n: 3 })]
   expect(shown(strategy(on), events).complete).toHaveLength(taken)
 })
@@ -49,7 +49,7 @@ const PAID_AND_PACKED =
   '{ all: [{ with: { type: paid }, correlate: { order: { from: .data.order } } },' +
   ' { with: { type: packed }, correlate: { order: { from: .data.order } } }] }'
 
-test('of `all`, those come together that belong together, in whichever order', () => {
+test('`all`: matching events of any order: are correlated', () => {
   const on = strategy(PAID_AND_PACKED)
   const events = [
     event('paid', { order: 1 }),
@@ -66,14 +66,14 @@ test('of `all`, those come together that belong together, in whichever order', (
   expect(open).toEqual([{ filled: [0], bound: { order: 1 }, events: [events[2]] }])
 })
 
-test('an event that comes twice is there once', () => {
+test('duplicate event: counts once', () => {
   const on = strategy('{ all: [{ with: { type: a } }, { with: { type: a } }] }')
   const first = event('a')
   expect(shown(on, [first, first]).complete).toEqual([])
   expect(shown(on, [first, first, event('a')]).complete).toHaveLength(1)
 })
 
-test('of what waits too long for the others, the oldest is given up', () => {
+test('incomplete correlations: over the limit: the oldest is dropped', () => {
   const on = strategy(PAID_AND_PACKED)
   const many = Array.from({ length: 150 }, (_, n) => event('paid', { order: n }))
   expect(shown(on, many).open.map(({ bound }) => bound['order'])).toEqual(
@@ -83,7 +83,7 @@ test('of what waits too long for the others, the oldest is given up', () => {
   expect(shown(on, large).open.map(({ bound }) => bound['order'])).toEqual([2, 3, 4])
 })
 
-test('an event on which an expression fails is none that is meant; one that costs too much is an error', () => {
+test('filter expression: fails: the event does not match; costs too much: is an error', () => {
   const on = strategy('{ one: { with: { data: "${ .n + 1 > 1 }" } } }')
   expect(
     shown(on, [event('a', { n: 'text' }), event('a', { n: {} }), event('a', { n: 1 })]).complete,
@@ -95,14 +95,14 @@ test('an event on which an expression fails is none that is meant; one that cost
   expect(performance.now() - startedMs).toBeLessThan(500)
 })
 
-test('a run is given the events as `read` says', () => {
+test('events: are given to the execution in the form that `read` selects', () => {
   const one = event('a', { n: 1 })
   expect(inputOf([one])).toEqual([{ n: 1 }])
   expect(inputOf([one], 'envelope')).toEqual([one])
   expect(inputOf([one], 'raw')).toEqual(['{"n":1}'])
 })
 
-test('which types may come is known where they are written out', () => {
+test('event types: written as literals: are known in advance', () => {
   expect(typesIn(strategy(PAID_AND_PACKED))).toEqual(['paid', 'packed'])
   expect(typesIn(strategy('{ any: [{ with: { type: a } }, { with: { data: 1 } }] }'))).toBeUndefined()
   expect(typesIn(strategy('{ any: [] }'))).toBeUndefined()

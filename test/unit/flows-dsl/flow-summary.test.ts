@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What can be said of a flow without running it. */
+/** Estimates about a flow that need no execution. */
 
 import { expect, test } from 'vitest'
 import { compiled } from '../../conformance/flows/scenario.ts'
@@ -58,11 +58,11 @@ test.each([
     { fixed: 5, perItem: 0 },
     1,
   ],
-])('%s', (_name, source, events, fanOut) => {
+])('%s: is summarised as expected', (_name, source, events, fanOut) => {
   expect(compiled(HEAD + source).facts).toMatchObject({ events, fanOut })
 })
 
-test('what is declared and not used is not in it', () => {
+test('declarations that are not used: are not in the summary', () => {
   const { facts } = compiled(`${HEAD}use:
   secrets: [key, other]
   functions: { f: { ${GET} }, g: { wait: PT1S } }

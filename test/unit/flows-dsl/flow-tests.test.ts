@@ -1,4 +1,4 @@
-/** Cases of flows: what is compared, how, and what a case may say. */
+/** Test cases of flows: comparison of results, and validation of the cases. */
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -22,14 +22,14 @@ function differ(expected: Json, more: object = {}) {
 
 const ANSWER = { input: { go: true }, mocks: { get: { output: { a: [1, { b: 2 }] } } } }
 
-test('a case that comes out as it should has no differences', () => {
+test('case with the expected outcome: has no differences', () => {
   const steps = ['first', 'get', '-late']
   const calls = [{ function: 'collection.get', arguments: { id: 'a' } }]
   expect(differ({ output: { a: [1, { b: 2 }] }, steps, calls }, ANSWER)).toEqual([])
   expect(differ({}, ANSWER)).toEqual([])
 })
 
-test('each difference says where, what was expected and what was found', () => {
+test('difference: states its location, the expected and the actual value', () => {
   expect(differ({ output: { a: [1, { b: 3 }, 4], c: 1 } }, ANSWER)).toEqual([
     ['output.a[1].b', 3, 2],
     ['output.a[2]', 4, undefined],
@@ -46,7 +46,7 @@ test('each difference says where, what was expected and what was found', () => {
   ])
 })
 
-test('what is expected is that a run completes, unless something else is said', () => {
+test('no expected outcome: the execution is expected to complete', () => {
   const bad = { ...ANSWER, mocks: { get: { output: { bad: true } } } }
   expect(differ({}, bad)).toEqual([['status', 'completed', 'faulted']])
   expect(differ({ status: 'faulted', error: { status: 418 } }, bad)).toEqual([])
@@ -54,7 +54,7 @@ test('what is expected is that a run completes, unless something else is said', 
   expect(differ({})).toEqual([['status', 'completed', 'waiting']])
 })
 
-test('objects differ by their own fields alone', () => {
+test('objects: are compared field by field', () => {
   const tricky = JSON.parse('{"__proto__": 1, "x y": 2}') as Json
   expect(differences('', tricky, {}, false).map(({ at }) => at)).toEqual(['.__proto__', '["x y"]'])
   expect(differences('', {}, tricky, true)).toEqual([])
@@ -77,7 +77,7 @@ test.each([
     '/0/expect/constructor',
     'The key `constructor` is not known.',
   ],
-])('%j is refused', (given, pointer, message) => {
+])('case %j: is rejected', (given, pointer, message) => {
   let thrown: unknown
   try {
     casesIn(given as Json)
@@ -87,7 +87,7 @@ test.each([
   expect(thrown).toMatchObject({ pointer, message: expect.stringContaining(message) })
 })
 
-test('the cases of the README are those of its first flow', () => {
+test('cases of the README: belong to its first flow', () => {
   const readme = readFileSync('flows-dsl/README.md', 'utf8')
   const blockOf = (start: string) =>
     new RegExp(`\`\`\`yaml\\n(${start}[\\s\\S]*?)\`\`\``).exec(readme)?.[1] ?? ''

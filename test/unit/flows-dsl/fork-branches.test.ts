@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Branches: what is given up is cancelled and leaves no trace, order follows from the effects, bounds hold. */
+/** Branches: cancelled ones leave no records, order follows from the effects, and limits apply. */
 
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
@@ -30,7 +30,7 @@ const RACE = `${HEAD}do:
   - after: { wait: PT9S }
 output: { as: '\${ $context }' }`
 
-test('the losers are cancelled, catch nothing, export nothing, and nothing is recorded of them afterwards', async () => {
+test('losing branches: are cancelled without catching, exporting or recording anything', async () => {
   const world = new World()
   const result = await world.until(runFlow(compiled(RACE), null, world, INFO))
   await ticks()
@@ -51,7 +51,7 @@ test('the losers are cancelled, catch nothing, export nothing, and nothing is re
   ])
 })
 
-test('what is cancelled from outside passes through fork and try, and nothing is recorded of it', async () => {
+test('cancellation from outside: passes through fork and try without a record', async () => {
   const world = new World()
   const thrown: unknown[] = []
   const { cancel } = world.scope(async () => {
@@ -66,7 +66,7 @@ test('what is cancelled from outside passes through fork and try, and nothing is
   expect(lines(world).filter((line) => !line.endsWith('started'))).toEqual([])
 })
 
-test('an error that is not of the flow passes through, and the other branches are cancelled', async () => {
+test('error of the platform: passes through, and the other branches are cancelled', async () => {
   class Broken extends World {
     override call(): Promise<Json> {
       return Promise.reject(new TypeError('ours'))
@@ -82,7 +82,7 @@ test('an error that is not of the flow passes through, and the other branches ar
   expect(world.pending.size).toBe(0)
 })
 
-test('`end` within a fork within a loop ends all of it', async () => {
+test('`end` in a fork within a loop: ends the whole flow', async () => {
   const flow = `${HEAD}do:
   - a:
       for: { in: '\${ [1, 2, 3] }' }
@@ -120,7 +120,7 @@ class Slow extends World {
   }
 }
 
-test('which command comes first does not depend on how many promises there are', async () => {
+test('order of commands: does not depend on the number of promises', async () => {
   const task = (name: string, id: string) => `${name}: { call: collection.get, with: { name: n, id: ${id} } }`
   const pure = (count: number) => Array.from({ length: count }, (_, i) => `{ p${i}: { set: { v: 1 } } }`)
   const branch = (name: string, count: number) => {
@@ -143,7 +143,7 @@ test('which command comes first does not depend on how many promises there are',
   for (const other of others) expect(other).toEqual(first)
 })
 
-test('a fork within a branch goes on in the turn of the branch', async () => {
+test('fork within a branch: continues in the turn of the branch', async () => {
   const put = (name: string) => `{ ${name}: { set: { by: ${name} } } }`
   const inner = `{ inner: { do: [{ deep: { fork: { branches: [${put('a')}, ${put('b')}] } } }, ${put('c')}] } }`
   const flow = (compete: boolean) =>
@@ -154,7 +154,7 @@ test('a fork within a branch goes on in the turn of the branch', async () => {
   expect(race.result).toEqual({ status: 'completed', output: { by: 'c' } })
 })
 
-test('the bound on tasks holds within `try`, which neither retries nor handles it', async () => {
+test('task limit within `try`: is neither retried nor caught', async () => {
   const flow = `${HEAD}do:
   - a:
       try: [{ b: { set: {}, then: b } }]
@@ -164,7 +164,7 @@ test('the bound on tasks holds within `try`, which neither retries nor handles i
   expect(steps).toHaveLength(50)
 })
 
-test('a retry without delay is bounded by the tasks it enters', async () => {
+test('retry without delay: is bounded by the number of tasks that it enters', async () => {
   const raise = '{ raise: { error: { type: t, status: 400 } } }'
   const flow = `${HEAD}do: [{ a: { try: [{ b: ${raise} }], catch: { retry: { limit: { attempt: { count: 999 } } } } } }]`
   const { result, steps, waits } = await trace(flow, { input: null, stepsMax: 50 })
@@ -173,7 +173,7 @@ test('a retry without delay is bounded by the tasks it enters', async () => {
   expect(waits).toEqual([])
 })
 
-test('branches share the bound on tasks, and the outputs of all are one value', async () => {
+test('branches: share the task limit, and their outputs are one value', async () => {
   const loop = (name: string) => `{ ${name}: { do: [{ x: { set: {}, then: x } }] } }`
   const endless = `${HEAD}do: [{ f: { fork: { branches: [${loop('a')}, ${loop('b')}] } } }]`
   const bounded = await trace(endless, { input: null, stepsMax: 50 })
@@ -186,7 +186,7 @@ test('branches share the bound on tasks, and the outputs of all are one value', 
   })
 })
 
-test('chance is asked only for jitter', async () => {
+test('random numbers: are requested for jitter only', async () => {
   class Fixed extends World {
     override random(): number {
       throw new Error('asked')
@@ -210,7 +210,7 @@ test('chance is asked only for jitter', async () => {
   }
 })
 
-test('summaries say what is done, and what the time is for', async () => {
+test('summaries: name the action and the purpose of the delay', async () => {
   const flow = `${HEAD}do:
   - a:
       for: { each: order, in: '\${ [1] }' }
@@ -246,7 +246,7 @@ test('summaries say what is done, and what the time is for', async () => {
   ])
 })
 
-test('an attempt that is cut off keeps what it exported; its own error goes before the limit', async () => {
+test('attempt at its time limit: keeps its exports, and its own error takes precedence', async () => {
   const flow = `${HEAD}do:
   - a:
       try:

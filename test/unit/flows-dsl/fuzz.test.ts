@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Compiling: no text makes it throw, and every fault lies within the text. */
+/** The compiler on random texts: it never throws, and every diagnostic lies within the text. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -38,11 +38,11 @@ function check(source: string): void {
   expect(places).toEqual([...places].sort((a, b) => a - b))
 }
 
-test('the sample compiles', () => {
+test('sample: compiles', () => {
   expect(compile(good, options).faults).toEqual([])
 })
 
-test('a mutated definition', () => {
+test('mutated definition: yields a result', () => {
   const junk = fc.constantFrom(
     '',
     ' ',
@@ -101,14 +101,14 @@ test('a mutated definition', () => {
   )
 })
 
-test('any text', () => {
+test('any text: yields a result', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), check), {
     seed: 20_260_104,
     numRuns: repeated(150, 500),
   })
 })
 
-test('any JSON below any key', () => {
+test('any JSON below any key: yields a result', () => {
   const keys = fc.constantFrom(
     'document',
     'do',

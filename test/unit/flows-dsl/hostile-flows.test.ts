@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Definitions that want to break the interpreter: each ends as a flow does, soon, and having done each thing once. */
+/** Hostile definitions: each ends as a flow does, soon, and with each effect once. */
 
 import { describe, expect, it } from 'vitest'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
@@ -12,8 +12,8 @@ const run = (body: string, simulation: Simulation = {}) => simulate(compiled(HEA
 const RAISE = 'raise: { error: { type: broken, status: 500 } }'
 const SOON_MS = 5_000
 
-describe('definitions that want to break the interpreter', () => {
-  it('holds the task whose own condition fails, where a condition is asked to decide what is held', () => {
+describe('hostile definition', () => {
+  it('condition that decides about holding: fails: the task is held', () => {
     const { status, held = {} } = run(`onFault: hold
 do:
   - pay: { try: [ { broken: { ${RAISE} } } ], catch: { when: '\${ error("no") }' } }
@@ -24,7 +24,7 @@ do:
     ])
   })
 
-  it('does not undo what undoes', () => {
+  it('compensation: is not compensated itself', () => {
     const { trace, ...result } = run(`do:
   - first: { set: { a: 1 }, compensate: [ { back: { set: {}, compensate: [ { forth: { set: {} } } ] } } ] }
   - second: { set: { b: 1 }, compensate: [ { undo: { set: {} } } ] }
@@ -34,7 +34,7 @@ do:
     expect(trace.filter(({ name }) => name === 'back' || name === 'forth')).toHaveLength(2)
   })
 
-  it('tries again at once as often as it may, though the delay grows beyond all numbers', () => {
+  it('retry delay beyond all numbers: retries at once, up to the limit', () => {
     const { error } = run(`do:
   - often:
       try: [ { broken: { ${RAISE} } } ]
@@ -43,7 +43,7 @@ do:
     expect(error).toMatchObject({ type: 'broken', instance: '/do/0/often/try/0/broken' })
   })
 
-  it('shows no more of large values than it has room for, nor looks at them for ever', () => {
+  it('large values in summaries: are truncated without reading all of them', () => {
     const began = performance.now()
     const { error } = run(`do:
   - large: { set: { x: '\${ "a" * 1000000 }' } }
@@ -53,19 +53,19 @@ do:
     expect(performance.now() - began).toBeLessThan(SOON_MS)
   })
 
-  it('begins no simulation at the end of time', () => {
+  it('simulation at the end of time: does not start', () => {
     const options = { start: '+275760-09-12T00:00:00Z' }
     expect(() => run('do: [ { wait: { wait: { days: 300 } } } ]', { options })).toThrow(/Not a time/)
   })
 
-  it('takes __proto__ for a name like any other', () => {
+  it('the name __proto__: is a name like any other', () => {
     const { output } = run(`do:
   - each: { for: { each: __proto__, in: '\${ [{ a: 1 }] }' }, do: [ { set: { set: { it: '\${ $__proto__ }' } } } ] }
 `)
     expect(output).toEqual({ it: { a: 1 } })
   })
 
-  it('runs a task that is tried again from its start, though it had yielded before an extension failed', () => {
+  it('task retried from its start: runs, though it had yielded before an extension failed', () => {
     const ir = compiled(`${HEAD}use:
   extensions:
     - audit: { extend: set, when: '\${ $runtime.name == "tenon" and (.n | error("no")) }', after: [ { note: { set: {} } } ] }
@@ -80,7 +80,7 @@ do:
     })
     machine.begin()
     machine.release('/do/0/count#0', { retry: true })
-    // It is held again, for the same error, and has not gone on without the extension.
+    // It is held again for the same error and did not continue without the extension.
     expect(phases).toEqual(['started', 'held', 'retried', 'held'])
     expect(machine.result).toBeUndefined()
   })

@@ -1,4 +1,4 @@
-/** Lifecycle events have the names and the data of the specification, whatever becomes of the run. */
+/** Lifecycle events have the names and data of the specification, for every outcome of the execution. */
 
 import { expect, test } from 'vitest'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
@@ -9,7 +9,7 @@ const HEAD = "document: { dsl: '1.0.3', namespace: pets, name: adopt, version: '
 const lived = (source: string, simulation: Simulation = {}) =>
   simulate(compiled(`${HEAD}${source}`), { ...simulation, options: { lifecycle: true } }).lifecycle ?? []
 
-test('a run that completes', () => {
+test('execution that completes: emits started and completed events', () => {
   const events = lived('do: [{ rest: { wait: PT1S } }, { never: { if: false, set: {} } }]', {
     input: { n: 1 },
   })
@@ -46,7 +46,7 @@ test('a run that completes', () => {
 const short = (events: ReturnType<typeof lived>) =>
   events.map(({ type }) => type.replace('io.serverlessworkflow.', '').replace('.v1', ''))
 
-test('a run that tries again and faults', () => {
+test('execution that retries and faults: emits retried and faulted events', () => {
   const flow = `do:
   - again:
       try: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]
@@ -66,7 +66,7 @@ test('a run that tries again and faults', () => {
   expect(events.at(-1)?.data).toMatchObject({ error: { status: 500, instance: '/do/0/again/try/0/no' } })
 })
 
-test('a step that is held is suspended', () => {
+test('held step: is reported as suspended', () => {
   const flow =
     'onFault: hold\ndo: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]'
   expect(short(lived(flow))).toEqual(['workflow.started', 'task.started', 'task.suspended'])

@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The machine's own: schemas, timeouts, extensions, what is undone, what is held; simulated, so time is virtual. */
+/**
+ * The flow machine: schemas, timeouts, extensions, compensation and held tasks, simulated in virtual time.
+ */
 
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
@@ -15,7 +17,7 @@ const run = (tasks: string, simulation: Simulation = {}) => simulate(compiled(`$
 const lines = (trace: readonly { name: string; phase: string }[]) =>
   trace.map(({ name, phase }) => `${name} ${phase}`)
 
-test('schemas: of the flow, of a task, of what it exports; each error has its place', () => {
+test('schemas of flow, task and export: an error has its location', () => {
   const schema = (type: string) => `schema: { document: { type: ${type} } }`
   const at = (flow: string, input: Json) => run(flow, { input }).error
   const task = (keys: string) => `do: [{ a: { ${keys}, set: { n: '\${ . }' } } }]`
@@ -41,7 +43,7 @@ test('schemas: of the flow, of a task, of what it exports; each error has its pl
   ).toMatchObject({ status: 'completed', output: 7 })
 })
 
-test('a task takes no longer than its timeout; who catches it goes on', () => {
+test('task timeout: can be caught, and the flow continues', () => {
   const slow = 'try: [{ nap: { wait: PT1H, timeout: { after: PT10S } } }]'
   const caught = run(
     `do: [{ a: { ${slow}, catch: { errors: { with: { status: 408 } }, do: [{ b: { set: { late: true } } }] } } }]`,
@@ -51,7 +53,7 @@ test('a task takes no longer than its timeout; who catches it goes on', () => {
   expect(quick).toMatchObject({ status: 'completed', duration_ms: 1_000 })
 })
 
-test('a flow takes no longer than its timeout, whoever catches errors in it', () => {
+test('flow timeout: cannot be caught', () => {
   const flow = 'timeout: { after: PT1M }\ndo: [{ a: { try: [{ nap: { wait: PT1H } }], catch: {} } }]'
   expect(run(flow)).toMatchObject({
     status: 'faulted',
@@ -67,7 +69,7 @@ do:
   - a: { set: { m: '\${ .n }' } }
   - b: { set: { log: '\${ $context }', m: '\${ .m }' } }`
 
-test('extensions run around what they extend, and their outputs are dropped', () => {
+test('extensions: run before and after their task, and their outputs are dropped', () => {
   const note = (name: string) =>
     `{ ${name}: { do: [{ x: { switch: [{ y: { then: continue } }] } }], export: { as: '\${ { ${name}: . } }' } } }`
   const { output, trace } = run(EXTENDED(note('one'), note('two')), { input: { n: 1 } })
@@ -80,7 +82,7 @@ test('extensions run around what they extend, and their outputs are dropped', ()
   ])
 })
 
-test('`exit` before a task takes its place', () => {
+test('extension that exits before its task: replaces the task', () => {
   const { output } = run(
     EXTENDED(
       '{ mock: { do: [{ x: { wait: PT1S } }], output: { as: "${ { m: 9 } }" }, then: exit } }',
@@ -91,7 +93,7 @@ test('`exit` before a task takes its place', () => {
   expect(output).toMatchObject({ m: 9 })
 })
 
-/** What undoes a task is put into the compiled form by hand: the machine alone is tried here. */
+/** The compensation is inserted into the compiled form: this test is about the machine alone. */
 function undoable(ir: FlowIR, undo: Record<string, TaskNode[]>): FlowIR {
   return {
     ...ir,
@@ -109,7 +111,7 @@ const undoOf = (name: string) =>
     `${HEAD}do: [{ undo-${name}: { call: collection.get, with: { name: n, id: '\${ .output.id }' } } }]`,
   ).do.map((task) => ({ ...task, pointer: `/do/${name}/compensate/0/undo-${name}` }))
 
-test('what was completed is undone, the last first, each tried again by itself', () => {
+test('compensation: runs in reverse order, each with its own retries', () => {
   const ir = undoable(compiled(SAGA), { a: undoOf('a'), b: undoOf('b') })
   const no = { error: { type: 'communication', detail: 'No.' } }
   const { status, error, compensation, trace, duration_ms } = simulate(ir, {
@@ -134,7 +136,7 @@ test('what was completed is undone, the last first, each tried again by itself',
   ).toEqual([...Array.from({ length: 4 }, () => ['undo-b', 2]), ['undo-a', 1], ['undo-a', 1]])
 })
 
-test('a run that is cancelled undoes what was completed, and ends cancelled', () => {
+test('cancelled execution: compensates completed tasks, ends cancelled', () => {
   const waiting = compiled(`${HEAD}do:
   - a: { call: collection.create, with: { name: n, document: {} } }
   - nap: { wait: PT1H }`)
@@ -159,7 +161,7 @@ test('a run that is cancelled undoes what was completed, and ends cancelled', ()
   })
 })
 
-test('what nothing catches is held where the flow says so, and somebody decides', () => {
+test('uncaught error with `onFault: hold`: the task is held until a decision', () => {
   const source = `${HEAD}do:
   - caught: { try: [{ x: { raise: { error: { type: https://x.example/e, status: 400 } } } }], catch: {} }
   - ask: { call: collection.get, with: { name: n, id: '1' }, then: end }`
@@ -190,7 +192,7 @@ test('what nothing catches is held where the flow says so, and somebody decides'
 
 const failed = () => new FlowError(ERRORS.communication, 'No.')
 
-test('a state of other rules is not gone on with', () => {
+test('state of another version: is rejected', () => {
   const ir = compiled(`${HEAD}do: [{ a: { set: {} } }]`)
   const surroundings = { nowMs: () => 0, random: () => 0, record: () => {} }
   expect(() => new Machine(ir, { ...newState(ir, {}, INFO), semantics: 99 }, surroundings)).toThrow(
@@ -198,7 +200,7 @@ test('a state of other rules is not gone on with', () => {
   )
 })
 
-test('who goes on elsewhere begins what was open', () => {
+test('continuation: starts the effects that were open', () => {
   const ir = compiled(
     `${HEAD}do: [{ f: { fork: { branches: [{ a: { wait: PT1H } }, { b: { call: event.publish, with: { topic: t } } }] } } }]`,
   )

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Running against naive models: whole programs without effects, branches that take time, retries. */
+/** Executions against naive models: programs without effects, branches that take time, retries. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -35,7 +35,7 @@ const { program } = fc.letrec<{ program: Program; list: Program[] }>((tie) => ({
 
 const named = (programs: readonly Program[]) => programs.map((one, index) => ({ [`t${index}`]: taskOf(one) }))
 
-/** `$item` and the detail of `$error` go into the log too, where there are such. */
+/** `$item` and the detail of `$error` are logged too, if they exist. */
 function taskOf(one: Program): object {
   if ('put' in one)
     return Object.fromEntries([
@@ -72,7 +72,7 @@ class Raised {
   }
 }
 
-/** What the log is afterwards, and which way the program was left. @throws Raised */
+/** The final log, and how the program was left. @throws Raised */
 function model(one: Program, log: Log): { readonly log: Log; readonly left?: 'exit' | 'end' } {
   if ('put' in one) {
     const after = { log: [...log, one.put] }
@@ -126,7 +126,7 @@ function outcomeOf(list: readonly Program[]): object {
   }
 }
 
-test('programs without effects do as the model does', async () => {
+test('programs without effects: behave as the model', async () => {
   const seen = { completed: 0, faulted: 0, cancelled: 0 }
   await fc.assert(
     fc.asyncProperty(fc.array(program, { minLength: 1, maxLength: 4 }), async (list) => {
@@ -140,7 +140,7 @@ test('programs without effects do as the model does', async () => {
   expect(seen.faulted).toBeGreaterThan(repeated(10, 50))
 })
 
-test('a loop is a fold', async () => {
+test('loop: is a fold', async () => {
   const flow = `${JSON.stringify(HEAD).slice(0, -1)}, "do": [{ "a": {
     "for": { "each": "n", "in": ".all" }, "while": ".sum < 20",
     "do": [{ "add": { "set": { "sum": "\${ .sum + $n }", "count": "\${ $index + 1 }" } } }] } }] }`
@@ -160,7 +160,7 @@ test('a loop is a fold', async () => {
   )
 })
 
-test('branches are a map; time is that of the slowest, or of the first to end', async () => {
+test('branches: are a map that takes the time of the slowest, or of the first in a race', async () => {
   const branch = fc.record({
     add: fc.nat(9),
     restsMs: fc.array(fc.integer({ min: 1, max: 50 }), { maxLength: 3 }),
@@ -186,7 +186,7 @@ test('branches are a map; time is that of the slowest, or of the first to end', 
   )
 })
 
-test('retries: how often, and the waits in between', async () => {
+test('retries: have the number and delays of the model', async () => {
   const policy = fc.record({
     failures: fc.nat(6),
     count: fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** What is mended by hand in a run that stands still, and how the places of its steps are named. */
+/** Manual patches of a paused execution, and stable paths of its steps. */
 
 import { describe, expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
@@ -11,7 +11,7 @@ import { compiled, INFO } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 
-/** A run that goes as far as it can. */
+/** Runs an execution as far as it can. */
 function begun(tasks: string, input: Json = {}) {
   const ir = compiled(`${HEAD}${tasks}`)
   const events: StepEvent[] = []
@@ -20,20 +20,20 @@ function begun(tasks: string, input: Json = {}) {
   return { machine, events, commands: machine.begin() }
 }
 
-/** The first effect that is begun. */
+/** The first effect that is started. */
 function asked(commands: readonly Command[]) {
   const [command] = commands.filter((one) => 'begin' in one)
   if (command === undefined || !('begin' in command)) throw new Error('nothing is begun')
   return command
 }
 
-describe('data that is mended', () => {
+describe('patch of data', () => {
   const CONTEXT = `do:
   - a: { set: { n: 1 }, export: { as: '\${ { kept: 1, gone: 2, deep: { x: 1, y: 2 } } }' } }
   - nap: { wait: PT1S }
   - b: { set: { seen: '\${ $context }' } }`
 
-  test('a merge patch of the context is what the next tasks see', () => {
+  test('merge patch of the context: is visible to the next tasks', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { gone: null, deep: { y: null, z: [3] }, more: 'x' } })).toBeUndefined()
     machine.happened({ id: asked(commands).id, output: null })
@@ -43,14 +43,14 @@ describe('data that is mended', () => {
     })
   })
 
-  test('what is no object takes the place of the context', () => {
+  test('patch that is no object: replaces the context', () => {
     const { machine, commands } = begun(CONTEXT)
     machine.patch({ context: [1] })
     machine.happened({ id: asked(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: [1] } })
   })
 
-  test('each branch under way sees it, and none another that is shared', () => {
+  test('running branches: each sees the patch', () => {
     const { machine, commands } = begun(`do:
   - f: { fork: { branches: [
       { a: { do: [{ nap: { wait: PT1S } }, { x: { set: { a: '\${ $context.n }' } } }] } },
@@ -61,14 +61,14 @@ describe('data that is mended', () => {
     expect(machine.result).toMatchObject({ output: { both: [{ a: 7 }, { b: 7 }], n: 7 } })
   })
 
-  test('a context that is too large is refused, and nothing has changed', () => {
+  test('oversized context: is rejected, and nothing changes', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is refused')
     machine.happened({ id: asked(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: { kept: 1 } } })
   })
 
-  test('a step that is held gets another input when it is tried again; one that is not is refused', () => {
+  test('input of a step: held: is replaced for the retry; not held: is rejected', () => {
     const { machine, commands } = begun(`onFault: hold
 do:
   - find: { call: collection.get, with: { name: c, id: '\${ .id }' }, input: { from: '\${ { id: .who } }' } }`)
@@ -81,11 +81,11 @@ do:
   })
 })
 
-describe('places', () => {
+describe('step paths', () => {
   const places = (events: readonly StepEvent[]) =>
     events.filter(({ phase }) => phase === 'started').map(({ step }) => step.place)
 
-  test('are made of names, and count what is begun again', () => {
+  test('consist of names and count repetitions', () => {
     const { events } = begun(`do:
   - each: { for: { in: '\${ [1, 2, 3] }' }, do: [{ a/b: { set: { n: '\${ .n }' } } }] }
   - again: { switch: [{ once: { when: .n == null, then: mark } }], then: end }
@@ -97,7 +97,7 @@ describe('places', () => {
     ])
   })
 
-  test('of items that run at the same time do not depend on which ends first', () => {
+  test('concurrent items: do not depend on the order of completion', () => {
     const flow = `do:
   - each: { for: { in: '\${ [0, 1] }', concurrency: 2 }, do: [{ a: { wait: PT1S } }, { b: { set: { i: '\${ $index }' } } }] }`
     const outputs = [false, true].map((isBackwards) => {

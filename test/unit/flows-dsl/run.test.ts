@@ -1,7 +1,4 @@
-/**
- * Running: identities of steps, what faults a flow and what passes through, what variables say, endless
- * loops.
- */
+/** Flow execution: identities of steps, errors inside and outside the flow, variables, and endless loops. */
 
 import { expect, test } from 'vitest'
 import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
@@ -24,7 +21,7 @@ function effects(more: Partial<Effects> = {}): Effects & { readonly events: Step
   return { ...world, call: async () => null, sleep: async () => {}, wait: async () => null, ...more }
 }
 
-test('a step has a pointer, an iteration and a summary; its events have times', async () => {
+test('step: has a pointer, an iteration and a summary; its events have times', async () => {
   const flow = `${HEAD}do:
   - outer: { do: [{ a/b: { wait: PT61S } }] }
   - again: { switch: [{ once: { when: .n == null, then: mark } }], then: end }
@@ -58,7 +55,7 @@ test('a step has a pointer, an iteration and a summary; its events have times', 
   })
 })
 
-test('summaries of calls', async () => {
+test('summaries: describe calls', async () => {
   const flow = `${HEAD}do:
   - a: { call: collection.get, with: { name: x, id: y } }
   - b: { call: http, with: { method: post, endpoint: 'https://x.example/{id}' }, input: { from: '{ id: "ä/?" }' } }
@@ -73,7 +70,7 @@ test('summaries of calls', async () => {
   ])
 })
 
-test('a step says which tasks are around it, and how often they have run their lists', async () => {
+test('step: lists the tasks around it with their iterations', async () => {
   const flow = `${HEAD}do:
   - all: { for: { each: n, in: '\${ [1, 2] }' }, do: [{ a/b: { do: [{ put: { set: { n: 1 } } }] } }] }
   - both: { fork: { branches: [{ left: { do: [{ put: { set: { n: 1 } } }] } }, { right: { set: { n: 2 } } }] } }`
@@ -92,7 +89,7 @@ test('a step says which tasks are around it, and how often they have run their l
   ])
 })
 
-test('a summary has at most 200 bytes and ends at a code point', async () => {
+test('summary: has at most 200 bytes and ends at a code point', async () => {
   const flow = `${HEAD}do: [{ a: { set: { ${'😀'.repeat(80)}: 1 } } }]`
   const { events } = await trace(flow, { input: {} })
   const summary = events[0]?.step.summary ?? ''
@@ -102,7 +99,7 @@ test('a summary has at most 200 bytes and ends at a code point', async () => {
   expect(clip('aé😀', 3)).toBe('aé')
 })
 
-test('the variables', async () => {
+test('variables: have the values of the specification', async () => {
   const flow = `${HEAD}do:
   - a: { set: { workflow: '\${ $workflow }', task: '\${ $task }', runtime: '\${ $runtime }', context: '\${ $context }' } }`
   const { result } = await trace(flow, { input: { i: 1 } })
@@ -126,7 +123,7 @@ test('the variables', async () => {
   })
 })
 
-test('a FlowError of an effect faults the flow, with the place of the task', async () => {
+test('FlowError of an effect: faults the flow at the location of the task', async () => {
   const world = effects({ call: () => Promise.reject(new FlowError(ERRORS.authorization, 'No.')) })
   const flow = compiled(`${HEAD}do: [{ a: { do: [{ b: { call: event.publish, with: { topic: t } } }] } }]`)
   const error = { ...ERRORS.authorization, detail: 'No.', instance: '/do/0/a/do/0/b' }
@@ -140,13 +137,13 @@ test('a FlowError of an effect faults the flow, with the place of the task', asy
   expect(world.events.at(-1)?.error).toEqual(error)
 })
 
-test('an instance that is there stays', () => {
+test('error that has an instance: keeps it', () => {
   const error = new FlowError(ERRORS.timeout, 'late', '/do/1/x')
   expect(error.at('/do/0/y').toObject()).toEqual({ ...ERRORS.timeout, detail: 'late', instance: '/do/1/x' })
 })
 
 test.each([new Error('cancelled'), 'text', undefined])(
-  'anything else that is thrown passes through: %s',
+  'any other error: passes through unchanged: %s',
   async (thrown) => {
     const world = effects({ sleep: () => Promise.reject(thrown) })
     const run = runFlow(compiled(`${HEAD}do: [{ a: { wait: PT1S } }]`), null, world, INFO)
@@ -155,20 +152,20 @@ test.each([new Error('cancelled'), 'text', undefined])(
   },
 )
 
-test('faults of the flow itself have a place too', async () => {
+test('errors of the flow itself: have a location', async () => {
   const before = `${HEAD}input: { from: '\${ 1 + "a" }' }\ndo: [{ a: { set: {} } }]`
   const after = `${HEAD}output: { as: '\${ 1 + "a" }' }\ndo: [{ a: { set: {} } }]`
   expect((await trace(before, { input: null })).result).toMatchObject({ error: { instance: '/input/from' } })
   expect((await trace(after, { input: null })).result).toMatchObject({ error: { instance: '/output/as' } })
 })
 
-test('an endless loop ends after 10,000 tasks', async () => {
+test('endless loop: ends after 10,000 tasks', async () => {
   const { result, steps } = await trace(`${HEAD}do: [{ a: { set: { n: 1 }, then: a } }]`, { input: null })
   expect(steps).toHaveLength(10_000)
   expect(result).toMatchObject({ status: 'faulted', error: { ...ERRORS.runtime, instance: '/do/0/a' } })
 })
 
-test('data that grows in a loop ends the flow, not the worker', async () => {
+test('data that grows in a loop: ends the flow, not the worker', async () => {
   for (const grown of ['[.]', '{a: ., b: .}', '[., .]']) {
     const flow = `${HEAD}do: [{ a: { set: { v: '\${ .v | ${grown} }' }, then: a } }]`
     const start = performance.now()
@@ -178,7 +175,7 @@ test('data that grows in a loop ends the flow, not the worker', async () => {
   }
 })
 
-test('a value put together of many large ones is bounded as a whole', async () => {
+test('value composed of many large ones: is bounded as a whole', async () => {
   const fields = Array.from({ length: 12 }, (_, i) => `f${i}: '\${ .v }'`).join(', ')
   const { result } = await trace(`${HEAD}do: [{ a: { set: { ${fields} } } }]`, {
     input: { v: 'x'.repeat(400_000) },
@@ -188,7 +185,7 @@ test('a value put together of many large ones is bounded as a whole', async () =
   })
 })
 
-test('evaluation between two effects is bounded, and an effect gives the budget back', async () => {
+test('evaluation between two effects: is bounded, and an effect restores the budget', async () => {
   const costly = `'\${ [${Array.from({ length: 400 }, () => '.').join(', ')}] | . == . }'`
   const loop = `${HEAD}do:
   - a: { set: { x: ${costly} }, then: a }`
@@ -204,7 +201,7 @@ test('evaluation between two effects is bounded, and an effect gives the budget 
   })
 })
 
-test('an older worker says which kind of task it does not have', async () => {
+test('older worker: an unknown task type: is named in the error', async () => {
   const ir = compiled(`${HEAD}do: [{ a: { set: {} } }]`)
   const newer = { ...ir, do: ir.do.map((task) => ({ ...task, kind: 'dance' })) }
   expect(await runFlow(newer, null, effects(), INFO)).toMatchObject({
@@ -212,7 +209,7 @@ test('an older worker says which kind of task it does not have', async () => {
   })
 })
 
-test('a variable of an endpoint that is not in the input is empty; one that is no text is an error', async () => {
+test('endpoint variable: missing in the input: is empty; no text: is an error', async () => {
   const flow = `${HEAD}do: [{ a: { call: http, with: { method: GET, endpoint: 'https://x.example/{id}' } } }]`
   for (const input of [{}, { id: null }, null, 'x']) {
     const { calls } = await trace(flow, { input })

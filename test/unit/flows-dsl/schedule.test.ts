@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** When a flow runs by itself, how it tells expressions from texts, and what its schemas may say. */
+/** Compilation of schedules, expression modes and schemas. */
 
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
@@ -8,7 +8,9 @@ import { CATALOGUE, compiled, trace } from '../../conformance/flows/scenario.ts'
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const DO = '\ndo: [{ a: { set: {} } }]'
 
-/** Compiles a source in which `¦` stands where its one fault is to be; answers `code hint`, or `none`. */
+/**
+ * Compiles a source in which `¦` marks the location of its only diagnostic; returns `code hint`, or `none`.
+ */
 function faultAt(marked: string): string {
   const offset = marked.indexOf('¦')
   const { faults } = compile(HEAD + marked.replace('¦', ''), { catalogue: CATALOGUE })
@@ -21,7 +23,7 @@ function faultAt(marked: string): string {
   return fault.code
 }
 
-test('a schedule is compiled: an interval, cron expressions, a pause, events', () => {
+test('schedule: compiles intervals, cron expressions, pauses and events', () => {
   const { schedule } = compiled(`${HEAD}schedule:
   every: { minutes: 5 }
   cron: [ '0  9 * * mon-fri', '*/15 0-6/2 1,15 JAN-MAR 7' ]
@@ -38,7 +40,7 @@ test('a schedule is compiled: an interval, cron expressions, a pause, events', (
   expect(compiled(`${HEAD}schedule: { cron: 0 0 29 2 * }${DO}`).schedule).toEqual({ cron: ['0 0 29 2 *'] })
 })
 
-test('what a clock does in its zone, when runs overlap, and when it is late', () => {
+test('time zone, overlap and catch-up: compile', () => {
   const { schedule } = compiled(`${HEAD}schedule:
   cron: 30 2 * * *
   timezone: europe/berlin
@@ -58,7 +60,7 @@ test('what a clock does in its zone, when runs overlap, and when it is late', ()
     )
 })
 
-test('webhooks are compiled: one, or several, each with what its runs are shown', () => {
+test('webhooks: compile, one or several, each with the data that its executions get', () => {
   expect(compiled(`${HEAD}schedule: { webhook: {} }${DO}`).schedule).toEqual({
     webhooks: [{ name: 'default' }],
   })
@@ -131,11 +133,11 @@ test.each([
   ['input: { schema: { format: ¦avro, document: {} } }', 'value_invalid'],
   ['input: { schema: { format: "json:2020-12", document: { type: object } } }', 'none'],
   ['output: { schema: { document: { ¦typ: object } } }', 'unknown_key'],
-])('%s', (source, code) => {
+])('%s: yields the expected diagnostic', (source, code) => {
   expect(faultAt(source + DO)).toBe(code)
 })
 
-test('in the loose mode texts are expressions, and stand for themselves where they fail', async () => {
+test('loose mode: texts are expressions, and literals if they do not parse', async () => {
   const source = (mode: string) => `${HEAD}evaluate: { mode: ${mode} }
 do:
   - a:
@@ -157,7 +159,7 @@ do:
   expect(bombed.result).toMatchObject({ error: { title: 'Expression error' } })
 })
 
-test('schemas of a task stand beside what shapes its data', () => {
+test('task schemas: compile beside the data transformations', () => {
   const [task] = compiled(`${HEAD}do:
   - a:
       set: {}
@@ -200,6 +202,6 @@ test.each([
   ['{ pattern: ¦"[" }', 'pattern_refused'],
   ['{ patternProperties: { ¦"a|(b": {} } }', 'pattern_refused'],
   ['{ pattern: "^[a-z]{2}-[0-9]+$" }', 'none'],
-])('a schema such as %s', (document, code) => {
+])('schema %s: yields the expected diagnostic', (document, code) => {
   expect(faultAt(schema(document))).toBe(code)
 })

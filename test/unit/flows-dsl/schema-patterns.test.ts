@@ -1,4 +1,4 @@
-/** Patterns of schemas: they match what ECMA-262 says, and none takes long. */
+/** Patterns in schemas match as ECMA-262 specifies, and none takes long. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -67,7 +67,7 @@ const text = fc.string({
   maxLength: 6,
 })
 
-test('a pattern matches what it matches in JavaScript', () => {
+test('pattern: matches the same texts as in JavaScript', () => {
   let matched = 0
   fc.assert(
     fc.property(pattern, fc.array(text, { minLength: 8, maxLength: 12 }), (one, texts) => {
@@ -84,14 +84,14 @@ test('a pattern matches what it matches in JavaScript', () => {
 })
 
 test.each(['(a)\\1', '(?<n>a)\\k<n>', '[', '[]', '[^]', '[\\D]', 'a'.repeat(257), '(?:(?:a{99}){99}){99}'])(
-  'not taken: %s',
+  'pattern %s: is rejected',
   (one) => {
     expect(patternError(one)).toEqual(expect.any(String))
   },
 )
 
 test.each(['(a+)+$', '(a|a)*b$', '(.*)*x', '^(([a-z])+.)+[A-Z]([a-z])+$'])(
-  '%s is taken, and ends soon',
+  'pattern %s: is accepted and ends soon',
   (one) => {
     expect(patternError(one)).toBeUndefined()
     const budget = newBudget()

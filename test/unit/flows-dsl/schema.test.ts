@@ -1,4 +1,4 @@
-/** Schemas within a run: the verdicts of ajv, errors with their places, and nothing that takes long. */
+/** Schema validation in an execution: the verdicts of ajv, located errors, and bounded work. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
@@ -27,7 +27,7 @@ const names = fc.uniqueArray(name, { maxLength: 2 })
 const pattern = fc.constantFrom('a', '^a', 'b$', '^[a-z]*$', '^.$', '[0-9]', '^a?b')
 const type = fc.constantFrom('null', 'boolean', 'integer', 'number', 'string', 'array', 'object')
 
-/** Ajv lets an empty array pass `contains` where `prefixItems` stands before it, which is its fault. */
+/** Ajv wrongly accepts an empty array for `contains` beside `prefixItems`. */
 function withoutBoth(words: readonly (readonly [string, Json])[]): readonly (readonly [string, Json])[] {
   const has = words.some(([word]) => word === 'contains')
   return has ? words.filter(([word]) => word !== 'prefixItems') : words
@@ -86,7 +86,7 @@ const { schema } = fc.letrec<{ schema: Json }>((tie) => {
     .constantFrom(...Object.keys(words))
     .chain((word) => fc.tuple(fc.constant(word), words[word] as fc.Arbitrary<Json>))
   const single = fc.array(pair, { minLength: 1, maxLength: 4 })
-  /** Words that mean something to each other. */
+  /** Keywords that affect each other. */
   const family = fc
     .constantFrom(
       ['contains', 'minContains', 'maxContains'],
@@ -123,12 +123,12 @@ const root = fc
         : { allOf: [top], $defs: { x, 'y/z': y } }) as Json,
   )
 
-test('ajv says the same of every schema and every value', () => {
+test('verdict on every schema and value: is that of ajv', () => {
   let valid = 0
   fc.assert(
     fc.property(root, fc.array(value, { minLength: 10, maxLength: 20 }), (one, values) => {
       const ajv = new Ajv2020({ strict: false, validateFormats: false, validateSchema: false, logger: false })
-      // What it notes for `unevaluated…`, which no schema here has, leads it astray.
+      // Annotations for `unevaluated…`, which no schema here has, mislead ajv.
       ajv.opts.unevaluated = false
       const validate = ajv.compile(one as object)
       for (const given of values) {
@@ -146,7 +146,7 @@ function told(one: Json, given: Json): string[] {
   return schemaErrors(one, given, newBudget()).map(({ pointer, message }) => `${pointer} ${message}`)
 }
 
-test('errors say where and what, all at once', () => {
+test('errors: have locations and reasons, all at once', () => {
   const order = {
     type: 'object',
     required: ['id', 'lines'],
@@ -170,7 +170,7 @@ test('errors say where and what, all at once', () => {
   expect(told(order, {})).toEqual([' must have the property `id`', ' must have the property `lines`'])
 })
 
-test('names that every object inherits are names like any other', () => {
+test('names that every object inherits: are ordinary names', () => {
   const one = JSON.parse(
     '{"required":["__proto__"],"properties":{"__proto__":{"type":"string"},"constructor":false}}',
   )
@@ -179,7 +179,7 @@ test('names that every object inherits are names like any other', () => {
   expect(told(one, JSON.parse('{"__proto__":"x"}'))).toEqual([])
 })
 
-test('a schema that asks the same again and again ends with the budget', () => {
+test('schema that repeats its checks: ends with the budget', () => {
   const names = Array.from({ length: 30 }, (_, i) => `d${i}`)
   const $defs = Object.fromEntries(
     names.map((one, i) => [
@@ -191,14 +191,14 @@ test('a schema that asks the same again and again ends with the budget', () => {
   expect(ask).toThrow(/too many steps/)
 })
 
-test('references that follow each other for long end as an error of their own', () => {
+test('long chain of references: ends with an error of its own', () => {
   const $defs = Object.fromEntries(
     Array.from({ length: 20_000 }, (_, i) => [`d${i}`, i === 19_999 ? true : { $ref: `#/$defs/d${i + 1}` }]),
   )
   expect(() => schemaErrors({ $ref: '#/$defs/d0', $defs }, 1, newBudget())).toThrow(/deeper/)
 })
 
-test('the work on long values is paid for before', () => {
+test('work on long values: is charged in advance', () => {
   const long = 'a'.repeat(200_000)
   const budget = newBudget()
   expect(() => schemaErrors({ pattern: '(a|b)*c' }, long, budget)).toThrow(/too many steps/)

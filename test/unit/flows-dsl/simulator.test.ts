@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The simulator against runs on fake effects, over the whole corpus; and what it says where it cannot go on. */
+/**
+ * The simulator against executions on fake effects, over the whole corpus, and its report if an answer is
+ * missing.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -45,7 +48,7 @@ const corpus = readdirSync(CORPUS)
     return Object.entries(all).map(([name, one]) => ({ file, name, one }))
   })
 
-// A bound of their own has a test of its own; what waits for the outside runs in the simulator alone.
+// Limits of the simulator have a test of their own; waiting for external input works in the simulator only.
 const cases = corpus.flatMap(({ one, ...more }) =>
   isSimulated(one) || one.stepsMax !== undefined ? [] : [{ ...more, one }],
 )
@@ -53,7 +56,7 @@ const simulated = corpus.flatMap(({ one, ...more }) =>
   isSimulated(one) && one.invalid === undefined ? [{ ...more, one }] : [],
 )
 
-/** The machine is thrown away before each thing that happens, and made again of the text of its state. */
+/** The machine is discarded before each event and restored from the text of its state. */
 function forgetful<T>(work: () => T): T {
   const { happened, event, decide } = Machine.prototype
   const forgetting = <Told, Answer>(tell: (this: Machine, ...told: Told[]) => Answer) =>
@@ -83,7 +86,7 @@ describe.each(cases)('$file: $name', ({ file, one }) => {
     options: { start: '2026-01-02T03:04:05Z', ...(random !== undefined && { random }) },
   }
 
-  test('simulated as it runs', async () => {
+  test('simulation: equals the execution', async () => {
     const run = await trace(read(file), one)
     const simulated = simulate(ir(), simulation)
     const { status } = simulated
@@ -95,17 +98,20 @@ describe.each(cases)('$file: $name', ({ file, one }) => {
     expect(entered.map(({ name, phase }) => (phase === 'skipped' ? `-${name}` : name))).toEqual(run.steps)
   })
 
-  test('the same where each state goes through its text', () => {
+  test('simulation: the state is serialised after each event: equals the execution', () => {
     expect(forgetful(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
   })
 })
 
-test.each(simulated)('$file: $name, the same where each state goes through its text', ({ file, one }) => {
-  const ir = compiled(read(file))
-  expect(forgetful(() => simulate(ir, one))).toEqual(simulate(ir, one))
-})
+test.each(simulated)(
+  '$file: $name: the state is serialised after each event: equals the execution',
+  ({ file, one }) => {
+    const ir = compiled(read(file))
+    expect(forgetful(() => simulate(ir, one))).toEqual(simulate(ir, one))
+  },
+)
 
-/** The simulated run has a name of its own. */
+/** The simulated execution has a name of its own. */
 const withRun = (output: Json): Json => JSON.parse(JSON.stringify(output).replaceAll('"run-1', '"simulation'))
 
 const CALLS = `${HEAD}do:
@@ -115,7 +121,7 @@ const CALLS = `${HEAD}do:
       switch: [{ large: { when: .n > 10, then: big } }, { small: { then: end } }]
   - big: { if: .n > 100, set: { big: true } }`
 
-test('what is not answered is not guessed: the run waits and says for what', () => {
+test('missing answer: the simulation waits and reports it', () => {
   const { status, wanted, trace: lines } = simulate(compiled(CALLS), { input: {} })
   expect(status).toBe('waiting')
   expect(wanted).toEqual([
@@ -134,7 +140,7 @@ test('what is not answered is not guessed: the run waits and says for what', () 
   ])
 })
 
-test('time is virtual; tasks and ways that were not taken are told', () => {
+test('virtual time: is reported with the tasks and branches that were not taken', () => {
   const simulated = simulate(compiled(CALLS), {
     mocks: { 'collection.get': { output: { n: 50 }, after: 'PT2S' } },
   })
@@ -154,7 +160,7 @@ test('time is virtual; tasks and ways that were not taken are told', () => {
   ])
 })
 
-test('a list answers once each; a task before its function; errors by their names', () => {
+test('mocks: a list answers once each, a task takes precedence over its function, errors have names', () => {
   const flow = compiled(`${HEAD}do:
   - again:
       try: [{ ask: { call: http, with: { method: get, endpoint: https://x.example } } }]
@@ -174,13 +180,13 @@ test.each([
   [{ options: { start: 'today' } }, '/options/start'],
   [{ events: [{ event: {}, after: -1 }] }, '/events/0/after'],
   [{ decisions: [{ task: 'ask', decision: {} }] }, '/decisions'],
-] as const)('what is wrong with a simulation has its place: %j', (simulation, pointer) => {
+] as const)('invalid simulation %j: is rejected with its location', (simulation, pointer) => {
   const run = () => simulate(compiled(CALLS), simulation as unknown as Parameters<typeof simulate>[1])
   expect(run).toThrow(SimulationInvalid)
   expect(run).toThrow(expect.objectContaining({ pointer }))
 })
 
-test('a flow that would think for ever is not simulated for ever', () => {
+test('endless computation: ends at the limit', () => {
   const costly = `\${ [${Array.from({ length: 400 }, () => '.').join(', ')}] | . == . }`
   const flow = compiled(`${HEAD}do:
   - a: { set: { x: '${costly}' } }

@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Compiling `for`, `fork`, `try`, `raise` and `emit`: every fault at its place, variables only where they are. */
+/**
+ * Compilation of `for`, `fork`, `try`, `raise` and `emit`: located diagnostics, and the scope of variables.
+ */
 
 import { describe, expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
@@ -190,7 +192,7 @@ describe('emit', () => {
     ],
   ])
 
-  test('needs the function that publishes', () => {
+  test('emit: requires the function that publishes', () => {
     const { 'event.publish': _, ...without } = CATALOGUE
     const task = '  - a: { emit: { event: { with: { type: t } } } }'
     expect(faultsOf(task, without)).toEqual(['unknown_function 3:10 /do/0/a/emit'])
@@ -199,7 +201,7 @@ describe('emit', () => {
   })
 })
 
-describe('a variable is known within its task and nowhere else', () => {
+describe('variables: scope', () => {
   const use = (name: string) => `{ set: { v: '\${ $${name} }' } }`
   test.each([
     ['before', `  - b: ${use('order')}\n  - a: { for: { each: order, in: .x }, ${DO} }`],
@@ -209,14 +211,14 @@ describe('a variable is known within its task and nowhere else', () => {
     ['in output.as', `  - a: { for: { in: .x }, output: { as: $index }, ${DO} }`],
     ['by its default name', `  - a: { for: { each: order, in: .x }, do: [{ b: ${use('item')} }] }`],
     ['in `try`', `  - a: { try: [{ b: ${use('error')} }], catch: {} }`],
-  ])('not %s', (_name, tasks) => {
+  ])('variable %s: is unknown there', (_name, tasks) => {
     const lines = tasks.split('\n')
     const line = lines.findIndex((text) => text.includes('$'))
     const place = `${line + 3}:${(lines[line] ?? '').lastIndexOf('$') + 1}`
     expect(faultsOf(tasks)).toEqual([expect.stringContaining(`expression_invalid ${place} /do/`)])
   })
 
-  test('the nearest name is told', () => {
+  test('misspelt variable: the nearest name is suggested', () => {
     const { faults } = compile(
       `${HEAD}  - a: { for: { each: order, in: .x }, do: [{ b: ${use('ordre')} }] }`,
       {
@@ -226,7 +228,7 @@ describe('a variable is known within its task and nowhere else', () => {
     expect(faults.map(({ hint }) => hint)).toEqual(['Did you mean $order?'])
   })
 
-  test('all around are known, the inner one wins', async () => {
+  test('nested variables: all outer ones are known, and the inner one takes precedence', async () => {
     const flow = `${HEAD}  - a:
       for: { in: '\${ ["x", "y"] }' }
       do:
@@ -245,7 +247,7 @@ describe('a variable is known within its task and nowhere else', () => {
   })
 })
 
-test('a compiled flow of all kinds is plain JSON and has one text', () => {
+test('compiled flow with all kinds of tasks: is plain JSON and has one canonical text', () => {
   const ir = compiled(`${HEAD}  - a: { for: { in: .x }, while: $index < 3, ${DO} }
   - c: { fork: { branches: [{ d: { emit: { event: { with: { type: t } } } } }] } }
   - e: { ${TRY}, catch: { retry: { limit: { attempt: { count: 2 } } }, do: [{ f: { raise: { error: { type: t, status: 1 } } } }] } }`)

@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Tasks that no way leads to: each stretch of them is told once, and nothing that a run may enter is. */
+/**
+ * Warnings about unreachable tasks: one for each sequence of them, and none for a task that an execution may
+ * enter.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -22,7 +25,7 @@ function warningsIn(source: string) {
   return warnings
 }
 
-/** Warned of is what a `¦` stands before, in the order of the text, and nothing else. */
+/** Exactly the tasks after a `¦` have a warning, in the order of the text. */
 function check(marked: string): void {
   const [first = '', ...more] = `${HEAD}${marked}`.split('¦')
   let before = first
@@ -39,7 +42,7 @@ function check(marked: string): void {
   expect(found).toEqual(places)
 }
 
-describe('no way leads to', () => {
+describe('unreachable', () => {
   test.each([
     ['what follows `end`', `do: [{ a: { set: {}, then: end } }, { ¦b: ${SET} }]`],
     ['what follows `exit`', `do: [{ a: { set: {}, then: exit } }, { ¦b: ${SET} }]`],
@@ -141,10 +144,10 @@ do: [{ c: ${SET} }, { d: ${SET} }]`,
       'what follows an error that is not held, in a flow that holds others',
       `onFault: hold\ndo: [{ a: { onFault: fail, ${RAISE} } }, { ¦b: ${SET} }]`,
     ],
-  ])('%s', (_what, marked) => check(marked))
+  ])('%s: yields a warning', (_what, marked) => check(marked))
 })
 
-describe('a way leads to', () => {
+describe('reachable', () => {
   test.each([
     [
       'what follows a task that may be passed over',
@@ -221,10 +224,10 @@ do: [{ c: { if: .n, call: f } }, { d: { onFault: hold, call: f } }]`,
       `use: { extensions: [{ e: { extend: raise, before: [{ a: { if: .n, set: {}, then: exit } }] } }] }
 do: [{ b: { ${RAISE} } }, { c: ${SET} }]`,
     ],
-  ])('%s', (_what, source) => check(source))
+  ])('%s: yields no warning', (_what, source) => check(source))
 })
 
-test('a warning is like a fault: its place, why, what to do, its page and its line', () => {
+test('warning: has a location, an explanation, a fix, a page and its line, as a diagnostic does', () => {
   const source = `${HEAD}do:\n  - pay: { set: { n: 1 }, then: end }\n  - ship: ${SET}\n`
   expect(warningsIn(source)).toEqual([
     {
@@ -244,7 +247,7 @@ test('a warning is like a fault: its place, why, what to do, its page and its li
   expect(why(`{ do: [{ c: { ${RAISE} } }] }`)).toContain('`a` before it never goes on.')
 })
 
-test('of a definition with a fault there are no warnings, and of many the first hundred', () => {
+test('definition with an error: has no warnings; many warnings: the first hundred are reported', () => {
   const dead = Array.from(
     { length: 120 },
     (_, n) => `{ d${n}: { do: [{ a: { set: {}, then: exit } }, { b: ${SET} }] } }`,
@@ -255,7 +258,7 @@ test('of a definition with a fault there are no warnings, and of many the first 
   expect([faults.length, warnings]).toEqual([1, []])
 })
 
-test('examples have no warnings, and flows of the corpus those that are there on purpose', () => {
+test('examples: have no warnings; flows of the corpus: have the intended ones', () => {
   const warned = ['test/conformance/flows/corpus', 'flows-dsl/examples'].flatMap((folder) => {
     const files = readdirSync(folder).filter((one) => /(?<!\.cases)\.yaml$/.test(one))
     return files.flatMap((file) =>
@@ -269,10 +272,13 @@ interface Text {
   readonly do: readonly object[]
 }
 
-/** Of the large ones there are many, and they show no more. */
+/** There are many large ones, and they show no more. */
 const texts = flowTexts(true).filter((text) => text.length < 3_000)
 
-/** A made-up flow with made-up functions, extensions that may leave tasks out, and people who skip what is held. */
+/**
+ * A generated flow with generated functions, extensions that may leave tasks out, and held tasks that are
+ * skipped.
+ */
 const flows = fc
   .record({
     main: texts,
@@ -291,7 +297,7 @@ const flows = fc
     return JSON.stringify({ ...head, use, ...(onFault && { onFault }), do: all })
   })
 
-/** Pointers of all that a run enters, where whatever is held is skipped. */
+/** Pointers of all tasks that an execution enters if every held task is skipped. */
 function visited(ir: FlowIR, input: object): Set<string> {
   const pointers = new Set<string>()
   const machine = new Machine(ir, newState(ir, { ...input }, { ...INFO, stepsMax: 80 }), {
@@ -310,12 +316,12 @@ function visited(ir: FlowIR, input: object): Set<string> {
   return pointers
 }
 
-test('whatever the flow: what a run enters is not warned of', () => {
+test('any flow: tasks that an execution enters have no warning', () => {
   const seen = { warnings: 0, entered: 0 }
   fc.assert(
     fc.property(flows, (source) => {
       const { ir, faults, warnings } = compile(source, { catalogue: PLATFORM })
-      // What extends many tasks stands in all of them.
+      // An extension of many tasks is copied into all of them.
       fc.pre(faults[0]?.code !== 'compiled_too_large')
       if (ir === undefined) throw new Error(JSON.stringify(faults))
       const warned = warnings.map(({ pointer }) => pointer)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Compiling `listen`, `run`, `approve`, `compensate` and `onFault`: every fault at its place. */
+/** Compilation of `listen`, `run`, `approve`, `compensate` and `onFault`, with located diagnostics. */
 
 import { describe, expect, test } from 'vitest'
 import { faultsOf, HEAD, table } from '../../conformance/flows/diagnostic-table.ts'
@@ -151,13 +151,13 @@ describe('compensate and onFault', () => {
     [`{ for: { in: .x }, onFault: fail, ${DO} }`],
   ])
 
-  test('no part of a form is taken for a task', () => {
+  test('form: is not read as a task', () => {
     const form = '{ enum: [{ kind: 1, pointer: 2, body: 3 }, { kind: run, pointer: 2, body: 3 }] }'
     const flow = compiled(`${HEAD}  - a: { approve: { approvers: [ada], form: ${form} } }`)
     expect(flow.facts).toMatchObject({ kinds: ['approve'] })
   })
 
-  test('onFault stands at the top of a flow too', () => {
+  test('onFault: may be set for the whole flow', () => {
     expect(faultsOf('  - a: { set: {} }\nonFault: hold')).toEqual([])
     expect(faultsOf('  - a: { set: {} }\nonFault: wait')).toEqual(['value_invalid 4:10 /onFault'])
   })

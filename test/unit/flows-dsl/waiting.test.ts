@@ -1,5 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs that wait for the outside, told step by step: refusals change nothing, each wait is by itself, all is bounded. */
+/**
+ * Executions that wait for external input: invalid input changes nothing, waits are independent, and
+ * everything is bounded.
+ */
 
 import { expect, test } from 'vitest'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
@@ -38,7 +41,7 @@ test.each([
   ['nobody', '/do/0/ask#0', { approved: true }, /needs `by`/],
   ['no decision', '/do/0/ask#0', { by: 'ada', approved: 'yes' }, /needs `approved`/],
   ['a comment that is no text', '/do/0/ask#0', { by: 'ada', approved: true, comment: {} }, /`comment`/],
-])('refused, and nothing has changed: %s', (_name, step, decision, reason) => {
+])('invalid input: is rejected and changes nothing: %s', (_name, step, decision, reason) => {
   const machine = begun(ONE)
   expect(machine.decide('/do/0/ask#0', { by: 'bob', approved: true })).toEqual({ commands: [] })
   const before = JSON.stringify(machine.state)
@@ -63,12 +66,12 @@ test.each([
   [{ approved: false, form: { sum: 1, more: 1 } }, /more/],
   [{ approved: true, form: { sum: 'x'.repeat(2_000_000) } }, /\/sum/],
   [{ approved: true, form: { sum: 1 }, comment: 'x'.repeat(5_000) }, /`comment`/],
-])('a form that is not as its schema says is refused, and nothing has changed: %#', (decision, reason) => {
+])('form that violates its schema: is rejected and changes nothing: %#', (decision, reason) => {
   const machine = begun(FORM)
   const before = JSON.stringify(machine.state)
   expect(machine.decide('/do/0/ask#0', { by: 'ada', ...decision } as JsonObject).refused).toMatch(reason)
   expect(JSON.stringify(machine.state)).toBe(before)
-  // A rejection may leave the form as it is.
+  // A rejection may leave the form unchanged.
   expect(machine.decide('/do/0/ask#0', { by: 'bob', approved: false }).refused).toBeUndefined()
   machine.decide('/do/0/ask#0', { by: 'ada', approved: true, form: { sum: 9 } })
   const decisions = [
@@ -78,7 +81,7 @@ test.each([
   expect(machine.result).toEqual({ status: 'completed', output: { approved: true, decisions } })
 })
 
-test('a form that costs more steps than there are is refused, and no flow faults by it', () => {
+test('form whose validation exceeds the budget: is rejected, and no flow faults', () => {
   const machine = begun(`  - ask:
       approve:
         approvers: [ada]
@@ -90,11 +93,11 @@ test('a form that costs more steps than there are is refused, and no flow faults
   expect(machine.result?.status).toBe('completed')
 })
 
-test('a form that nobody has asked for is refused', () => {
+test('form that was not requested: is rejected', () => {
   expect(begun(ONE).decide('/do/0/ask#0', { by: 'ada', approved: true, form: {} }).refused).toMatch(/no form/)
 })
 
-test("each approval of a loop waits under its own id: a decision for item 37 is no other item's", () => {
+test('approvals in a loop: have ids of their own, so that a decision reaches its item only', () => {
   const machine = begun(
     `  - each:
       for: { in: .items }
@@ -115,7 +118,7 @@ test("each approval of a loop waits under its own id: a decision for item 37 is 
   expect(machine.result).toMatchObject({ status: 'completed' })
 })
 
-test('approvals of iterations at the same time are decided in any order, and stand in that of the items', () => {
+test('approvals of concurrent iterations: may be decided in any order, and results keep the order of the items', () => {
   const machine = begun(
     `  - each:
       for: { in: .items, concurrency: 50 }
@@ -130,7 +133,7 @@ test('approvals of iterations at the same time are decided in any order, and sta
   expect(machine.result).toEqual({ status: 'completed', output })
 })
 
-test('an approval in a branch that is given up is not decided any more', () => {
+test('approval in a cancelled branch: can no longer be decided', () => {
   const machine = begun(
     `  - race:
       fork:
@@ -147,7 +150,7 @@ test('an approval in a branch that is given up is not decided any more', () => {
   )
 })
 
-test('a race of listens is decided by the first that has enough; the other hears nothing of it', () => {
+test('race of listens: the first complete one wins, and the others get nothing', () => {
   const steps: StepEvent[] = []
   const machine = begun(
     `  - race:
@@ -168,7 +171,7 @@ test('a race of listens is decided by the first that has enough; the other hears
   expect(machine.result).toEqual({ status: 'completed', output: [2] })
 })
 
-test('events that nobody takes are kept, the last 1,000; those taken by all who may are not', () => {
+test('unconsumed events: the last 1,000 are kept; events that all consumers have taken are not', () => {
   const machine = begun(
     '  - l: { listen: { to: { one: { with: { type: t } } } } }\n  - w: { wait: PT1S }\n  - m: { listen: { to: { any: [] } } }',
   )
@@ -181,14 +184,14 @@ test('events that nobody takes are kept, the last 1,000; those taken by all who 
   expect(machine.result).toEqual({ status: 'completed', output: [500] })
 })
 
-test('events without an id are each their own', () => {
+test('events without an id: are all distinct', () => {
   const machine = begun("  - l: { listen: { to: { any: [], until: '.[1] != null' } } }")
   machine.event({ source: '/s', type: 't', data: 1 })
   machine.event({ source: '/s', type: 't', data: 1 })
   expect(machine.result).toEqual({ status: 'completed', output: [1, 1] })
 })
 
-test('the events that are kept are bounded in size, and the last always stays', () => {
+test('kept events: are bounded in size, and the last one always stays', () => {
   const machine = begun('  - w: { wait: PT1S }')
   for (let n = 0; n < 10; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
   expect(machine.state.events).toHaveLength(4)
@@ -196,7 +199,7 @@ test('the events that are kept are bounded in size, and the last always stays', 
   expect(machine.state.events).toHaveLength(1)
 })
 
-test('what was taken in a fork is not kept longer than the fork lasts', () => {
+test('events consumed in a fork: are kept until the fork ends', () => {
   const machine = begun(
     `  - both:
       fork:
@@ -212,7 +215,7 @@ test('what was taken in a fork is not kept longer than the fork lasts', () => {
   expect(machine.result).toBeUndefined()
 })
 
-test('a listen that takes more than a value may hold faults', () => {
+test('listen that collects more than a value may hold: faults', () => {
   const machine = begun("  - l: { listen: { to: { any: [], until: '.[9999999] != null' } } }")
   for (let n = 0; n < 10; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
   expect(machine.result).toMatchObject({ status: 'faulted', error: { status: 500, instance: '/do/0/l' } })
@@ -243,13 +246,13 @@ test.each([
   ["'${ .a }'", { a: 1 }, false],
   ["'${ .a.b.c }'", { a: 1 }, false],
   ["'${ . }'", 'x', true],
-])('a filter of %s and data %j: %s', (filter, data, isTaken) => {
+])('filter of %s on data %j: %s', (filter, data, isTaken) => {
   const machine = begun(`  - l: { listen: { to: { one: { with: { data: ${filter} } } } } }`)
   machine.event(event(1, { data: data as Json }))
   expect(machine.result?.status).toBe(isTaken ? 'completed' : undefined)
 })
 
-test('data that is not there is null', () => {
+test('missing data: is null', () => {
   const machine = begun('  - l: { listen: { to: { one: { with: { data: null } } } } }')
   machine.event(event(1, { data: 0 }))
   expect(machine.result).toBeUndefined()
@@ -257,14 +260,14 @@ test('data that is not there is null', () => {
   expect(machine.result).toEqual({ status: 'completed', output: [null] })
 })
 
-test('a listen for ever keeps nothing of what it takes', () => {
+test('endless listen: keeps no events', () => {
   const machine = begun('  - l: { listen: { to: { any: [], until: false } } }')
   for (let n = 0; n < 5; n++) machine.event(event(n, { data: 'x'.repeat(500_000) }))
   expect(machine.result).toBeUndefined()
   expect(JSON.stringify(machine.state).length).toBeLessThan(5_000)
 })
 
-test('what happens to a listen has to be no object of ours', () => {
+test('events of a listen: share no object with the caller', () => {
   const machine = begun(
     `  - l:
       listen: { to: { all: [{ with: { type: t }, correlate: { __proto__: { from: .constructor } } }, { with: { type: t }, correlate: { __proto__: { from: .constructor } } }] } }`,
@@ -281,7 +284,7 @@ const COSTLY = (count: number) => `  - all:
       for: { in: .items, concurrency: 100 }
       do: [{ l: { listen: { to: { one: { with: { type: t, data: '\${ ([range(${count})] | length) > . }' } } } } } }]`
 
-test('one costly filter does not keep the others from hearing', () => {
+test('costly filter: does not prevent others from receiving', () => {
   const machine = begun(COSTLY(100_000), { items: [1, 2, 3, 4, 5, 6, 7, 8] })
   const before = machine.spent
   machine.event(event(1, { data: 1 }))
@@ -290,7 +293,7 @@ test('one costly filter does not keep the others from hearing', () => {
   expect(machine.result).toMatchObject({ status: 'completed' })
 })
 
-test('an event is not missed unseen where a filter takes more steps than there are', () => {
+test('filter that exceeds the budget: the missed event is reported', () => {
   const machine = begun(COSTLY(10_000_000), { items: [1] })
   machine.event(event(0, { type: 'other', data: 1 }))
   expect(machine.result).toBeUndefined()
@@ -308,7 +311,7 @@ const ANSWERS = ITEMS.map((n) =>
   n % 100 === 50 ? { error: { type: 'communication' }, after: 'PT1S' } : { output: n, after: 'PT1S' },
 )
 
-test('1,000 items of which 1 % fail: with `continue` all have their places', () => {
+test('1,000 items of which 1 % fail: `continue`: all have their results', () => {
   const { status, output, duration_ms } = simulate(compiled(HEAD + FAN_OUT(', onError: continue')), {
     input: { items: ITEMS },
     mocks: { get: ANSWERS },
@@ -317,18 +320,18 @@ test('1,000 items of which 1 % fail: with `continue` all have their places', () 
   expect([status, output, duration_ms]).toEqual(['completed', wanted, 50_000])
 })
 
-test('1,000 items of which 1 % fail: with `fail` the first ends it', () => {
+test('1,000 items of which 1 % fail: `fail`: the first one ends the loop', () => {
   const { status, error, trace } = simulate(compiled(HEAD + FAN_OUT(', onError: fail')), {
     input: { items: ITEMS },
     mocks: { get: ANSWERS },
   })
   expect([status, error?.instance]).toEqual(['faulted', '/do/0/all/do/0/get'])
-  // Those that began in its place before it failed, and no more.
+  // Those that began before it failed, and no more.
   expect(trace.filter(({ phase, name }) => phase === 'started' && name === 'get')).toHaveLength(70)
 })
 
 test.each([1, 20, 1_000])(
-  'the time for %i at once grows with the items, not with their square',
+  'time for %i concurrent items: grows with the items, not with their square',
   (concurrency) => {
     const ir = compiled(
       `${HEAD}  - all:
@@ -342,7 +345,7 @@ test.each([1, 20, 1_000])(
       return performance.now() - start
     }
     timeOf(100)
-    // The same work in ten parts, or at once; its square would be ten times as much.
+    // The same work in ten parts, or at once; quadratic work would be ten times as much.
     const [parts, whole] = [Math.min(timeOf(100), timeOf(100)), Math.min(timeOf(1_000), timeOf(1_000))]
     expect(whole).toBeLessThan(parts * 4)
   },

@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Runs whose expressions cost much pause, so that others have the thread; what happens meanwhile is not lost, and comes in its order. */
+/**
+ * Executions with costly expressions pause to yield the thread; events in the meantime are kept in order.
+ */
 
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
@@ -10,7 +12,7 @@ const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' 
 const COSTLY = "{ costly: { set: '${ reduce range(200000) as $i ($n; .) }' } }"
 const settled = () => new Promise((done) => setImmediate(done))
 
-/** A world whose pauses and waits end when the test says so. */
+/** An environment whose pauses and waits end when the test says so. */
 class Pausing extends World {
   readonly asleep: (() => void)[] = []
   readonly pauses: (() => void)[] = []
@@ -23,7 +25,7 @@ class Pausing extends World {
     return new Promise((done) => this.pauses.push(done))
   }
 
-  /** All that sleeps wakes at the same time. */
+  /** All sleeping tasks wake at the same time. */
   wake(): void {
     for (const done of this.asleep.splice(0)) done()
   }
@@ -35,7 +37,7 @@ const wide = (tasks = COSTLY) =>
       do: [ { rest: { wait: { seconds: 1 } } }, ${tasks} ]
 `)
 
-test('many turns at once that cost much: the run pauses between them, and ends as it would have', async () => {
+test('many costly turns at once: the execution pauses between them, and ends with the same result', async () => {
   const world = new Pausing()
   const result = Drive.of(wide(), {}, world, INFO).toEnd()
   await settled()
@@ -58,7 +60,7 @@ test('many turns at once that cost much: the run pauses between them, and ends a
   expect(await result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
 })
 
-test('cheap turns: the run never pauses', async () => {
+test('cheap turns: the execution never pauses', async () => {
   const world = new Pausing()
   const result = Drive.of(wide('{ say: { set: "${ $n }" } }'), {}, world, INFO).toEnd()
   await settled()
@@ -67,13 +69,13 @@ test('cheap turns: the run never pauses', async () => {
   expect(world.pauses).toEqual([])
 })
 
-test('a world without pauses: the run goes on at once', async () => {
+test('environment without pauses: the execution continues at once', async () => {
   const world: Effects = Object.assign(new Pausing(), { pause: undefined, sleep: async () => {} })
   const result = await Drive.of(wide(), {}, world, INFO).toEnd()
   expect(result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
 })
 
-test('cancelled while it pauses: the run ends, and what had happened meanwhile changes nothing', async () => {
+test('cancelled while paused: the execution ends, and earlier events change nothing', async () => {
   const world = new Pausing()
   const drive = Drive.of(wide(), {}, world, INFO)
   const result = drive.toEnd()

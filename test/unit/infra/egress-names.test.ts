@@ -1,4 +1,4 @@
-/** Names that lead inside: whatever a name server says, and however it changes its mind, nothing of ours is reached. */
+/** Outgoing requests to host names: changing or hostile DNS answers never lead to an internal address. */
 
 import { createSocket, type Socket } from 'node:dgram'
 import type { LookupAddress } from 'node:dns'
@@ -8,7 +8,7 @@ import { type AddressInfo, isIPv6 } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { Egress, type Sender } from '../../../src/infra/http-client/egress.ts'
 
-/** Public by its number, and nobody's: IANA has given out nothing of 3000::/4 but nets for documents. */
+/** Public by its number and unassigned: IANA has assigned nothing in 3000::/4 but documentation networks. */
 const NOBODYS = '3000::7'
 const A = 1
 const AAAA = 28
@@ -17,7 +17,7 @@ let names: Socket
 let inside: Server
 let port: number
 let reached: number
-/** What the name means, the first time it is asked for and each time after that; the last stays. */
+/** Addresses of the name at the first and each later query; the last one repeats. */
 let meanings: string[][]
 let asked: Record<number, number>
 
@@ -40,7 +40,7 @@ beforeEach(() => {
   asked = { [A]: 0, [AAAA]: 0 }
 })
 
-/** One question, whatever its name; answers may be kept for no time at all (RFC 1035 §4.1). */
+/** Answers one question for any name, with a TTL of zero (RFC 1035 §4.1). */
 function answerTo(query: Buffer): Buffer {
   const end = query.indexOf(0, 12) + 5
   const type = query.readUInt16BE(end - 4)
@@ -65,7 +65,7 @@ function bytesOf(address: string): number[] {
   return groups.map((group) => Number.parseInt(group, 16)).flatMap((group) => [group >> 8, group & 255])
 }
 
-/** As the system would find them, from our name server. */
+/** Resolves as the system would, through the test's name server. */
 async function find(hostname: string): Promise<LookupAddress[]> {
   const resolver = new Resolver({ timeout: 2_000, tries: 1 })
   resolver.setServers([`127.0.0.1:${(names.address() as AddressInfo).port}`])
@@ -96,7 +96,7 @@ test.each([
   [['::ffff:7f00:1']],
   [[NOBODYS, '127.0.0.1']],
   [['2001:db9::1', '::1']],
-])('a name that means %j is refused', async (addresses) => {
+])('host name that resolves to %j: is rejected', async (addresses) => {
   meanings = [addresses]
   const egress = new Egress([], find)
   expect([
@@ -111,13 +111,13 @@ test.each([
   ['a request that keeps nothing', 'POST', { allowed: [] }],
   ['one whose connection would be kept', 'GET', { allowed: [], owner: 'a' }],
 ])(
-  'a name that is public when it is judged is asked for once, and connected to as it was then: %s',
+  'host name that resolves differently after the check: is resolved once and connected to the checked address: %s',
   async (_, method, sender) => {
     meanings = [[NOBODYS], ['127.0.0.1']]
     const egress = new Egress([], find)
     expect(await send(egress, method, sender)).toBe('upstream_unavailable')
     expect([asked, reached]).toEqual([{ [A]: 1, [AAAA]: 1 }, 0])
-    // Asked once more, it is judged by what it means now.
+    // The next request resolves the name again and checks the new address.
     expect(await send(egress, method, sender)).toBe('egress_refused')
     expect(reached).toBe(0)
   },

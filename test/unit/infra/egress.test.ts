@@ -1,4 +1,6 @@
-/** Connections that are kept: for one owner, one server and one guard, and never in the way of an answer. */
+/**
+ * Keep-alive of outgoing connections: reuse by owner, server and guard, and recovery from closed connections.
+ */
 
 import { createServer, type Server } from 'node:http'
 import {
@@ -24,11 +26,11 @@ async function listening(server: Server | RawServer): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Answers with the port that it was asked from: one for each connection. */
+/** Answers with the port of the client: one for each connection. */
 const tellingPorts = () =>
   listening(createServer(({ socket }, response) => response.end(String(socket.remotePort))))
 
-/** Answers each connection by what it is told, the nth time. */
+/** Answers each connection with the given handler, by its number. */
 const raw = (answer: (socket: Socket, nth: number, connection: number) => void) => {
   let connections = 0
   return listening(
@@ -42,7 +44,7 @@ const raw = (answer: (socket: Socket, nth: number, connection: number) => void) 
 
 const OK = (body: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-/** Sends to `127.0.0.1:port` unless something else is said, and tells the body, or the code of the problem. */
+/** Sends to `127.0.0.1:port` by default and returns the body, or the code of the problem. */
 const sender =
   (egress: Egress, port: number) =>
   async (who: Partial<Sender>, method = 'GET', timeoutMs = 5_000) => {
@@ -57,7 +59,7 @@ const sender =
     }
   }
 
-test('one owner has the same again, another does not, nor does what changes something', async () => {
+test('kept connection: is reused by its owner only, under the same guard', async () => {
   const send = sender(new Egress([]), await tellingPorts())
   const first = await send({ owner: 'a' })
   expect(await send({ owner: 'a' })).toBe(first)
@@ -72,13 +74,13 @@ test('one owner has the same again, another does not, nor does what changes some
   expect(await send({ owner: 'a' })).toBe(first)
 })
 
-test('who may no longer go there is refused, whatever was kept', async () => {
+test('kept connection: the guard no longer permits the server: is not used', async () => {
   const send = sender(new Egress([]), await tellingPorts())
   await send({ owner: 'a' })
   expect(await send({ owner: 'a', allowed: [] })).toBe('egress_refused')
 })
 
-test('a server that has given a kept connection up is asked on another one', async () => {
+test('kept connection: closed by the server: the request is sent on a new one', async () => {
   const port = await raw((socket, nth, connection) => {
     if (nth === 1) socket.write(OK(`connection ${connection}`))
     else socket.resetAndDestroy()
@@ -88,7 +90,7 @@ test('a server that has given a kept connection up is asked on another one', asy
   expect(await send({ owner: 'a' })).toBe('connection 2')
 })
 
-test('a server that gives up each connection without an answer is not asked for ever', async () => {
+test('server that closes each connection without an answer: retries are bounded', async () => {
   const port = await raw((socket, nth, connection) => {
     if (nth === 1 && connection === 1) socket.write(OK('once'))
     else socket.resetAndDestroy()
@@ -98,7 +100,7 @@ test('a server that gives up each connection without an answer is not asked for 
   expect(await send({ owner: 'a' })).toBe('upstream_unavailable')
 })
 
-test('an answer that nobody asked for is not taken for the next one', async () => {
+test('unsolicited response: is not taken for the answer to the next request', async () => {
   const port = await raw((socket, _nth, connection) =>
     socket.write(OK(`connection ${connection}`) + OK('unasked')),
   )
@@ -106,7 +108,7 @@ test('an answer that nobody asked for is not taken for the next one', async () =
   for (let n = 0; n < 3; n++) expect(await send({ owner: 'a' })).toMatch(/^connection/)
 })
 
-test('time runs out in the midst of an answer, and the connection is kept by nobody', async () => {
+test('time limit in the middle of a response: the connection is discarded', async () => {
   const port = await raw((socket, _nth, connection) =>
     socket.write(connection === 1 ? OK('half').slice(0, -2) : OK('whole')),
   )
@@ -115,7 +117,7 @@ test('time runs out in the midst of an answer, and the connection is kept by nob
   expect(await send({ owner: 'a' })).toBe('whole')
 })
 
-test('many at the same time each have their own answer', async () => {
+test('concurrent requests: each gets its own response', async () => {
   const port = await listening(
     createServer((request, response) =>
       setTimeout(() => response.end(request.headers['x-n']), Math.random() * 20),
@@ -131,7 +133,7 @@ test('many at the same time each have their own answer', async () => {
   expect(await Promise.all(numbers.map(ask))).toEqual(numbers)
 })
 
-test('whoever is about to be refused is asked about once more, and nobody else', async () => {
+test('destination outside the allowlist: the allowlist is read again before the rejection, and only then', async () => {
   const port = await tellingPorts()
   const send = sender(new Egress([]), port)
   let asked = 0

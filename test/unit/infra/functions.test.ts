@@ -1,4 +1,4 @@
-/** The runtime of functions on its own: no Deno, a wrong one, what its processes leave behind, frames in pieces. */
+/** The function runtime by itself: missing or wrong Deno, cleanup of processes, and frames in pieces. */
 
 import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -24,14 +24,14 @@ const job = (compiled: string, timeoutMs = 2_000, signal = new AbortController()
   signal,
 })
 
-describe('without a usable Deno every call is refused, and nothing else happens', () => {
+describe('function runtime: without a usable Deno', () => {
   test.each([
     ['none', undefined, /there is no Deno/],
     ['a path to nothing', '#!/none', /does not start/],
     ['one that is old', '#!/bin/sh\necho "ready 1.46.3"; sleep 5', /Deno 2 is needed, and this is 1\.46\.3/],
     ['one that says nothing sensible', '#!/bin/sh\necho hello; sleep 5', /does not start/],
     ['one that ends at once', '#!/bin/sh\nexit 1', /does not start/],
-  ])('%s', async (name, script, why) => {
+  ])('%s: every call is rejected, and nothing else happens', async (name, script, why) => {
     const path = join(dir, name.replaceAll(' ', '-'))
     if (script !== undefined && script !== '#!/none') {
       await writeFile(path, script)
@@ -47,10 +47,10 @@ describe('without a usable Deno every call is refused, and nothing else happens'
   })
 })
 
-describe('with the real one', () => {
+describe('function runtime: with Deno', () => {
   const real = () => new Functions(inject('tenon').env['TENON_DENO_BIN'])
 
-  test('closing ends what runs and what waits', async () => {
+  test('close: ends running and waiting calls', async () => {
     const functions = real()
     await functions.warmUp()
     const running = functions.run(job('export default () => new Promise(() => {})', 60_000))
@@ -64,7 +64,7 @@ describe('with the real one', () => {
     await expect(functions.run(job('export default () => 1'))).rejects.toMatchObject({ code: 'run_cut_off' })
   })
 
-  test('a call that is given up is cut off', async () => {
+  test('cancelled call: is terminated', async () => {
     const functions = real()
     const stop = new AbortController()
     const running = functions.run(job('export default () => { for (;;) {} }', 60_000, stop.signal))
@@ -75,7 +75,7 @@ describe('with the real one', () => {
     await functions.close()
   })
 
-  test('the kernel bounds its processor time, for when nobody watches, and lets it dump no core', async () => {
+  test('sandbox process: the kernel limits its CPU time and disables core dumps', async () => {
     const functions = real()
     const running = functions.run(job('export default () => new Promise(() => {})', 1_500))
     running.catch(() => {})
@@ -89,7 +89,7 @@ describe('with the real one', () => {
   })
 })
 
-/** Of the processes of the runtime that are children of ours. */
+/** Among the runtime's processes that are children of this one. */
 async function limitsOfChildren(): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
   const all = stdout.split('\n').map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [])
@@ -97,7 +97,7 @@ async function limitsOfChildren(): Promise<string[]> {
     all.filter(([, , ppid = '', args = '']) => parents.includes(ppid) && args.includes('--deny-net'))
   const pidsOf = (found: readonly (readonly string[])[]) => found.map(([, pid = '']) => pid)
   const direct = children([String(process.pid)])
-  // A sandbox has no limits: its child, which is the runtime, has.
+  // The sandbox itself has no limits: its child, which is the runtime, has.
   const isSandbox = ([, , , args = '']: readonly string[]) => /^\S*(bwrap|unshare) /.test(args)
   const pids = pidsOf([
     ...direct.filter((each) => !isSandbox(each)),
@@ -107,7 +107,7 @@ async function limitsOfChildren(): Promise<string[]> {
   return limits.filter((text) => text !== '')
 }
 
-describe('a frame', () => {
+describe('function runtime: frames', () => {
   const nonce = 'a'.repeat(32)
   const feed = (text: string, size: number) => {
     const reply = new Reply(nonce)
@@ -119,7 +119,7 @@ describe('a frame', () => {
     return undefined
   }
 
-  test.each([1, 2, 7, 1_000])('comes in pieces of %d bytes', (size) => {
+  test.each([1, 2, 7, 1_000])('arrive complete in pieces of %d bytes', (size) => {
     const text = `noise\n${'b'.repeat(32)} result 1\n9\n${nonce} result 10\n{"a":"é"}`
     expect(feed(text, size)).toEqual({ kind: 'result', text: '{"a":"é"}' })
   })
@@ -131,11 +131,11 @@ describe('a frame', () => {
     [`\n${nonce} ${'x'.repeat(100)}`, 'too_loud'],
     ['x'.repeat(1_048_577), 'too_loud'],
     [`\n${nonce} result 5\n1234`, undefined],
-  ])('%.60s', (text, heard) => {
+  ])('malformed frame %.60s: is an error', (text, heard) => {
     expect(feed(text, 65_536)).toBe(heard)
   })
 
-  test('what the engine says when it dies is not in the log', () => {
+  test('output of the engine when it crashes: is not logged', () => {
     const log = new Log()
     log.add(
       Buffer.from(

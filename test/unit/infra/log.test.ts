@@ -1,11 +1,14 @@
-/** Log lines are written together, and none is lost however the process ends by itself. */
+/** Buffered log output: lines are written in batches, and none is lost however the process ends. */
 
 import { execFile } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
 import { openLog, plainLines } from '../../../src/infra/log.ts'
 
-/** What a process that logs one line and then does this has written. One that goes on is ended when the line is there. */
+/**
+ * Output of a process that logs one line and then runs this code. A process that continues is ended once the
+ * line is there.
+ */
 function written(then: string): Promise<string> {
   const code = `
     const { openLog } = await import('./src/platform/log.ts')
@@ -22,15 +25,15 @@ test.each([
   ['it exits', 'process.exit(0)'],
   ['it fails', "setTimeout(() => { throw new Error('oh') }, 1)"],
   ['it has nothing more to do', ''],
-])('where %s, the last line is there', async (_how, then) => {
+])('log: %s: the last line is written', async (_how, then) => {
   expect(await written(then)).toContain('the last line')
 })
 
-test('where it goes on, the line is there after a moment', async () => {
+test('log: the process continues: the line is written shortly after', async () => {
   expect(await written('setInterval(() => {}, 1_000)')).toContain('the last line')
 })
 
-test('a plain line says which process it is of, and nothing that looks like a secret', () => {
+test('log line: names its process and contains nothing that looks like a secret', () => {
   const lines: string[] = []
   const log = plainLines(openLog('info', 'test', { write: (line) => void lines.push(line) }))
   const key = makeKey('service')

@@ -18,25 +18,25 @@ function failing(...errors: readonly unknown[]) {
   return { work, attempts: () => attempts }
 }
 
-test('backoff – delays taken one after the other – each is twice the last, up to the longest', () => {
+test('backoff: delays taken one after the other: each is twice the last, up to the longest', () => {
   const backoff = new Backoff({ min: 100, max: 500 })
   expect([1, 2, 3, 4, 5].map(() => backoff.next())).toEqual([100, 200, 400, 500, 500])
   backoff.reset()
   expect([backoff.next(), backoff.next()]).toEqual([100, 200])
 })
 
-test('retry – the server is back in time – the work is done again', async () => {
+test('retry: the server is back in time: the work is done again', async () => {
   const { work } = failing(away(), away())
   expect(await retryTransient(1_000, work, undefined, FAST)).toBe(3)
 })
 
-test('retry – an error that is not transient – is thrown at once', async () => {
+test('retry: an error that is not transient: is thrown at once', async () => {
   const { work, attempts } = failing(new Problem('not_found'))
   await expect(retryTransient(1_000, work, undefined, FAST)).rejects.toMatchObject({ code: 'not_found' })
   expect(attempts()).toBe(1)
 })
 
-test('retry – the budget is spent – the last error is thrown, and nobody is asked about it', async () => {
+test('retry: the budget is spent: the last error is thrown unchanged', async () => {
   const forever = { work: () => Promise.reject(away()) }
   const started = performance.now()
   await expect(retryTransient(50, forever.work, () => true, FAST)).rejects.toMatchObject({

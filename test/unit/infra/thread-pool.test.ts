@@ -1,4 +1,6 @@
-/** Worker threads: a share for each tenant, an end at the limit of CPU time, and no end at an error. */
+/**
+ * The pool of worker threads: a share for each tenant, termination at the CPU limit, and survival of errors.
+ */
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -8,7 +10,7 @@ const pool = new ThreadPool()
 afterAll(() => pool.close())
 
 const brief: ThreadTask = { name: 'validate', input: { schema: { type: 'object' }, fields: {} }, cpuMs: 200 }
-/** Takes minutes, if nothing stops it. */
+/** Takes minutes unless it is terminated. */
 const endless: ThreadTask = {
   name: 'validate',
   input: {
@@ -20,25 +22,25 @@ const endless: ThreadTask = {
   cpuMs: 300,
 }
 
-test('a task - returns its value and its CPU time', async () => {
+test('task: completes: returns its value and its CPU time', async () => {
   const ran = await pool.run<unknown>('a', brief)
   expect(ran).toEqual({ value: [], cpuMs: expect.any(Number) })
 })
 
-test('a task beyond its CPU time - is stopped, and the next one runs', async () => {
+test('task: exceeds its CPU time: is terminated, and the next one runs', async () => {
   const ran = await pool.run('a', endless)
   expect(ran).toEqual({ stopped: true, cpuMs: expect.any(Number) })
   expect(ran.cpuMs).toBeGreaterThan(endless.cpuMs)
   expect(await pool.run('a', brief)).toMatchObject({ value: [] })
 })
 
-test('a task that fails - rejects, and its thread goes on', async () => {
+test('task: fails: rejects, and its thread continues', async () => {
   await expect(pool.run('a', { ...brief, name: 'unknown' })).rejects.toThrow()
   expect(await pool.run('a', brief)).toMatchObject({ value: [] })
 })
 
-test('a tenant with many tasks - has one thread, and another tenant comes between', async () => {
-  // Both threads are there from here on.
+test('tenant: has many tasks: gets one thread, and another tenant runs in between', async () => {
+  // Both threads are running from here on.
   await Promise.all([pool.run('a', brief), pool.run('b', brief)])
   const ended: string[] = []
   const run = async (holder: string, task: ThreadTask) => {
@@ -51,7 +53,7 @@ test('a tenant with many tasks - has one thread, and another tenant comes betwee
   await Promise.all(many)
 })
 
-test('a task with a low limit - goes before those with a higher one', async () => {
+test('task: has a low limit: runs before those with a higher one', async () => {
   const ended: number[] = []
   const run = async (cpuMs: number) => {
     await pool.run('a', { ...brief, cpuMs })
@@ -61,7 +63,7 @@ test('a task with a low limit - goes before those with a higher one', async () =
   expect(ended).toEqual([1_000, 200, 3_000, 3_000])
 })
 
-test('a tenant whose queue is full - is refused, and another is not', async () => {
+test('tenant: its queue is full: is rejected, and another is not', async () => {
   const waiting = Array.from({ length: LIMITS.threads.waitingMax + 1 }, () => pool.run('full', brief))
   await expect(pool.run('full', brief)).rejects.toMatchObject({
     code: 'overloaded',

@@ -1,4 +1,7 @@
-/** Transactions that share: whose they are, what each is given back, and what becomes of the others where one fails. */
+/**
+ * Group commit: which transactions share a commit, what each gets back, and how a failure of one affects the
+ * others.
+ */
 
 import fc from 'fast-check'
 import { DatabaseError } from 'pg'
@@ -14,7 +17,7 @@ const contextOf = (tenant: string, more: Partial<SessionContext> = {}): SessionC
   ...more,
 })
 
-/** A statement that says what it is: its only value. */
+/** A statement whose only value identifies it. */
 const says = (text: string): Sql => sql`select ${text}`
 const textOf = ({ values }: Sql): string => String(values[0])
 
@@ -24,7 +27,7 @@ interface Transaction {
   readonly lockMs: number | undefined
 }
 
-/** A server of one tick that answers each statement with its own text, and refuses those that it is told to. */
+/** A server that answers each statement one tick later with its text, and rejects those it is told to. */
 function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
   const seen: Transaction[] = []
   const groups = new TransactionBatcher(async (context, statements, lockMs) => {
@@ -41,7 +44,7 @@ function server(refuses: (texts: readonly string[]) => Error | undefined = () =>
 const refusedAt = (statement: number) =>
   Object.assign(new DatabaseError('refused', 1, 'error'), { code: '23505', statement })
 
-test('each is given what it has asked for, and shares with its own mandate and company alone', async () => {
+test('transaction: gets its own results, and shares only with the same session settings and batch group', async () => {
   const asked = fc.record({
     tenant: fc.constantFrom('a', 'b'),
     role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
@@ -76,7 +79,7 @@ test('each is given what it has asked for, and shares with its own mandate and c
   )
 })
 
-test('what comes while one is under way goes as one, up to so many', async () => {
+test('transactions: arrive while one is running: are one batch, up to the maximum size', async () => {
   const { groups, seen } = server()
   const count = 2 * LIMITS.groups.membersMax + 1
   const names = Array.from({ length: count }, (_, n) => `${n}`)
@@ -86,11 +89,11 @@ test('what comes while one is under way goes as one, up to so many', async () =>
     LIMITS.groups.membersMax,
     LIMITS.groups.membersMax,
   ])
-  // Alone it waits for a lock as long as it may; a group does not.
+  // Alone it waits for a lock for the full time; a batch does not.
   expect(seen.map(({ lockMs }) => lockMs)).toEqual([undefined, LIMITS.groups.lockMs, LIMITS.groups.lockMs])
 })
 
-test('where one fails, each is done by itself, and only that one fails; then they keep apart for a while', async () => {
+test('batch: one transaction fails: each is retried by itself, only that one fails, and batching pauses', async () => {
   const bad = (texts: readonly string[]) =>
     texts.includes('bad') ? refusedAt(texts.indexOf('bad')) : undefined
   const { groups, seen } = server(bad)
@@ -109,7 +112,7 @@ test('where one fails, each is done by itself, and only that one fails; then the
   expect(seen).toHaveLength(2)
 })
 
-test('where the server is gone, nothing is done a second time: nobody knows what became of the first', async () => {
+test('batch: the server is lost: nothing is retried, since the outcome of the first attempt is unknown', async () => {
   const { groups, seen } = server((texts) =>
     texts.length > 1 ? new Problem('dependency_unavailable', { cause: refusedAt(0) }) : undefined,
   )
@@ -124,7 +127,7 @@ const toldOf = (texts: readonly string[]) => says(`all of ${texts.join('+')}`)
 const KIND: StatementKind = { merge: (items) => toldOf(items as string[]) }
 const one = (key: string, kind = KIND) => says(key).as({ kind, key, item: key })
 
-test('statements of one kind are said at once, unless two are about the same; each is given its own rows', () => {
+test('statements of one kind: are combined unless two concern the same row, and each gets its own rows', () => {
   const other: StatementKind = { merge: (items) => says(`others ${(items as string[]).join('+')}`) }
   const all = [
     one('a'),
@@ -139,13 +142,13 @@ test('statements of one kind are said at once, unless two are about the same; ea
   const { statements, split } = coalesce(all)
   expect(statements.map(textOf)).toEqual(['all of a+b+c', 'alone', 'others x+y', 'all of a+b'])
   const rows = (...keys: string[]) => keys.map((given_id) => ({ given_id }))
-  // Of the second `a` there is no row: it was there already.
+  // The second `a` returns no row: it existed already.
   const dealt = split([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
   expect(dealt).toEqual([rows('a'), [{ n: 1 }], rows('b'), rows('x'), [], rows('c'), rows('b'), rows('y')])
   expect(coalesce([one('a')]).statements.map(textOf)).toEqual(['a'])
 })
 
-test('one that takes long holds nobody up', async () => {
+test('slow transaction: does not delay others', async () => {
   let release = () => {}
   const held = new Promise<void>((done) => {
     release = done

@@ -1,4 +1,4 @@
-/** Caches of loaded values: what they store, and what their bytes add up to. */
+/** Caches of loaded values: which values they store, and how they count bytes. */
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -7,7 +7,7 @@ import { openMemo, TtlCache } from '../../../src/infra/ttl-cache.ts'
 const sized = (bytes: number) => async () => ({ value: bytes, bytes })
 const unexpected = () => Promise.reject(new Error('loaded again'))
 
-test('memo – a large value is loaded again and again – its bytes count once, and the others stay', async () => {
+test('cache: a large value is loaded again and again: its bytes count once, and the others stay', async () => {
   const memo = openMemo()
   await memo.load('small', sized(1))
   for (let time = 0; time < 4; time++) {
@@ -17,7 +17,7 @@ test('memo – a large value is loaded again and again – its bytes count once,
   await expect(memo.load('small', unexpected)).resolves.toEqual({ value: 1, bytes: 1 })
 })
 
-test('memo – more bytes than it may hold – the least recently used value goes, the others stay', async () => {
+test('cache: more bytes than the limit: the least recently used value is evicted', async () => {
   const memo = openMemo()
   for (const name of ['first', 'second']) await memo.load(name, sized(LIMITS.memoBytesMax / 2 - 1_000))
   await memo.load('first', unexpected)
@@ -27,13 +27,13 @@ test('memo – more bytes than it may hold – the least recently used value goe
   expect(memo.get('second')).toBeUndefined()
 })
 
-test('cache – a value is null – it is stored like any other', async () => {
+test('cache: a value is null: is stored like any other', async () => {
   const cache = new TtlCache<string | null>()
   expect(await cache.load('none', async () => null)).toBeNull()
   expect(await cache.load('none', unexpected)).toBeNull()
 })
 
-test('cache – its time is over – the value is read again', async () => {
+test('cache: a value has expired: is loaded again', async () => {
   const cache = new TtlCache<number>({ max: 10, ttl: 20 })
   await cache.load('a', async () => 1)
   await new Promise((over) => setTimeout(over, 40))

@@ -1,4 +1,7 @@
-/** What an expression costs is paid for: whatever it does with large values, it ends soon, and as an error of the language. */
+/**
+ * Cost of expressions: work on large values is charged, so that an expression ends soon with a catchable
+ * error.
+ */
 
 import { describe, expect, it } from 'vitest'
 import { newBudget } from '../../../flows-dsl/budget.ts'
@@ -7,7 +10,7 @@ import { evaluate } from '../../../flows-dsl/jq/evaluate.ts'
 import type { Expression } from '../../../flows-dsl/jq/expression.ts'
 import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 
-/** Each took minutes, or hours, before it was paid for; a slow machine takes a part of this. */
+/** Each took minutes or hours before it was charged; a slow machine takes a fraction of this. */
 const SOON_MS = 5_000
 
 /** The value, or the text of the error that faults the flow. */
@@ -26,14 +29,14 @@ const again = (value: string, step: string) =>
   `${value} as $v | reduce range(1e9) as $i (0; $v | ${step} | 0)`
 const OBJECT = '([range(20000)] | INDEX(.))'
 
-describe('what an expression costs', () => {
+describe('cost of an expression', () => {
   it.each([
     ['a number that is none', '"1" * 400000 + "x" | try tonumber catch 0'],
     ['signs that fill up base64', '"=" * 400000 + "x" | try @base64d catch 0'],
     ['a group in a loop', '"a" * 150000 | test("(a)*")'],
     ['a loop in a loop', '"a" * 150000 | test("(?:(a)*x?)*")'],
     ['a name of a number', '"nan" + "-" * 400000 | try fromjson catch 0'],
-  ])('%s ends soon', (_what, text) => {
+  ])('%s: ends soon', (_what, text) => {
     const began = performance.now()
     outcomeOf(text)
     expect(performance.now() - began).toBeLessThan(SOON_MS)
@@ -59,18 +62,18 @@ describe('what an expression costs', () => {
     ],
     ['what is no time', again('([range(30000)] + ["x"])', 'try mktime catch 0')],
     ['groups that take nothing', '"x" * 5000 | [match("()" * 900; "g")] | length'],
-  ])('%s is paid for', (_what, text) => {
+  ])('%s: is charged', (_what, text) => {
     const began = performance.now()
     expect(outcomeOf(text)).toMatch(/too many steps/)
     expect(performance.now() - began).toBeLessThan(SOON_MS)
   })
 
-  it('refuses repeats of repeats that are too deep for whoever reads them', () => {
+  it('nested repeats in a regular expression: too deep: are rejected', () => {
     expect(outcomeOf('"a" | test("a" + "{1}" * 20000)')).toMatch(/too deep nest level/)
     expect(outcomeOf('"a" | test("a" + "*" * 60000)')).toMatch(/too deep nest level/)
   })
 
-  it('does not change what comes out', () => {
+  it('charges: do not change the results', () => {
     expect(outcomeOf('["1.", ".5", "1.5e3", "-2"] | map(tonumber)')).toEqual([1, 0.5, 1500, -2])
     expect(outcomeOf('["YQ==", "YQ", "===="] | map(@base64d)')).toEqual(['a', 'a', ''])
     expect(outcomeOf('"a😀b😀c" | [.[1:2], .[2:], .[-2:], length]')).toEqual(['😀', 'b😀c', '😀c', 5])

@@ -1,4 +1,4 @@
-/** The steps that an expression is charged follow the time that it takes: a million of them take about as long, whatever they are spent on. */
+/** Steps that an expression is charged are proportional to its CPU time, whatever it spends them on. */
 
 import { describe, expect, test } from 'vitest'
 import { newBudget, STEPS_MAX } from '../../../flows-dsl/budget.ts'
@@ -8,9 +8,9 @@ import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
-/** All steps of a run, spent on additions alone. */
+/** All steps of an execution, spent on additions alone. */
 const PLAIN = 'reduce range(1e9) as $i (0; . + $i)'
-/** An expression takes at most so many times the time of additions for the same steps (measured: up to 5). */
+/** At most this multiple of the time that additions take for the same steps (measured: up to 5). */
 const FACTOR = 12
 const ATTEMPTS = 4
 
@@ -72,7 +72,7 @@ const ALL = [
 ]
 const BOMBS = ALL.filter((_, n) => n % repeated(3, 1) === 0)
 
-/** The least time of several evaluations, in ms of the processor, for all the steps of a run. */
+/** The least CPU time of several evaluations for all the steps of an execution, in ms. */
 function msOfSteps(text: string, isEnough: (ms: number) => boolean): number {
   const expression = parseExpression(text) as Expression
   expect(expression).not.toHaveProperty('message')
@@ -83,7 +83,7 @@ function msOfSteps(text: string, isEnough: (ms: number) => boolean): number {
     try {
       evaluate(expression, null, { variables: {}, nowMs: 0 }, budget)
     } catch {
-      // Its steps are used up.
+      // The steps are used up.
     }
     least = Math.min(least, ((threadMs() - since) * STEPS_MAX) / (STEPS_MAX - budget.steps))
   }
@@ -92,7 +92,7 @@ function msOfSteps(text: string, isEnough: (ms: number) => boolean): number {
 
 describe('a million steps', () => {
   test.each(BOMBS)('%s: takes at most a small multiple of the time of a million additions', (text) => {
-    // Beside each, so that both have the same machine.
+    // Measured beside each, so that both run on the same machine load.
     const plainMs = msOfSteps(PLAIN, () => false)
     const ms = msOfSteps(text, (least) => least < FACTOR * plainMs)
     expect(ms, `additions: ${plainMs} ms`).toBeLessThan(FACTOR * plainMs)
@@ -105,7 +105,7 @@ test.each([
   ['a counter', 'reduce range(30000) as $i ({}; .["k\\($i % 7)"] += 1) | .k0', 4_286],
   ['an item added to the state', 'reduce range(30000) as $i ([]; . + [$i]) | length', 30_000],
   ['the sum of objects', '[range(20000) | {"k\\(.)": .}] | add | length', 20_000],
-])('reduce: %s: costs as much however large the state is', (_what, text, result) => {
+])('reduce: %s: costs the same for a state of any size', (_what, text, result) => {
   expect(evaluate(parseExpression(text) as Expression, null, { variables: {}, nowMs: 0 }, newBudget())).toBe(
     result,
   )
@@ -153,7 +153,7 @@ test.each([
     'reduce range(3) as $i ({}; if $i == 1 then .kept = . else .n = $i end)',
     '{"n":2,"kept":{"n":0}}',
   ],
-])('reduce changes its state in place, unseen: %s', (_what, text, json) => {
+])('reduce: changes its state in place: %s: the result shows no sharing', (_what, text, json) => {
   const value = evaluate(parseExpression(text) as Expression, null, { variables: {}, nowMs: 0 }, newBudget())
   expect(value).toEqual(JSON.parse(json))
 })

@@ -1,4 +1,4 @@
-/** Expressions: against a table, against answers recorded from jq 1.6, and as properties with seeds. */
+/** Expressions: a table, answers recorded from jq 1.6, and seeded properties. */
 
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -77,7 +77,7 @@ const TABLE: readonly (readonly [text: string, output: Json])[] = [
   ['1e308 + 1e308', Number.MAX_VALUE],
 ]
 
-test.each(TABLE)('%s', (text, output) => {
+test.each(TABLE)('expression %s: yields the recorded value', (text, output) => {
   expect(run(text, ADA)).toEqual(output)
 })
 
@@ -116,11 +116,11 @@ const FAULTS: readonly (readonly [text: string, offset: number, message: RegExp]
   ['.a ; .b', 3, /Did not expect `;`/],
 ]
 
-test.each(FAULTS)('fault of %s', (text, offset, message) => {
+test.each(FAULTS)('malformed expression %s: is reported at its offset', (text, offset, message) => {
   expect(parseExpression(text)).toMatchObject({ offset, message: expect.stringMatching(message) })
 })
 
-test('a wrong name gets the nearest one', () => {
+test('unknown name: the nearest one is suggested', () => {
   expect(parseExpression('$inptu')).toMatchObject({ hint: 'Did you mean $input?' })
   expect(parseExpression('map(.a) | lenght')).toMatchObject({ hint: 'Did you mean length?' })
   expect(parseExpression('@base65')).toMatchObject({ hint: 'Did you mean @base64?' })
@@ -128,7 +128,7 @@ test('a wrong name gets the nearest one', () => {
 
 const ERRORS = ['1 + "a"', '"a" - 1', '.name.x', '.a[0]', '{} - {}', '- "a"', '[1] | .a', '.[{}]']
 
-test.each(ERRORS)('%s is an expression error', (text) => {
+test.each(ERRORS)('%s: is an expression error', (text) => {
   expect(() => run(text, ADA)).toThrow(FlowError)
 })
 
@@ -139,7 +139,7 @@ interface Recorded {
   readonly fails?: true
 }
 
-test('answers as jq 1.6 does, on recorded expressions', () => {
+test('recorded expressions: answer as jq 1.6 does', () => {
   const file = new URL('jq-recorded.json', import.meta.url)
   const recorded: readonly Recorded[] = JSON.parse(readFileSync(file, 'utf8'))
   const answers = recorded.map(({ expression, input }) => ({
@@ -165,7 +165,7 @@ describe('properties', () => {
   const json = fc.jsonValue({ maxDepth: 4 }) as fc.Arbitrary<Json>
   const name = fc.stringMatching(/^[a-z_][a-z0-9_]{0,5}$/)
 
-  test('a literal written as JSON is itself', () => {
+  test('JSON literal: evaluates to itself', () => {
     fc.assert(
       fc.property(json, (value) => {
         expect(run(JSON.stringify(value))).toEqual(JSON.parse(JSON.stringify(value)))
@@ -174,7 +174,7 @@ describe('properties', () => {
     )
   })
 
-  test('data comes out as it went in, whatever it says', () => {
+  test('data: is passed through unchanged, whatever text it contains', () => {
     const hostile = fc.constantFrom('${ .a }', '\\(.a)', '__proto__', 'constructor', '.a | not')
     const data = fc.oneof(json, fc.dictionary(hostile, fc.oneof(json, hostile) as fc.Arbitrary<Json>))
     fc.assert(
@@ -187,7 +187,7 @@ describe('properties', () => {
     )
   })
 
-  test('the order is total: exactly one of <, ==, > holds, and it is transitive', () => {
+  test('order: is total and transitive: exactly one of <, ==, > holds', () => {
     fc.assert(
       fc.property(json, json, json, (a, b, c) => {
         const order = run('[.[0] < .[1], .[0] == .[1], .[0] > .[1]]', [a, b])
@@ -198,7 +198,7 @@ describe('properties', () => {
     )
   })
 
-  test('strings compare by code point, as their UTF-8 bytes do', () => {
+  test('strings: sort by code point, as their UTF-8 bytes do', () => {
     const text = fc.string({ unit: 'binary' })
     fc.assert(
       fc.property(text, text, (a, b) => {
@@ -208,7 +208,7 @@ describe('properties', () => {
     )
   })
 
-  test('no text makes the parser throw, and a fault lies within the text', () => {
+  test('parser: any text: does not throw, and faults lie within the text', () => {
     const piece = fc.constantFrom(
       '.',
       '.a',
@@ -257,7 +257,7 @@ describe('properties', () => {
     )
   })
 
-  test('`__proto__` is a key like any other', () => {
+  test('`__proto__`: is a key like any other', () => {
     const value = run('{"__proto__": {polluted: 1}} + {a: 2}') as Record<string, unknown>
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
     expect(JSON.stringify(value)).toBe('{"__proto__":{"polluted":1},"a":2}')
@@ -266,18 +266,18 @@ describe('properties', () => {
   })
 })
 
-test('one value comes out: none is null, more than one is an error', () => {
+test('results: none is null, several are an error', () => {
   expect(run('empty')).toBe(null)
   expect(run('.[] | select(. > 1)', [1, 2])).toBe(2)
   expect(() => run('1, 2')).toThrow('collect them with [ … ]')
   expect(() => run('repeat(1)')).toThrow('collect them with [ … ]')
 })
 
-test('now is the time of the run', () => {
+test('now: is the time of the execution', () => {
   expect(run('[now, (now | todate)]')).toEqual([1_700_000_000.123, '2023-11-14T22:13:20Z'])
 })
 
-test('fields keep their order, but whole numbers come first; keys are sorted by code point', () => {
+test('fields: keep their order with integers first; keys are sorted by code point', () => {
   const value = JSON.parse('{"b": 1, "10": 2, "ｚ": 3, "😀": 4, "a": 5}')
   expect(run('[keys_unsorted, keys, [.[]], tojson]', value)).toEqual([
     ['10', 'b', 'ｚ', '😀', 'a'],
@@ -301,14 +301,14 @@ test.each([
   '{"__proto__": {polluted: 0}} | with_entries(.value.polluted = 1)',
   'INDEX({polluted: 1}; "__proto__")',
   '{x: {polluted: 1}, b: 2} | {"__proto__": .x}',
-])('%s makes a field, not a prototype', (text) => {
+])('%s: creates a field, not a prototype', (text) => {
   const made = run(`${text} | tojson`, { a: '__proto__' })
   expect(made).toBe(PROTO)
   expect(run(`${text} | [has("__proto__"), .__proto__.polluted]`, { a: '__proto__' })).toEqual([true, 1])
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
 })
 
-test('errors tell of data by its type alone, but `catch` knows all of it', () => {
+test('error messages: contain types instead of data, but `catch` gets all of it', () => {
   const secret = { card: '4111 1111' }
   expect(() => run('.card + 1', secret)).toThrow('string and number cannot be added')
   expect(() => run('.card + 1', secret)).not.toThrow(/4111/)
@@ -317,7 +317,7 @@ test('errors tell of data by its type alone, but `catch` knows all of it', () =>
   expect(() => run('error("no card")')).toThrow('no card')
 })
 
-test('an assignment changes nothing that somebody else has', () => {
+test('assignment: does not change values that are shared', () => {
   const input = { a: [{ b: 1 }], c: 2 }
   const before = JSON.stringify(input)
   run('.a[0].b = 9 | del(.c) | .a[] += {x: 1} | (.. | numbers) |= . + 1', input)
@@ -327,7 +327,7 @@ test('an assignment changes nothing that somebody else has', () => {
   expect(run(shared)).toEqual({ a: [[[[[2], [2]]], [[2]]]] })
 })
 
-describe('bombs end with a fault or an error', () => {
+describe('costly expressions: end with a fault or an error', () => {
   const texts = {
     brackets: '['.repeat(100_000),
     parentheses: '('.repeat(100_000),
@@ -340,7 +340,7 @@ describe('bombs end with a fault or an error', () => {
     path: '.a'.repeat(50_000),
   }
 
-  test.each(Object.entries(texts))('%s', (_name, text) => {
+  test.each(Object.entries(texts))('%s: ends', (_name, text) => {
     const start = performance.now()
     expect(parseExpression(text)).toHaveProperty('message')
     expect(performance.now() - start).toBeLessThan(1_000)
@@ -349,13 +349,13 @@ describe('bombs end with a fault or an error', () => {
   const doubled = (step: string): string => `. | ${Array.from({ length: 50 }, () => step).join(' | ')}`
   const growing = [doubled('. + .'), doubled('[., .]'), doubled('{a: ., b: .}'), doubled('"\\(.)\\(.)"')]
 
-  test.each(growing)('growth by %s', (text) => {
+  test.each(growing)('growth by %s: ends', (text) => {
     const start = performance.now()
     expect(() => run(text, 'xxxxxxxx')).toThrow(FlowError)
     expect(performance.now() - start).toBeLessThan(1_000)
   })
 
-  test('comparing what is shared a million times', () => {
+  test('comparison: of a value that is shared a million times: ends', () => {
     const shared = Array.from({ length: 40 }).reduce<Json>((value) => [value, value], 'x')
     const start = performance.now()
     expect(() => run('. == $input', shared, newBudget())).not.toThrow()
@@ -363,13 +363,13 @@ describe('bombs end with a fault or an error', () => {
     expect(performance.now() - start).toBeLessThan(2_000)
   })
 
-  test('steps, depth and size are each bounded', () => {
+  test('steps, depth and size: each is bounded', () => {
     expect(() => run('1 + 1', null, { ...newBudget(), steps: 2 })).toThrow(/too many steps/)
     expect(() => run('[[[1]]]', null, { ...newBudget(), depthMax: 3 })).toThrow(/deeper than 3/)
     expect(() => run('. + .', 'abcdef', { ...newBudget(), sizeMax: 11 })).toThrow(/larger than 11/)
   })
 
-  test('the budget is shared by those who share it', () => {
+  test('budget: is shared by all evaluations that get it', () => {
     const budget = newBudget()
     const before = budget.steps
     run('. + 1', 1, budget)

@@ -1,4 +1,4 @@
-/** Expressions that would never end, or fill the memory, end as an expression error; and soon. */
+/** Expressions that would never end or would fill the memory: each ends soon with an expression error. */
 
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ import type { Json } from '../../../flows-dsl/json.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const AROUND = { variables: {}, nowMs: 0 }
-/** What is asked for is 100 ms. This is time of the processor, and code that has never run before. */
+/** The requirement is 100 ms. This is CPU time, of code that runs for the first time. */
 const MS_MAX = 500
 
 function run(text: string, input: Json = null): Json[] {
@@ -108,7 +108,7 @@ function failureOf(text: string): string {
   }
 }
 
-test.each(BOMBS)('%s', (text, message) => {
+test.each(BOMBS)('%s: ends soon with an error', (text, message) => {
   const times: number[] = []
   for (let attempt = 0; attempt < 3 && Math.min(...times, Number.POSITIVE_INFINITY) > MS_MAX; attempt++) {
     const beforeMs = threadMs()
@@ -130,7 +130,7 @@ describe('regular expressions', () => {
     '([a-zA-Z]+)*c',
     '(x+x+)+y',
     'a?'.repeat(30) + 'a'.repeat(30),
-  ])('%s takes time in proportion to the text', (regex) => {
+  ])('%s: takes time proportional to the text', (regex) => {
     const budget = newBudget()
     const parsed = parseExpression(`test(${JSON.stringify(`^${regex}!`)})`, [])
     if (!('op' in parsed)) throw new Error(parsed.message)
@@ -139,7 +139,7 @@ describe('regular expressions', () => {
   })
 
   test.each(['(a{100}){100}', '((a{50}){50}){50}', 'a{1,1000000}', '((((a*)*)*)*)*{1000}{1000}'])(
-    '%s is refused',
+    '%s: is rejected',
     (regex) => {
       expect(parseExpression(`test(${JSON.stringify(regex)})`, [])).toMatchObject({
         message: expect.stringMatching(/no regular/),
@@ -147,12 +147,12 @@ describe('regular expressions', () => {
     },
   )
 
-  test('looking around is paid for', () => {
+  test('lookaround: is charged', () => {
     expect(() => run('test("(?:(?<=(a*)*b)|a)*c")', 'a'.repeat(5_000))).toThrow(/too many steps/)
   })
 })
 
-test('recursion of every kind ends before the stack does, with two thirds of what a main thread has', () => {
+test("recursion of every kind: ends before the stack overflows, with two thirds of a main thread's stack", () => {
   const file = fileURLToPath(new URL('jq-recursion.ts', import.meta.url))
   const { stdout, stderr } = spawnSync(process.execPath, ['--stack-size=650', file])
   expect(`${stdout}${stderr}`).toBe('[]')

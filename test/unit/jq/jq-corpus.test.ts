@@ -1,4 +1,4 @@
-/** The corpus of programs has the same answers here as from jq. */
+/** A corpus of programs yields the same answers here as in jq. */
 
 import { readFileSync } from 'node:fs'
 import { beforeAll, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ beforeAll(async () => {
   ask = await openOracle()
 })
 
-/** Programs whose answers are others here, and why. */
+/** Programs whose answers differ on purpose, and why. */
 const DEVIATIONS: Readonly<Record<string, string>> = {
   '1e1000': 'numbers are doubles: what is too large is the largest',
   '-1e1000': 'numbers are doubles: what is too large is the largest',
@@ -55,7 +55,7 @@ function told(answer: Answer): string {
   )
 }
 
-test('every program of the corpus has the answers of jq, but for those that are meant to differ', () => {
+test('corpus: every program: yields the answers of jq, except for the listed differences', () => {
   const cases = corpus()
   const line = ({ program, input }: Case, answer: Answer) =>
     `${program} ⇐ ${JSON.stringify(input)} ⇒ ${told(answer)}`
@@ -66,7 +66,7 @@ test('every program of the corpus has the answers of jq, but for those that are 
   )
 }, 60_000)
 
-test('what is said to differ does', () => {
+test('listed difference: is one', () => {
   const cases = corpus()
   const differing = Object.keys(DEVIATIONS).filter((program) =>
     cases.some(

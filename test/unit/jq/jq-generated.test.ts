@@ -1,4 +1,7 @@
-/** Programs that a generator makes have the same answers here as from jq; asked many at a time, for it is slow to start. */
+/**
+ * Generated programs yield the same answers here as in jq, which gets them in batches because it starts
+ * slowly.
+ */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -205,15 +208,15 @@ const expression = fc.letrec<{ any: string; small: string }>((tie) => ({
   ),
 }))
 
-/** What jq answers and the text of errors hold where the two are known to differ. */
+/** Replaces answers and error messages that are known to differ. */
 const UNLIKE = /\$__loc__|tojson.*e[+-]|1\.797/
 
-/** One program of many: each gives its outputs, or that it failed. */
+/** One program of many: each yields its outputs, or that it failed. */
 function wrapped(program: string, input: Json): string {
   return `(${JSON.stringify(input)} | try [limit(50; ${program})] catch "fails")`
 }
 
-/** The answer of each program; where all together fail, each is asked alone. */
+/** The answer of each program; if the batch fails, each is evaluated alone. */
 function answersTo(
   programs: readonly (readonly [string, Json])[],
   ask: (program: string, input: Json) => Answer,
@@ -232,7 +235,7 @@ function sortedFields(_key: string, value: unknown): unknown {
     : value
 }
 
-test('generated programs', async () => {
+test('generated programs: yield the answers of jq', async () => {
   const ask = await openOracle()
   const programs = fc
     .sample(expression.any, { seed: SEED, numRuns: PROGRAMS })

@@ -1,4 +1,4 @@
-/** Asks jq itself (its WebAssembly build) and the evaluator here the same. Used by tests only. */
+/** Runs jq itself (its WebAssembly build) and our evaluator on the same program, for tests. */
 
 import { loadJq } from 'jq-wasm'
 import { newBudget } from '../../../flows-dsl/budget.ts'
@@ -7,7 +7,7 @@ import { evaluateAll } from '../../../flows-dsl/jq/evaluate.ts'
 import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
 
-/** All outputs, or that the program failed or is none. */
+/** All outputs, or that the program failed or does not parse. */
 export type Answer = Json[] | 'fails'
 
 const AROUND = { variables: {}, nowMs: 1_700_000_000_000 }
@@ -23,7 +23,7 @@ export function answerHere(program: string, input: Json): Answer {
   }
 }
 
-/** A function that asks jq. */
+/** Returns a function that runs jq. */
 export async function openOracle(): Promise<(program: string, input: Json) => Answer> {
   const jq = await loadJq()
   return (program, input) => {

@@ -1,4 +1,4 @@
-/** Tells of programs that call themselves in all ways and do not end as they should. Run as a process of its own. */
+/** Reports recursive programs that do not end with the expected error. Runs as a process of its own. */
 
 import { newBudget } from '../../../flows-dsl/budget.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
@@ -82,7 +82,7 @@ const PROGRAMS = [
   'def f: pick(f);f',
 ]
 
-/** Each is run to its end, which is an error of the expression. */
+/** Runs each to its end, which is an error of the expression. */
 function wrong(program: string): string | undefined {
   const parsed = parseExpression(program, [])
   if (!('op' in parsed)) return `${program}: ${parsed.message}`

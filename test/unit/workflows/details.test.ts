@@ -1,4 +1,4 @@
-/** What operators read of a step in the Temporal UI. */
+/** Summary lines of steps in the Temporal UI. */
 
 import { expect, test } from 'vitest'
 import { utf8Length } from '../../../flows-dsl/json.ts'
@@ -6,7 +6,7 @@ import { lineOf } from '../../../src/workflows/flow/current-details.ts'
 
 const step = { pointer: '', name: '', kind: 'call', iteration: 0, place: '' }
 
-test('a line has the way to a step; of a long one the tasks nearest to it, and never more than 200 bytes', () => {
+test('summary line: long path: keeps the nearest tasks, at most 200 bytes in all', () => {
   expect(lineOf({ ...step, around: '', summary: 'put: call x' })).toBe('put: call x')
   expect(lineOf({ ...step, around: 'all[2] / both', summary: 'put: x' })).toBe('all[2] / both / put: x')
   const deep = Array.from({ length: 30 }, (_, n) => `level-${n}`).join(' / ')

@@ -1,4 +1,7 @@
-/** Which requests are made beside runs: of whom, how many at once, and how long one that was slow is not. */
+/**
+ * Inline HTTP calls of workflows: shares of tenants, concurrency, and the time for which slow servers are
+ * excluded.
+ */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { expect, test } from 'vitest'
@@ -16,7 +19,7 @@ const late = async () => {
   throw new Problem('upstream_unavailable')
 }
 
-test('a tenant has its share, whatever another takes; the next waits a moment for a place', async () => {
+test('inline calls: a tenant uses up its share: others keep theirs, and the next call waits briefly for a slot', async () => {
   const calls = new BriefCalls(() => 0)
   const ends: (() => void)[] = []
   const lasting = () => new Promise<string>((done) => ends.push(() => done('answer')))
@@ -31,7 +34,7 @@ test('a tenant has its share, whatever another takes; the next waits a moment fo
   expect(await Promise.all(many)).toEqual(Array(atOnce).fill(DONE))
 })
 
-test('who was slow is not asked for a while, by this tenant, at this server', async () => {
+test('slow server: is excluded for a while, for this tenant and server', async () => {
   let now = 0
   const calls = new BriefCalls(() => now)
   expect(await calls.attempt(A, to('http://a/x'), late)).toBeNull()
@@ -42,7 +45,7 @@ test('who was slow is not asked for a while, by this tenant, at this server', as
   expect(await calls.attempt(A, to('http://a/x'), answered)).toEqual(DONE)
 })
 
-test('who is slow again and again is asked ever less often; one that is brief again is as any other', async () => {
+test('slow server: slow again: the exclusion grows; fast again: it is reset', async () => {
   let now = 0
   const calls = new BriefCalls(() => now)
   const asked = async (answer: () => Promise<string>) => {
@@ -51,7 +54,7 @@ test('who is slow again and again is asked ever less often; one that is brief ag
       tries += 1
       return answer()
     }
-    // Many at once are one attempt: a moment in which all of them took long says it once.
+    // Concurrent calls are one attempt: a period in which all of them were slow counts once.
     await Promise.all([1, 2, 3].map(() => calls.attempt(A, to('http://a/'), counted)))
     return tries > 0
   }
@@ -70,7 +73,7 @@ test('who is slow again and again is asked ever less often; one that is brief ag
   expect(await asked(answered)).toBe(true)
 })
 
-test('what is final is thrown, and its place given back; what failed on our side blames nobody', async () => {
+test('inline call: final error: is thrown and releases its slot; an error of the platform excludes no server', async () => {
   const calls = new BriefCalls(() => 0)
   const refused = async () => {
     throw new Problem('egress_refused')

@@ -1,4 +1,4 @@
-/** What a workflow hands on is sealed, unless no data is in it, or it never leaves the process. */
+/** Payloads of a workflow are encrypted unless they contain no tenant data or never leave the process. */
 
 import { RawValue } from '@temporalio/common'
 import { expect, test } from 'vitest'
@@ -20,7 +20,7 @@ test.each([
   ],
   ['what an activity beside the run answers', { n: 1 }, activity(true), undefined],
   ['a line for operators', new RawValue('flow'), activity(true), 'open'],
-])('%s', (_what, value, context, mark) => {
+])('payload of %s: has the expected visibility', (_what, value, context, mark) => {
   const { metadata } = payloadConverter.toPayload(value, context) ?? {}
   const said = metadata?.[MARK]
   expect(said && new TextDecoder().decode(said)).toBe(mark)

@@ -1,4 +1,7 @@
-/** How long the end of a run's record may hold up the worker, and what becomes of it then. */
+/**
+ * The record sink: how long writing an execution's final record may delay its task, and how it is retried
+ * afterwards.
+ */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Access } from '../../../src/access/access.ts'
@@ -15,7 +18,7 @@ const WORKFLOW = `ten_01h455vb4pex5vsknk084sn02q:ws_01h455vb4pex5vsknk084sn02q:f
 beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => vi.useRealTimers())
 
-/** A sink whose writes fail with what is told, one by one, and then succeed. */
+/** A sink whose writes fail with the given errors, one after the other, and then succeed. */
 function sinkOf(...failures: readonly unknown[]) {
   const seen = { writes: 0, errors: [] as unknown[] }
   const scope = {
@@ -43,7 +46,7 @@ function sinkOf(...failures: readonly unknown[]) {
 
 const away = () => new Problem('dependency_unavailable')
 
-test('where the database is away, the task waits; where it comes back, it is written once', async () => {
+test('record: the database is away: the task waits, and the record is written once when it is back', async () => {
   const { seen, run } = sinkOf(away(), away(), away())
   const ended = run()
   await vi.advanceTimersByTimeAsync(100)
@@ -52,7 +55,7 @@ test('where the database is away, the task waits; where it comes back, it is wri
   expect([ended.is, seen.writes, seen.errors]).toEqual([true, 4, []])
 })
 
-test('a task that has run out by then waits no longer, and the record is written beside it', async () => {
+test("record: the task's time is over: the task ends, and the record is written in the background", async () => {
   const { seen, run } = sinkOf(...Array.from({ length: 100 }, away))
   const ended = run()
   await vi.advanceTimersByTimeAsync(10_000)
@@ -63,7 +66,7 @@ test('a task that has run out by then waits no longer, and the record is written
   expect([seen.writes, seen.errors]).toEqual([101, []])
 })
 
-test('a fault of ours holds nobody up: it is tried again beside the task, once for a run', async () => {
+test('record: an error of the platform: the task does not wait, and the background retries once per execution', async () => {
   const { seen, run } = sinkOf(...Array.from({ length: 10 }, () => new Error('a fault')))
   const ended = [run(), run()]
   await vi.advanceTimersByTimeAsync(10)
@@ -72,7 +75,7 @@ test('a fault of ours holds nobody up: it is tried again beside the task, once f
   expect([seen.writes, seen.errors]).toEqual([11, []])
 })
 
-test('what is refused for good, or is the record of another run, is said in the log alone', async () => {
+test('record: rejected for good, or belongs to another execution: is only logged', async () => {
   const gone = new Problem('not_found')
   const first = sinkOf(gone)
   first.run()

@@ -1,11 +1,11 @@
-/** Requests to a workflow thread: whose turn it is, by a clock that the test sets. */
+/** The request queue of a workflow thread: order between tenants, on a clock that the test sets. */
 
 import { expect, test } from 'vitest'
 import { ThreadQueue, type ThreadRequest } from '../../../src/activities/sdk-patches/thread-queue.ts'
 
 const tenantId = (name: string) => `ten_${name.repeat(26)}`
 
-/** A queue before a thread that answers when the test says so. */
+/** A queue before a thread that answers when the test tells it to. */
 function aThread() {
   let now = 0
   let ids = 0n
@@ -32,7 +32,7 @@ function aThread() {
       }),
     activate: (runId: string) => push({ type: 'activate-workflow', runId }),
     extract: (runId: string) => push({ type: 'extract-sink-calls', runId }),
-    /** The thread was busy with the oldest request for so long. */
+    /** Answers the oldest request after the thread was busy with it for this long. */
     answer: (ms: number) => {
       now += ms
       const request = sent.shift()
@@ -44,7 +44,7 @@ function aThread() {
   }
 }
 
-/** Runs of one tenant of which it is known that they take long. */
+/** Executions of one tenant that are known to take long. */
 function busy(thread: ReturnType<typeof aThread>, runs: readonly string[], tenant = 'a'): void {
   for (const run of runs) {
     thread.create(tenant, run)
@@ -58,13 +58,13 @@ function busy(thread: ReturnType<typeof aThread>, runs: readonly string[], tenan
   thread.log.length = 0
 }
 
-test('short requests: are sent ahead, so that the thread never waits', () => {
+test('short requests: are sent in advance, so that the thread never waits', () => {
   const thread = aThread()
   for (const run of ['r1', 'r2', 'r3']) thread.create('a', run)
   expect(thread.log).toEqual(['create r1', 'create r2', 'create r3'])
 })
 
-test('long activations: are sent one at a time, with the short requests of others between them', () => {
+test('long activations: are sent one at a time, with short requests of others in between', () => {
   const thread = aThread()
   busy(thread, ['h1', 'h2', 'h3'])
   for (const run of ['h1', 'h2', 'h3']) thread.activate(run)
@@ -74,7 +74,7 @@ test('long activations: are sent one at a time, with the short requests of other
   expect(thread.log).toEqual(['activate h1', 'create q'])
 })
 
-test('a run of another tenant: comes through to its end before the next long activation', () => {
+test('execution of another tenant: runs to its end before the next long activation', () => {
   const thread = aThread()
   busy(thread, ['h1'])
   busy(thread, ['g1'], 'c')
@@ -90,7 +90,7 @@ test('a run of another tenant: comes through to its end before the next long act
   expect(thread.log.at(-1)).toBe('activate g1')
 })
 
-test('after a long activation: its tenant rests for as long, and its short requests do not', () => {
+test('after a long activation: its tenant pauses for as long, except for short requests', () => {
   const thread = aThread()
   busy(thread, ['h1', 'h2'])
   for (const run of ['h1', 'h2']) thread.activate(run)
@@ -109,14 +109,14 @@ test('after a long activation: its tenant rests for as long, and its short reque
   expect(thread.log.slice(3)).toEqual(['extract h1', 'activate h2'])
 })
 
-test('two tenants with long activations: take turns', () => {
+test('two tenants with long activations: alternate', () => {
   const thread = aThread()
   busy(thread, ['h1', 'h2', 'h3'])
   busy(thread, ['g1', 'g2'], 'b')
   for (const run of ['h1', 'h2', 'h3', 'g1', 'g2']) thread.activate(run)
   for (let turn = 0; turn < 4; turn++) {
     thread.answer(100)
-    // Beyond their rests, and what might follow.
+    // Longer than their pauses and anything that could follow.
     thread.pass(5_000)
     thread.create('c', `t${turn}`)
     thread.answer(0)
@@ -130,7 +130,7 @@ test('two tenants with long activations: take turns', () => {
   expect(turns.join('')).not.toMatch(/hhh/)
 })
 
-test('an answer to what was not asked: changes nothing', () => {
+test('unexpected answer: changes nothing', () => {
   const thread = aThread()
   thread.create('a', 'r1')
   thread.answer(1)

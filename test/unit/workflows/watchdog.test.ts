@@ -1,4 +1,7 @@
-/** Threads of the SDK as our worker makes them: what never ends is ended, and the thread goes on with the runs of others. */
+/**
+ * Workflow threads of the SDK with our patches: an endless activation is terminated, and the thread continues
+ * with others.
+ */
 
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -52,7 +55,10 @@ afterAll(() => creator.destroy())
 
 let runs = 0
 
-/** The first activation of a run. @returns the SDK's completion @throws what the thread says */
+/**
+ * Runs the first activation of an execution. @returns the SDK's completion @throws the error that the thread
+ * reports
+ */
 async function first(workflowType: string) {
   const runId = `run-${runs++}`
   const now = new Date()
@@ -73,13 +79,13 @@ async function first(workflowType: string) {
   try {
     return await workflow.activate({ runId, timestamp, historyLength: 3, jobs: [{ initializeWorkflow }] })
   } finally {
-    // As the SDK does, whatever came of it.
+    // The SDK does this after every activation, too.
     await workflow.getAndResetSinkCalls()
     await workflow.dispose()
   }
 }
 
-/** What the worker tells Temporal of it, whichever way the thread has told the worker. */
+/** The failure that the worker reports to Temporal, in either form in which the thread reports it. */
 const failureOf = (workflowType: string) =>
   first(workflowType).then(
     ({ failed }) => failed?.failure?.message,
@@ -87,7 +93,7 @@ const failureOf = (workflowType: string) =>
   )
 
 test.each(['atOnce', 'inPromises', 'inConditions', 'turnByTurn'])(
-  '%s: its time ends, and others go on',
+  'endless workflow, %s: is terminated, and others continue',
   async (type) => {
     const others = [first('ends')]
     const failure = failureOf(type)
