@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type Running, startPlatform } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { sender } from './http.ts'
 import { contest, interleaved, print, warmUp } from './measure.ts'
 
@@ -28,7 +28,7 @@ export async function auth(): Promise<void> {
 }
 
 async function measure(running: Running): Promise<void> {
-  const { apikey, admin, workspaceId: workspace_id } = await aRoom(running)
+  const { apikey, admin, workspaceId: workspace_id } = await createTestWorkspace(running)
   const { key } = await admin.post<{ key: string }>('/v1/api-keys', { workspace_id, kind: 'anon', name: 'b' })
   const redis = new Redis(running.env['REDIS_URL'] ?? '')
   const [stranger, service, anon] = [{}, { apikey }, { apikey: key }].map((headers) =>

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
-import { aRoom, type Room } from './fixture.ts'
+import { createTestWorkspace, type TestWorkspace } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, sized, throughput } from './measure.ts'
 import { listen } from './subscribers.ts'
@@ -23,10 +23,10 @@ export async function changes(): Promise<void> {
   const started = await startPlatform(dir, { lasting: true })
   const outbox = new Pool({ connectionString: started.running.databaseUrl, max: 1 })
   try {
-    const room = await aRoom(started.running)
-    await latency(room)
-    await writers(started, room, outbox)
-    await backlog(room, outbox)
+    const workspace = await createTestWorkspace(started.running)
+    await latency(workspace)
+    await writers(started, workspace, outbox)
+    await backlog(workspace, outbox)
   } finally {
     await outbox.end()
     await started.stop()
@@ -34,7 +34,7 @@ export async function changes(): Promise<void> {
   }
 }
 
-async function latency({ url, apikey }: Room): Promise<void> {
+async function latency({ url, apikey }: TestWorkspace): Promise<void> {
   const send = sender(url, { apikey }, 1)
   const [events, changed] = await Promise.all(
     ['bench', 'collections.bench.*'].map((topic) => listen(url, apikey, topic, 1)),
@@ -54,14 +54,14 @@ async function latency({ url, apikey }: Room): Promise<void> {
       await heard
     },
   })
-  for (const ears of [events, changed]) ears.stop()
+  for (const subscribers of [events, changed]) subscribers.stop()
   print('one at a time', 'p50 ms', 'p99 ms', '× publish')
   const base = figures['POST publish → event'].p50Ms
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / base)
 }
 
 /** Alternates between the running worker and a frozen one, which relays nothing. */
-async function writers({ stack }: Started, { url, apikey }: Room, outbox: Pool): Promise<void> {
+async function writers({ stack }: Started, { url, apikey }: TestWorkspace, outbox: Pool): Promise<void> {
   const send = sender(url, { apikey }, LANES)
   const write = () => send('POST', '/v1/collections/load/documents', DOCUMENT)
   const worker = stack.supervisor.pid('worker')
@@ -81,7 +81,7 @@ async function writers({ stack }: Started, { url, apikey }: Room, outbox: Pool):
   print('relay at work', mean(rates.with), mean(rates.with) / mean(rates.without))
 }
 
-async function backlog({ tenantId, workspaceId }: Room, outbox: Pool): Promise<void> {
+async function backlog({ tenantId, workspaceId }: TestWorkspace, outbox: Pool): Promise<void> {
   await outbox.query(
     `insert into tenon.outbox (tenant_id, workspace_id, collection, verb, document_id, version, document)
      select $1, $2, 'bench', 'created', uuidv7(), 1, $3::jsonb from generate_series(1, ${BACKLOG})`,

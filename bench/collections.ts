@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Ports } from '../stack/ports.ts'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
-import { CONNECTIONS, type Contender, limit, ourPage, ours, postgrest } from './collections/competitors.ts'
+import { CONNECTIONS, type Competitor, limit, ourPage, ours, postgrest } from './collections/competitors.ts'
 import { DOCUMENTS, loadDocuments, type Place } from './collections/documents.ts'
 import { startPostgrest } from './collections/postgrest.ts'
 import { usedUs } from './cpu.ts'
@@ -32,9 +32,9 @@ export async function collections(only: readonly string[]): Promise<void> {
     const places = await loadDocuments(started.running)
     process.stdout.write(`${DOCUMENTS} documents in each of ${places.length} tenants\n`)
     await pages(places)
-    const contenders = await contendersOf(started, dir, places)
+    const competitors = await competitorsOf(started, dir, places)
     for (const kind of KINDS.filter((each) => only.length === 0 || only.includes(each)))
-      await compare(kind, contenders, started)
+      await compare(kind, competitors, started)
   } finally {
     await started.stop()
     await rm(dir, { recursive: true, force: true })
@@ -55,17 +55,17 @@ async function pages([place]: readonly Place[]): Promise<void> {
   }
 }
 
-async function contendersOf(started: Started, dir: string, places: readonly Place[]) {
-  const contenders = {
+async function competitorsOf(started: Started, dir: string, places: readonly Place[]) {
+  const competitors = {
     limit: await limit(await startLimit(started, dir), places),
     Tenon: await ours(places),
   }
   try {
     const peer = await startPostgrest(started, dir)
-    return { ...contenders, PostgREST: await postgrest(peer, places) }
+    return { ...competitors, PostgREST: await postgrest(peer, places) }
   } catch (error) {
     process.stdout.write(`\nwithout PostgREST: ${(error as Error).message}\n`)
-    return contenders
+    return competitors
   }
 }
 
@@ -91,12 +91,12 @@ const SERVERS: Readonly<Record<string, string>> = { limit: 'limit', Tenon: 'api'
 
 async function compare(
   kind: Kind,
-  contenders: Readonly<Record<string, Contender>>,
+  competitors: Readonly<Record<string, Competitor>>,
   { stack: { supervisor } }: Started,
 ): Promise<void> {
   const used = (name: string) =>
     usedUs(supervisor.pid(SERVERS[name] ?? '')) + usedUs(supervisor.pid('postgres'))
-  const works = Object.fromEntries(Object.entries(contenders).map(([name, one]) => [name, one[kind]]))
+  const works = Object.fromEntries(Object.entries(competitors).map(([name, one]) => [name, one[kind]]))
   await warmUp(CONNECTIONS, works)
   for (const lanes of LANES)
     printRates(`\n${kind}, ${lanes} at once`, await contest({ ...TURN, lanes, usedUs: used }, works))

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import type { Running } from '../test/support/stack/start.ts'
 
-export interface Room {
+export interface TestWorkspace {
   readonly url: string
   /** With the operator's rights. */
   readonly admin: ApiClient
@@ -16,7 +16,7 @@ export interface Room {
 }
 
 /** A tenant with one workspace and a service key. */
-export async function aRoom({ url, clientId, clientSecret }: Running): Promise<Room> {
+export async function createTestWorkspace({ url, clientId, clientSecret }: Running): Promise<TestWorkspace> {
   const authorization = `Bearer ${await fetchToken(url, clientId, clientSecret)}`
   const admin = new ApiClient(url, { authorization })
   const slug = `bench-${randomBytes(6).toString('hex')}`

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
 import { usedUs } from './cpu.ts'
-import { aRoom } from './fixture.ts'
-import { handWritten } from './flows/baseline.ts'
+import { createTestWorkspace } from './fixture.ts'
+import { startBaseline } from './flows/baseline.ts'
 import { zigflow } from './flows/zigflow.ts'
 import { sender } from './http.ts'
 import { interleaved, print, sized, throughput } from './measure.ts'
@@ -75,14 +75,14 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     reply.setHeader('content-type', 'application/json').end('{"ok":true}')
   }).listen(port, '127.0.0.1')
   const input = { n: 1, url: `http://127.0.0.1:${port}/` }
-  const { admin, workspaceId, authorization } = await aRoom(running)
+  const { admin, workspaceId, authorization } = await createTestWorkspace(running)
   const base = `/v1/flows/workspaces/${workspaceId}/definitions`
   for (const [name, source] of Object.entries(SOURCES)) {
     await admin.post(base, { source })
     await admin.post(`${base}/${name}/versions`, {})
   }
   const address = running.env['TEMPORAL_ADDRESS'] ?? ''
-  const hand = await handWritten(address)
+  const baseline = await startBaseline(address)
   const peer = await zigflow(address, input.url)
   if (peer === undefined) print('Zigflow is left out: ZIGFLOW names no program.')
   const send = sender(running.url, { authorization, prefer: 'wait=30' }, LANES)
@@ -92,23 +92,23 @@ async function against({ running, stack }: Started, names: readonly Work[]): Pro
     if (run.status !== 'completed') throw new Error(`${name} is ${run.status}`)
   }
   const worksOf = (name: Work): Works => ({
-    'by hand': () => hand.run(name, input),
+    'by hand': () => baseline.run(name, input),
     flow: () => flow(name),
     ...(name === 'calls' && {
-      'by hand, local': () => hand.run('callsBeside', input),
+      'by hand, local': () => baseline.run('callsBeside', input),
       'flow, with tasks': () => flow('tasks'),
     }),
     ...(peer && name === 'calls' && { zigflow: () => peer.run() }),
   })
   const processes = [
-    [hand.pid, peer?.pid, stack.supervisor.pid('worker')],
+    [baseline.pid, peer?.pid, stack.supervisor.pid('worker')],
     [stack.supervisor.pid('api')],
     ['temporal', 'postgres', 'valkey'].map((server) => stack.supervisor.pid(server)),
   ]
   try {
     await compare(names, worksOf, processes)
   } finally {
-    await Promise.all([hand.stop(), peer?.stop()])
+    await Promise.all([baseline.stop(), peer?.stop()])
     echo.close()
   }
 }

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { forgetPeak, peakMb, residentMb } from '../test/support/clients/resident-memory.ts'
 import { startPlatform } from '../test/support/stack/start.ts'
-import { aRoom, type Room } from './fixture.ts'
+import { createTestWorkspace, type TestWorkspace } from './fixture.ts'
 import { print, sized } from './measure.ts'
 
 const LINES = sized(1_000_000, 20_000)
@@ -18,13 +18,13 @@ export async function ndjson(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const { running, stack, stop } = await startPlatform(dir)
   try {
-    const room = await aRoom(running)
+    const workspace = await createTestWorkspace(running)
     const pid = stack.supervisor.pid('api') ?? 0
-    await send(room, 'warm', linesTo(20_000))
+    await send(workspace, 'warm', linesTo(20_000))
     print(`${LINES} lines`, 's', 'MiB before', 'MiB peak', 'MiB after')
-    await measured('import', pid, () => send(room, 'soak', linesTo(LINES)))
-    await measured('the same file again', pid, () => send(room, 'soak', linesTo(LINES)))
-    await measured('export', pid, () => receive(room, 'soak'))
+    await measured('import', pid, () => send(workspace, 'soak', linesTo(LINES)))
+    await measured('the same file again', pid, () => send(workspace, 'soak', linesTo(LINES)))
+    await measured('export', pid, () => receive(workspace, 'soak'))
   } finally {
     await stop()
     await rm(dir, { recursive: true, force: true })
@@ -48,9 +48,13 @@ function* linesTo(count: number): Generator<string> {
 }
 
 /** @throws Error if a line was neither stored nor there already */
-async function send(room: Room, name: string, lines: Iterable<string>): Promise<void> {
-  const headers = { apikey: room.apikey, 'content-type': 'application/x-ndjson', 'idempotency-key': name }
-  const sent = request(`${room.url}/v1/collections/${name}/import`, { method: 'POST', headers })
+async function send(workspace: TestWorkspace, name: string, lines: Iterable<string>): Promise<void> {
+  const headers = {
+    apikey: workspace.apikey,
+    'content-type': 'application/x-ndjson',
+    'idempotency-key': name,
+  }
+  const sent = request(`${workspace.url}/v1/collections/${name}/import`, { method: 'POST', headers })
   const reply = new Promise<string>((resolve, reject) => {
     sent.on('error', reject)
     sent.on('response', (response) => {
@@ -62,7 +66,7 @@ async function send(room: Room, name: string, lines: Iterable<string>): Promise<
   if (report.lines !== report.created + report.existing) throw new Error(await reply)
 }
 
-async function receive({ url, apikey }: Room, name: string): Promise<void> {
+async function receive({ url, apikey }: TestWorkspace, name: string): Promise<void> {
   const { body } = await fetch(`${url}/v1/collections/${name}/export`, { headers: { apikey } })
   let lines = 0
   for await (const chunk of body ?? []) for (const byte of chunk) if (byte === 0x0a) lines += 1

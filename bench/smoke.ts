@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'pg'
 import { type Running, type Started, startPlatform } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
@@ -43,7 +43,7 @@ async function timed(start: () => Promise<Started>): Promise<{ started: Started;
 }
 
 async function requests(running: Running): Promise<void> {
-  const { apikey } = await aRoom(running)
+  const { apikey } = await createTestWorkspace(running)
   const send = sender(running.url, { apikey }, LANES)
   const made = JSON.parse(await send('POST', '/v1/collections/bench/documents', '{"n":1}')) as { id: string }
   const pool = new Pool({ connectionString: running.databaseUrl, max: LANES })
@@ -81,7 +81,7 @@ const CREATE = (n: number) =>
   `- make${n}: { call: collection.create, with: { name: bench, document: { n: ${n} } } }`
 
 async function flows(running: Running): Promise<void> {
-  const { admin, workspaceId } = await aRoom(running)
+  const { admin, workspaceId } = await createTestWorkspace(running)
   const base = `/v1/flows/workspaces/${workspaceId}`
   const publish = async (name: string, tasks: string[]) => {
     const { id } = await admin.post<{ id: string }>(`${base}/definitions`, flowOf(name, tasks))

@@ -1,6 +1,6 @@
 /** Subscribers that count the events that they receive. */
 
-export interface Ears {
+export interface Subscribers {
   /** The next event that any of them receives. */
   next(): Promise<void>
   reached(count: number): Promise<void>
@@ -9,7 +9,12 @@ export interface Ears {
 }
 
 /** Resolves when all of them are subscribed. */
-export async function listen(url: string, apikey: string, topic: string, subscribers: number): Promise<Ears> {
+export async function listen(
+  url: string,
+  apikey: string,
+  topic: string,
+  subscribers: number,
+): Promise<Subscribers> {
   const controller = new AbortController()
   let count = 0
   let waiting: (() => void)[] = []

@@ -5,7 +5,7 @@
 
 import { Pool } from 'pg'
 import type { Running } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { interleaved, print, sized } from './measure.ts'
 
 const DOCUMENTS = sized(20_000, 200)
@@ -20,7 +20,7 @@ const WHERE = `from tenon.documents where tenant_id = $1 and workspace_id = $2 a
 const FIELDS = 'select id, data, version, created_at, updated_at'
 
 export async function collections(running: Running): Promise<void> {
-  const { tenantId, workspaceId, apikey } = await aRoom(running)
+  const { tenantId, workspaceId, apikey } = await createTestWorkspace(running)
   const pool = new Pool({ connectionString: running.databaseUrl, max: 1 })
   await pool.query(FILL, [tenantId, workspaceId])
   await pool.query('analyze tenon.documents')

@@ -2,7 +2,7 @@
 
 import { Redis } from 'ioredis'
 import type { Running } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print } from './measure.ts'
 import { listen } from './subscribers.ts'
@@ -12,11 +12,11 @@ const SUBSCRIBERS = 100
 const PUBLISHED = 300
 
 export async function events(running: Running): Promise<void> {
-  const { url, apikey } = await aRoom(running)
+  const { url, apikey } = await createTestWorkspace(running)
   const send = sender(url, { apikey }, 16)
   const redis = new Redis(running.env['REDIS_URL'] ?? '')
   const reader = new Redis(running.env['REDIS_URL'] ?? '')
-  const ears = await listen(url, apikey, 'bench', 1)
+  const subscribers = await listen(url, apikey, 'bench', 1)
   const body = JSON.stringify({ topic: 'bench', data: { n: 1 } })
   let last = '$'
   const figures = await interleaved(ROUNDS, {
@@ -26,12 +26,12 @@ export async function events(running: Running): Promise<void> {
       await heard
     },
     'POST publish → SSE event': async () => {
-      const heard = ears.next()
+      const heard = subscribers.next()
       await send('POST', '/v1/events/publish', body)
       await heard
     },
   })
-  ears.stop()
+  subscribers.stop()
   print('\nevent, from publish to heard', 'p50 ms', 'p99 ms', '× bare')
   const base = figures['bare XADD → blocked XREAD'].p50Ms
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / base)
@@ -42,14 +42,14 @@ export async function events(running: Running): Promise<void> {
 
 async function fanOut(url: string, apikey: string, body: string): Promise<void> {
   const send = sender(url, { apikey }, 16)
-  const ears = await listen(url, apikey, 'bench', SUBSCRIBERS)
+  const subscribers = await listen(url, apikey, 'bench', SUBSCRIBERS)
   const startedMs = performance.now()
   for (let n = 0; n < PUBLISHED; n += 16) {
     await Promise.all(Array.from({ length: 16 }, () => send('POST', '/v1/events/publish', body)))
   }
-  await ears.reached(Math.ceil(PUBLISHED / 16) * 16 * SUBSCRIBERS)
+  await subscribers.reached(Math.ceil(PUBLISHED / 16) * 16 * SUBSCRIBERS)
   const seconds = (performance.now() - startedMs) / 1_000
-  ears.stop()
+  subscribers.stop()
   print(`\n${SUBSCRIBERS} subscribers`, 'delivered/s')
-  print(`${ears.count()} events heard`, (ears.count() / seconds).toFixed(0))
+  print(`${subscribers.count()} events heard`, (subscribers.count() / seconds).toFixed(0))
 }

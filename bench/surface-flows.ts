@@ -2,13 +2,13 @@
 
 import type { Running } from '../test/support/stack/start.ts'
 import { bareWorkflows } from './bare-worker.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { interleaved, print } from './measure.ts'
 
 const ROUNDS = 40
 
 export async function flows(running: Running): Promise<void> {
-  const { admin, workspaceId } = await aRoom(running)
+  const { admin, workspaceId } = await createTestWorkspace(running)
   const base = `/v1/flows/workspaces/${workspaceId}`
   const source = `document: { dsl: '1.0.3', namespace: bench, name: one, version: '1.0.0' }\ndo:\n- one: { set: { n: 1 } }`
   await admin.post(`${base}/definitions`, source)

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { ApiClient } from '../src/cli/client.ts'
 import type { Running } from '../test/support/stack/start.ts'
 import { bareWorkflows } from './bare-worker.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 100
@@ -57,7 +57,7 @@ async function bareDeno(deno: string): Promise<unknown> {
 }
 
 async function invoker(running: Running): Promise<() => Promise<unknown>> {
-  const { admin, url, workspaceId: workspace_id, apikey } = await aRoom(running)
+  const { admin, url, workspaceId: workspace_id, apikey } = await createTestWorkspace(running)
   await admin.post('/v1/functions', { workspace_id, name: 'add', source: SOURCE })
   const client = new ApiClient(url, { apikey })
   return () => client.post('/v1/functions/add/invoke', INPUT)

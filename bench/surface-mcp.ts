@@ -59,8 +59,8 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   })
   const slug = `bench-${Date.now()}`
   const tenant = await admin.post<{ id: string }>('/v1/tenants', { name: 'Bench', slug }, 30)
-  const room = { tenant_id: tenant.id, name: 'Bench', slug }
-  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', room, 30)
+  const workspace = { tenant_id: tenant.id, name: 'Bench', slug }
+  const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', workspace, 30)
   const wanted = { workspace_id, kind: 'service', name: 'bench' }
   const { key: apikey } = await admin.post<{ key: string }>('/v1/api-keys', wanted)
   const data = new ApiClient(url, { apikey })

@@ -3,7 +3,7 @@
 import { Agent, request } from 'node:http'
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import type { Running } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { interleaved, print } from './measure.ts'
 
 const SIZES = [
@@ -13,7 +13,7 @@ const SIZES = [
 
 /** PUT and GET of each size, one at a time, alternating. */
 export async function objects(running: Running): Promise<void> {
-  const { admin, workspaceId, apikey } = await aRoom(running)
+  const { admin, workspaceId, apikey } = await createTestWorkspace(running)
   const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
   const s3 = rootClient(running)
   const send = byteSender(running.url, apikey)

@@ -1,7 +1,7 @@
 /** Measures quotas and analytics: the cost of counting for a create, and of a window of metrics. */
 
 import type { Running } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { sender } from './http.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
@@ -10,7 +10,7 @@ const LANES = 16
 const LANE_MS = 2_000
 
 export async function quotas(running: Running): Promise<void> {
-  const [free, limited] = await Promise.all([aRoom(running), aRoom(running)])
+  const [free, limited] = await Promise.all([createTestWorkspace(running), createTestWorkspace(running)])
   const limits = { documents: 1_000_000 }
   await limited.admin.call('PUT', '/v1/quotas', { workspace_id: limited.workspaceId, limits })
   const inFree = sender(running.url, { apikey: free.apikey }, LANES)

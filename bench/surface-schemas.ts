@@ -6,7 +6,7 @@
 import { Pool } from 'pg'
 import { ApiClient } from '../src/cli/client.ts'
 import type { Running } from '../test/support/stack/start.ts'
-import { aRoom } from './fixture.ts'
+import { createTestWorkspace } from './fixture.ts'
 import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 300
@@ -69,7 +69,7 @@ export async function schemas(running: Running): Promise<void> {
 
 /** Declares one collection of each kind. @returns a function that writes a document into one */
 async function collections(running: Running): Promise<(collection: string) => Promise<unknown>> {
-  const { url, admin, workspaceId: workspace_id, apikey } = await aRoom(running)
+  const { url, admin, workspaceId: workspace_id, apikey } = await createTestWorkspace(running)
   for (const [store, mode] of [
     ['relational', 'off'],
     ['relational', 'enforce'],

@@ -12,7 +12,7 @@ export const CONNECTIONS = 64
 const SIZE = 20
 
 /** One request of each kind, and the requested page of the list. */
-export interface Contender {
+export interface Competitor {
   readonly insert: () => Promise<unknown>
   readonly get: () => Promise<unknown>
   readonly page: () => Promise<unknown>
@@ -38,7 +38,7 @@ interface Way {
   readonly ids: readonly string[]
 }
 
-function contender(ways: readonly Way[], update: 'PUT' | 'PATCH'): Contender {
+function competitor(ways: readonly Way[], update: 'PUT' | 'PATCH'): Competitor {
   const next = turns(ways.map((way) => ({ ...way, id: turns(way.ids) })))
   let score = 0
   return {
@@ -62,14 +62,14 @@ function contender(ways: readonly Way[], update: 'PUT' | 'PATCH'): Contender {
 }
 
 /** All features on: key, role, row-level security, enforced schema. */
-export async function ours(places: readonly Place[]): Promise<Contender> {
+export async function ours(places: readonly Place[]): Promise<Competitor> {
   const base = `/v1/collections/${COLLECTION}/documents`
   const ways = places.map(async ({ url, apikey, ids }) => {
     const send = sender(url, { apikey }, CONNECTIONS)
     const page = await ourPage(send, DEPTH)
     return { send, insert: base, one: (id: string) => `${base}/${id}`, page, ids }
   })
-  return contender(await Promise.all(ways), 'PUT')
+  return competitor(await Promise.all(ways), 'PUT')
 }
 
 /** The path of the n-th page of 20. Larger pages lead there, since a cursor is valid for any page size. */
@@ -85,7 +85,7 @@ export async function ourPage(send: Send, n: number): Promise<string> {
   return `${path}&page[size]=${SIZE}${after}`
 }
 
-export async function limit(url: string, places: readonly Place[]): Promise<Contender> {
+export async function limit(url: string, places: readonly Place[]): Promise<Competitor> {
   const ways = places.map(async ({ tenantId, workspaceId, ids }) => {
     const send = sender(url, {}, CONNECTIONS)
     const base = `/${tenantId}/${workspaceId}/documents`
@@ -93,13 +93,13 @@ export async function limit(url: string, places: readonly Place[]): Promise<Cont
     const path = `${base}?status=open&size=${SIZE}&after=${encodeURIComponent(page.next)}`
     return { send, insert: base, one: (id: string) => `${base}/${id}`, page: path, ids }
   })
-  return contender(await Promise.all(ways), 'PUT')
+  return competitor(await Promise.all(ways), 'PUT')
 }
 
 const SELECT = 'select=id,title,status,score,opened,extra,version,created_at,updated_at'
 
 /** Whole documents are returned, and keyset pages, as ours are. */
-export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Place[]): Promise<Contender> {
+export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Place[]): Promise<Competitor> {
   const ways = places.map(async (place) => {
     const authorization = `Bearer ${await tokenOf(place)}`
     const send = sender(url, { authorization, prefer: 'return=representation' }, CONNECTIONS)
@@ -110,5 +110,5 @@ export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Pl
     const page = `${list}&limit=${SIZE + 1}&or=(score.lt.${score},and(score.eq.${score},id.lt.${id}))`
     return { send, insert: base, one: (own: string) => `${base}&id=eq.${own}`, page, ids: place.ids }
   })
-  return contender(await Promise.all(ways), 'PATCH')
+  return competitor(await Promise.all(ways), 'PATCH')
 }

@@ -5,7 +5,7 @@
 
 import { Pool } from 'pg'
 import type { Running } from '../../test/support/stack/start.ts'
-import { aRoom, type Room } from '../fixture.ts'
+import { createTestWorkspace, type TestWorkspace } from '../fixture.ts'
 import { sized } from '../measure.ts'
 
 export const DOCUMENTS = sized(100_000, 4_000)
@@ -34,7 +34,7 @@ export const DOCUMENT = {
 }
 
 /** A tenant's collection, with the ids of some documents to read and write. */
-export interface Place extends Room {
+export interface Place extends TestWorkspace {
   readonly ids: readonly string[]
 }
 
@@ -73,9 +73,9 @@ export async function loadDocuments(running: Running): Promise<Place[]> {
 
 /** Writes directly into PostgreSQL as its superuser: the measurement comes later. */
 async function load(running: Running, pool: Pool): Promise<Place> {
-  const room = await aRoom(running)
-  const { id: schemaId } = await room.admin.post<{ id: string }>('/v1/schemas', {
-    ...{ workspace_id: room.workspaceId, collection: COLLECTION, store: 'relational', schema: SCHEMA },
+  const workspace = await createTestWorkspace(running)
+  const { id: schemaId } = await workspace.admin.post<{ id: string }>('/v1/schemas', {
+    ...{ workspace_id: workspace.workspaceId, collection: COLLECTION, store: 'relational', schema: SCHEMA },
     indexes: [{ fields: ['status', 'score'] }],
   })
   const columnOf = await columnsOf(pool, schemaId)
@@ -84,7 +84,7 @@ async function load(running: Running, pool: Pool): Promise<Place> {
   await pool.query(
     `insert into ${table} (tenant_id, workspace_id, id, ${columns})
       select $1, $2, uuidv7(), ${VALUES} from generate_series(1, ${DOCUMENTS}) n`,
-    [room.tenantId, room.workspaceId],
+    [workspace.tenantId, workspace.workspaceId],
   )
   await pool.query(`vacuum analyze ${table}`)
   for (const name of TABLES) {
@@ -92,7 +92,7 @@ async function load(running: Running, pool: Pool): Promise<Place> {
       select ${OURS}, ${columns} from ${table}`)
   }
   const { rows } = await pool.query<{ id: string }>(`select id from ${table} order by random() limit 5000`)
-  return { ...room, ids: rows.map(({ id }) => id) }
+  return { ...workspace, ids: rows.map(({ id }) => id) }
 }
 
 /** The column of a property besides the generated one. */

@@ -5,13 +5,13 @@
 
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
-import type { HandActivities } from './baseline-workflows.ts'
+import type { BaselineActivities } from './baseline-workflows.ts'
 
 const [address = '', taskQueue = ''] = process.argv.slice(2)
 Runtime.install({ logger: new DefaultLogger('ERROR') })
 // The same setting as of our own worker: it helps every worker equally.
 const connection = await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
-const activities: HandActivities = { get: async (url) => (await fetch(url)).json() }
+const activities: BaselineActivities = { get: async (url) => (await fetch(url)).json() }
 const workflowsPath = fileURLToPath(new URL('hand-workflows.ts', import.meta.url))
 const worker = await Worker.create({ connection, taskQueue, workflowsPath, activities })
 process.stdin.resume().once('end', () => worker.shutdown())

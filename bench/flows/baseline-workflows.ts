@@ -2,13 +2,13 @@
 
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 
-export interface HandActivities {
+export interface BaselineActivities {
   get(url: string): Promise<unknown>
 }
 
 const OPTIONS = { startToCloseTimeout: '10s', retry: { maximumAttempts: 3 } } as const
-const { get } = proxyActivities<HandActivities>(OPTIONS)
-const { get: getBeside } = proxyLocalActivities<HandActivities>(OPTIONS)
+const { get } = proxyActivities<BaselineActivities>(OPTIONS)
+const { get: getBeside } = proxyLocalActivities<BaselineActivities>(OPTIONS)
 
 export async function steps({ n }: { n: number }): Promise<unknown> {
   const first = { n: n + 1 }

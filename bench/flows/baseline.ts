@@ -8,13 +8,13 @@ import { Client, Connection } from '@temporalio/client'
 const QUEUE = 'bench-hand'
 let n = 0
 
-export interface Hand {
+export interface Baseline {
   readonly pid: number | undefined
   run(type: 'steps' | 'calls' | 'callsBeside' | 'fan', input: unknown): Promise<unknown>
   stop(): Promise<void>
 }
 
-export async function handWritten(address: string): Promise<Hand> {
+export async function startBaseline(address: string): Promise<Baseline> {
   const worker = await startWorker(address)
   const connection = await Connection.connect({ address })
   const client = new Client({ connection })

@@ -2,12 +2,18 @@
 
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { cutOff, post } from '../support/clients/idempotency.ts'
-import { aRoom, call, type Reply, type Room, unique } from '../support/fixtures/tenants.ts'
+import { post, simulateCrash } from '../support/clients/idempotency.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 interface DeclaredCollection {
@@ -19,19 +25,19 @@ interface DeclaredCollection {
 async function declareCollection(anon: object, more: object = {}): Promise<DeclaredCollection> {
   const collection = unique('c')
   const body = {
-    ...{ workspace_id: room.workspaceId, collection, store: 'relational', access: { anon } },
+    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', access: { anon } },
     ...{ schema: { properties: { key: { type: 'string' }, n: { type: 'integer' } } }, unique: [['key']] },
     ...more,
   }
-  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const made = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(made.status).toBe(201)
   return { id: made.body.id, collection, at: `/v1/collections/${collection}` }
 }
 
 const createDocument = async ({ at }: DeclaredCollection, body: object): Promise<string> =>
-  (await call('POST', `${at}/documents`, { as: room.service, body })).body.id
+  (await call('POST', `${at}/documents`, { as: workspace.service, body })).body.id
 const all = async ({ at }: DeclaredCollection): Promise<Record<string, unknown>[]> =>
-  (await call('GET', `${at}/documents?page[size]=200`, { as: room.service })).body.data
+  (await call('GET', `${at}/documents?page[size]=200`, { as: workspace.service })).body.data
 
 type Send = (target: DeclaredCollection, id: string) => Promise<Reply>
 const send =
@@ -43,7 +49,7 @@ const send =
   ): Send =>
   (target, id) =>
     call(method, path(target, id), {
-      as: room.anon,
+      as: workspace.anon,
       headers,
       ...(body !== undefined && { body: typeof body === 'function' ? body(target, id) : body }),
     })
@@ -155,7 +161,7 @@ describe('anon key with create but not read', () => {
   test('batch of creates: stores all, returns what was sent', async () => {
     const target = await declareCollection({ read: false, create: true }, { unique: [] })
     const ops = [1, 2, 3].map((n) => ({ op: 'create', ref: `${n}`, data: { n } }))
-    const reply = await call('POST', `${target.at}/batch`, { as: room.anon, body: { ops } })
+    const reply = await call('POST', `${target.at}/batch`, { as: workspace.anon, body: { ops } })
     expect([reply.status, reply.body.committed]).toEqual([200, true])
     const stored = await all(target)
     expect(stored.map(({ n }) => n)).toEqual([1, 2, 3])
@@ -166,7 +172,7 @@ describe('anon key with create but not read', () => {
     const target = await declareCollection({ read: false, create: true })
     await createDocument(target, { key: 'taken' })
     const ops = ['a', 'taken', 'b'].map((key) => ({ op: 'create', data: { key } }))
-    const reply = await call('POST', `${target.at}/batch`, { as: room.anon, body: { ops } })
+    const reply = await call('POST', `${target.at}/batch`, { as: workspace.anon, body: { ops } })
     expect([reply.status, reply.body.code, reply.body.op_index]).toEqual([409, 'unique_violation', 1])
     expect(JSON.stringify(reply.body)).not.toMatch(/sch_|tenon_data|_i1/)
     expect(await all(target)).toHaveLength(1)
@@ -177,19 +183,19 @@ describe('anon key with create but not read', () => {
       const target = await declareCollection({ read: false, create: true }, more)
       const several = { ops: [1, 2, 3].map((n) => ({ op: 'create', data: { n } })) }
       const path = `${target.at}/batch`
-      expect((await post(room.anon, 'several', several, path)).status).toBe(200)
-      const single = await post(room.anon, 'single', { n: 4 }, `${target.at}/documents`)
-      await cutOff(room)
-      const again = await post(room.anon, 'several', several, path)
+      expect((await post(workspace.anon, 'several', several, path)).status).toBe(200)
+      const single = await post(workspace.anon, 'single', { n: 4 }, `${target.at}/documents`)
+      await simulateCrash(workspace)
+      const again = await post(workspace.anon, 'several', several, path)
       expect([again.status, again.body.code]).toEqual([409, 'conflict'])
-      const once = await post(room.anon, 'single', { n: 4 }, `${target.at}/documents`)
+      const once = await post(workspace.anon, 'single', { n: 4 }, `${target.at}/documents`)
       expect([once.status, once.body.id]).toEqual([201, single.body.id])
       expect(await all(target)).toHaveLength(4)
     }
   })
 
   test('quota exhausted: refused without showing usage or limit', async () => {
-    const { operator: as, workspaceId, anon, service } = await aRoom()
+    const { operator: as, workspaceId, anon, service } = await createTestWorkspace()
     const declared = {
       ...{ workspace_id: workspaceId, collection: 'box', store: 'relational', schema: {} },
       access: { anon: { read: false, create: true } },

@@ -7,21 +7,21 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { type Entry, recorded } from '../support/clients/audit.ts'
-import { aStoringRoom, type Caller, call } from '../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+import { type Caller, call, createTestWorkspaceWithStorage } from '../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../support/stack/counted-api.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
-let own: CountedNode
+let own: CountedApi
 let url: string
 let world: World
 
 beforeAll(async () => {
-  own = await countedNode()
+  own = await startCountedApi()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  world = await createSweepResources(await aStoringRoom())
+  world = await createSweepResources(await createTestWorkspaceWithStorage())
   // A refusal by quota would only be counted.
-  const { workspaceId: workspace_id, operator: as } = world.room
+  const { workspaceId: workspace_id, operator: as } = world.workspace
   const body = { workspace_id, limits: { mcp_servers: 10 } }
   expect((await call('PUT', '/v1/quotas', { as, body })).status).toBe(200)
 })
@@ -68,7 +68,7 @@ const oneEach = (operations: readonly AnyOperation[]) =>
 test('every changing operation: one audit entry with its status', async () => {
   const statuses: Record<string, number> = {}
   for (const operation of changing) {
-    const as = operation.domain === 'data_access' ? world.room.service : world.room.operator
+    const as = operation.domain === 'data_access' ? world.workspace.service : world.workspace.operator
     statuses[operation.name] = await send(operation, as, 'done')
   }
   await own.platform.audit.flush()
@@ -93,7 +93,7 @@ test('every changing operation: one audit entry with its status', async () => {
   // Operations of the issuer belong to no tenant.
   const untenanted = ['tenant.create', 'issuer.rotate_keys']
   const misplaced = entries.filter(
-    ({ tenant_id, operation }) => tenant_id !== world.room.tenantId && !untenanted.includes(operation),
+    ({ tenant_id, operation }) => tenant_id !== world.workspace.tenantId && !untenanted.includes(operation),
   )
   expect(misplaced).toEqual([])
   const [made] = entries.filter(({ operation }) => operation === 'tenant.create')
@@ -108,7 +108,7 @@ test.each([
   async (_what, kind, status, caller) => {
     const swept = OPERATIONS.filter(({ domain }) => kind === 'anonymous' || domain !== 'any')
     for (const operation of swept) {
-      const wrong = operation.domain === 'data_access' ? world.room.operator : world.room.service
+      const wrong = operation.domain === 'data_access' ? world.workspace.operator : world.workspace.service
       expect(await send(operation, caller?.() ?? wrong, kind), operation.name).toBe(status)
     }
     await own.platform.audit.flush()
@@ -119,7 +119,7 @@ test.each([
       // A key belongs to its tenant; an operator or unknown caller to none.
       const operation = swept.find(({ name }) => name === entry.operation)
       const keyed = kind === 'wrong' && operation?.domain === 'structural_admin'
-      expect(entry.tenant_id).toBe(keyed ? world.room.tenantId : '-')
+      expect(entry.tenant_id).toBe(keyed ? world.workspace.tenantId : '-')
     }
   },
 )

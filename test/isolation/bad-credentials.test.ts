@@ -5,16 +5,26 @@ import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { makeKey } from '../../src/access/authentication/credentials.ts'
 import { type RawHeaders, type RawReply, sendRaw } from '../support/clients/raw-http.ts'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../support/stack/counted-api.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 
-let node: CountedNode
+let node: CountedApi
 let url: string
-let room: Room
-let other: Room
+let workspace: TestWorkspace
+let other: TestWorkspace
 beforeAll(async () => {
-  ;[node, room, other] = await Promise.all([countedNode(), aRoom(), aRoom()])
+  ;[node, workspace, other] = await Promise.all([
+    startCountedApi(),
+    createTestWorkspace(),
+    createTestWorkspace(),
+  ])
   url = await node.app.listen({ port: 0, host: '127.0.0.1' })
   // The issuer's signing key is read once and then cached.
   expect((await ask(await tokenOf(claims()))).status).toBe(200)
@@ -23,8 +33,8 @@ afterAll(() => node?.close())
 
 const claims = (more: object = {}) => ({
   roles: ['service'],
-  tenant_id: room.tenantId,
-  workspace_id: room.workspaceId,
+  tenant_id: workspace.tenantId,
+  workspace_id: workspace.workspaceId,
   ...more,
 })
 
@@ -145,7 +155,7 @@ describe('access token', () => {
     const { url: issuer } = inject('tenon')
     for (const overrides of [
       { audience: 'https://elsewhere.test' },
-      { audience: `${issuer}/v1/mcp/workspaces/${room.workspaceId}/servers/x/mcp` },
+      { audience: `${issuer}/v1/mcp/workspaces/${workspace.workspaceId}/servers/x/mcp` },
       { audience: `${issuer}/v1/` },
       { audience: null },
       { issuer: 'https://evil.test/auth' },
@@ -170,7 +180,7 @@ describe('access token', () => {
   })
 
   test('tenant or workspace id that nearly matches: token_invalid', async () => {
-    const { tenantId, workspaceId } = room
+    const { tenantId, workspaceId } = workspace
     for (const tenant_id of [
       'ten_1',
       tenantId.slice(0, -1),
@@ -189,7 +199,7 @@ describe('access token', () => {
 })
 
 describe('API key', () => {
-  const text = () => room.service['apikey'] ?? ''
+  const text = () => workspace.service['apikey'] ?? ''
 
   test('malformed: api_key_invalid without a lookup', async () => {
     const key = text()
@@ -232,8 +242,8 @@ describe('API key', () => {
     ])
       await expectRefused({ authorization }, 'token_invalid')
     // Gateway headers do not replace an invalid credential either.
-    await expectRefused({ authorization: '', ...gatewayHeaders(room) }, 'token_invalid')
-    await expectRefused({ apikey: '', ...gatewayHeaders(room) }, 'api_key_invalid')
+    await expectRefused({ authorization: '', ...gatewayHeaders(workspace) }, 'token_invalid')
+    await expectRefused({ apikey: '', ...gatewayHeaders(workspace) }, 'api_key_invalid')
   })
 
   test('header sent twice or joined: credentials_conflict', async () => {
@@ -248,13 +258,13 @@ describe('API key', () => {
       { authorization: `ApiKey ${key}, ApiKey ${key}` },
       { apikey: [key, key] },
       { 'x-api-key': `${key},${key}` },
-      { apikey: key, 'x-api-key': room.anon['apikey'] ?? '' },
+      { apikey: key, 'x-api-key': workspace.anon['apikey'] ?? '' },
     ])
       await expectRefused(headers, 'credentials_conflict')
   })
 
   test('in the URL: accepted only for an anon key when subscribing to events', async () => {
-    const [anon = '', service] = [room.anon['apikey'], text()]
+    const [anon = '', service] = [workspace.anon['apikey'], text()]
     const events = '/v1/events/subscribe?topic=x&'
     const wrong = [
       ...ROUTES.filter(([, path]) => !path.includes('events/subscribe')).map(
@@ -276,7 +286,7 @@ describe('API key', () => {
 
 describe('gateway identity headers without the secret', () => {
   test('any wrong secret: credentials_missing', async () => {
-    const right = gatewayHeaders(room)['x-gateway-secret'] ?? ''
+    const right = gatewayHeaders(workspace)['x-gateway-secret'] ?? ''
     for (const secret of [
       undefined,
       '',
@@ -288,20 +298,23 @@ describe('gateway identity headers without the secret', () => {
       [right, right],
     ]) {
       const headers = {
-        ...identityHeaders(room),
+        ...identityHeaders(workspace),
         ...(secret !== undefined && { 'x-gateway-secret': secret }),
       }
       await expectRefused(headers, 'credentials_missing')
     }
-    const doubled = { 'X-TENANT-ID': room.tenantId, 'X-Workspace-Id': [room.workspaceId, room.workspaceId] }
+    const doubled = {
+      'X-TENANT-ID': workspace.tenantId,
+      'X-Workspace-Id': [workspace.workspaceId, workspace.workspaceId],
+    }
     await expectRefused(doubled, 'credentials_missing')
   })
 
   test('node without GATEWAY_SECRET: credentials_missing for any secret', async () => {
-    const nodeWithoutSecret = await countedNode({ GATEWAY_SECRET: '' })
+    const nodeWithoutSecret = await startCountedApi({ GATEWAY_SECRET: '' })
     try {
-      for (const secret of [gatewayHeaders(room)['x-gateway-secret'] ?? '', '', 'undefined']) {
-        const headers = { ...identityHeaders(room), 'x-gateway-secret': secret }
+      for (const secret of [gatewayHeaders(workspace)['x-gateway-secret'] ?? '', '', 'undefined']) {
+        const headers = { ...identityHeaders(workspace), 'x-gateway-secret': secret }
         const reply = await nodeWithoutSecret.app.inject({ url: '/v1/me', headers })
         expect([reply.statusCode, reply.json().code]).toEqual([401, 'credentials_missing'])
       }
@@ -313,7 +326,7 @@ describe('gateway identity headers without the secret', () => {
 
 test('100 KB of headers: 431 with a problem, no store is reached', async () => {
   const storeRequests = await countStoreRequests(async () => {
-    const reply = await ask({ ...room.service, 'x-big': 'a'.repeat(100_000) })
+    const reply = await ask({ ...workspace.service, 'x-big': 'a'.repeat(100_000) })
     expect([reply.status, reply.body.code]).toEqual([431, 'headers_too_large'])
     expect(reply.headers['content-type']).toContain('application/problem+json')
   })
@@ -321,10 +334,15 @@ test('100 KB of headers: 431 with a problem, no store is reached', async () => {
 })
 
 test('counters of store requests: they count accepted requests', async () => {
-  const { trips } = await countStoreRequests(() => ask(room.service))
+  const { trips } = await countStoreRequests(() => ask(workspace.service))
   expect(trips).toBeGreaterThan(0)
   const body = { topic: 'x', data: 1 }
-  const publish = { method: 'POST', url: '/v1/events/publish', headers: room.service, payload: body } as const
+  const publish = {
+    method: 'POST',
+    url: '/v1/events/publish',
+    headers: workspace.service,
+    payload: body,
+  } as const
   const storeRequests = await countStoreRequests(async () =>
     expect((await node.app.inject(publish)).statusCode).toBe(202),
   )
@@ -334,19 +352,19 @@ test('counters of store requests: they count accepted requests', async () => {
 test('log at its finest level: contains no credential', async () => {
   const token = await tokenOf(claims())
   const secrets = [
-    room.service['apikey'],
-    room.anon['apikey'],
-    gatewayHeaders(room)['x-gateway-secret'],
+    workspace.service['apikey'],
+    workspace.anon['apikey'],
+    gatewayHeaders(workspace)['x-gateway-secret'],
     token['authorization']?.slice(7),
   ]
-  await ask({ ...room.service, ...token, ...gatewayHeaders(room) })
-  await ask(gatewayHeaders(room))
-  await ask(gatewayHeaders(room), '/v1/nothing')
-  await ask({ ...gatewayHeaders(room), 'x-pg-role': 'no' }, '/v1/me')
-  await ask(gatewayHeaders(room), '/auth/token', 'POST')
-  await ask({}, `${DOCUMENTS}?apikey=${room.anon['apikey']}`)
+  await ask({ ...workspace.service, ...token, ...gatewayHeaders(workspace) })
+  await ask(gatewayHeaders(workspace))
+  await ask(gatewayHeaders(workspace), '/v1/nothing')
+  await ask({ ...gatewayHeaders(workspace), 'x-pg-role': 'no' }, '/v1/me')
+  await ask(gatewayHeaders(workspace), '/auth/token', 'POST')
+  await ask({}, `${DOCUMENTS}?apikey=${workspace.anon['apikey']}`)
   node.platform.log.info(
-    { headers: { ...room.service, ...token, ...gatewayHeaders(room) } },
+    { headers: { ...workspace.service, ...token, ...gatewayHeaders(workspace) } },
     'what a careless line would say',
   )
   const text = node.lines.join('')

@@ -1,34 +1,41 @@
 /** Change events: delivered within their workspace only, and to anon keys only if they may read the collection. */
 
 import { afterEach, expect, test } from 'vitest'
-import { hear, heardAtLeast, messages, stopHearing } from '../support/clients/sse.ts'
+import { closeSubscriptions, messages, receivedAtLeast, subscribeToEvents } from '../support/clients/sse.ts'
 import { change, note, transaction } from '../support/fixtures/outbox.ts'
-import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
 
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 const PAST = { 'last-event-id': '0-0' }
 const documents = (frames: Parameters<typeof messages>[0]) =>
   messages(frames).map(({ data }) => data.data.document)
 
-async function declare(room: Room, collection: string, read: boolean): Promise<string> {
+async function declare(workspace: TestWorkspace, collection: string, read: boolean): Promise<string> {
   const body = {
-    ...{ workspace_id: room.workspaceId, collection, store: 'document', schema: {}, mode: 'off' },
+    ...{ workspace_id: workspace.workspaceId, collection, store: 'document', schema: {}, mode: 'off' },
     access: { anon: { read } },
   }
-  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const made = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(made.status).toBe(201)
   return made.body.id
 }
 
-const withdraw = (room: Room, id: string) => call('DELETE', `/v1/schemas/${id}`, { as: room.operator })
+const withdraw = (workspace: TestWorkspace, id: string) =>
+  call('DELETE', `/v1/schemas/${id}`, { as: workspace.operator })
 
 test('other tenant or sibling workspace subscribes: receives none of these changes, live or replayed', async () => {
-  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(room)
-  await change(room, [{ collection: 'todos', document: { n: 1 } }])
-  const own = await hear(room.service, 'topic=collections.*', PAST)
-  const [first] = await heardAtLeast(own, 1)
+  const [workspace, stranger] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(workspace)
+  await change(workspace, [{ collection: 'todos', document: { n: 1 } }])
+  const own = await subscribeToEvents(workspace.service, 'topic=collections.*', PAST)
+  const [first] = await receivedAtLeast(own, 1)
   const topics = [
     'collections.*',
     'collections.todos.*',
@@ -40,112 +47,118 @@ test('other tenant or sibling workspace subscribes: receives none of these chang
       [service, anon].flatMap((as) =>
         topics.flatMap((topic) =>
           [PAST, { 'last-event-id': first?.id ?? '' }, {}].map((headers) =>
-            hear(as, `topic=${topic}`, headers),
+            subscribeToEvents(as, `topic=${topic}`, headers),
           ),
         ),
       ),
     ),
   )
-  await change(room, [{ collection: 'todos', document: { n: 2 } }])
-  await heardAtLeast(own, 2)
+  await change(workspace, [{ collection: 'todos', document: { n: 2 } }])
+  await receivedAtLeast(own, 2)
   // Each receives its own change, and nothing before it.
   await Promise.all(
     [stranger, sibling].map((each) => change(each, [{ collection: 'todos', document: { n: 3 } }])),
   )
-  await Promise.all(others.map((frames) => heardAtLeast(frames, 1)))
+  await Promise.all(others.map((frames) => receivedAtLeast(frames, 1)))
   for (const frames of others) expect(documents(frames)).toEqual([{ n: 3 }])
   expect(documents(own)).toEqual([{ n: 1 }, { n: 2 }])
 }, 60_000)
 
 test('anon key subscribes: receives readable collections; a closed one is refused by name and omitted from wildcards', async () => {
-  const room = await aRoom()
-  await declare(room, 'secrets', false)
-  await declare(room, 'open', true)
+  const workspace = await createTestWorkspace()
+  await declare(workspace, 'secrets', false)
+  await declare(workspace, 'open', true)
   for (const topic of ['collections.secrets.*', 'collections.secrets.created', 'collections.secrets']) {
     for (const headers of [{}, PAST]) {
-      const refused = await call('GET', `/v1/events/subscribe?topic=${topic}`, { as: room.anon, headers })
+      const refused = await call('GET', `/v1/events/subscribe?topic=${topic}`, {
+        as: workspace.anon,
+        headers,
+      })
       expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
     }
   }
-  const live = await hear(room.anon, 'topic=collections.*')
-  const service = await hear(room.service, 'topic=collections.*')
-  await change(room, [
+  const live = await subscribeToEvents(workspace.anon, 'topic=collections.*')
+  const service = await subscribeToEvents(workspace.service, 'topic=collections.*')
+  await change(workspace, [
     { collection: 'secrets', document: { of: 'secrets' } },
     { collection: 'secrets', verb: 'deleted' },
     { collection: 'open', document: { of: 'open' } },
     { collection: 'undeclared', document: { of: 'undeclared' } },
   ])
-  await heardAtLeast(service, 4)
-  const past = await hear(room.anon, 'topic=collections.*', PAST)
+  await receivedAtLeast(service, 4)
+  const past = await subscribeToEvents(workspace.anon, 'topic=collections.*', PAST)
   for (const frames of [live, past]) {
-    await heardAtLeast(frames, 2)
+    await receivedAtLeast(frames, 2)
     expect(documents(frames)).toEqual([{ of: 'open' }, { of: 'undeclared' }])
   }
 })
 
 test('changes while a collection was closed: not delivered to anon keys after it opens', async () => {
-  const room = await aRoom()
-  const id = await declare(room, 'secrets', false)
+  const workspace = await createTestWorkspace()
+  const id = await declare(workspace, 'secrets', false)
   // Relayed after the collection opens; the time of the change decides.
-  const client = await transaction(room)
+  const client = await transaction(workspace)
   await note(client, [{ collection: 'secrets', document: { of: 'closed' } }])
-  expect((await withdraw(room, id)).status).toBe(200)
+  expect((await withdraw(workspace, id)).status).toBe(200)
   await client.query('commit')
   await client.end()
-  await change(room, [{ collection: 'secrets', document: { of: 'open' } }])
-  const service = await hear(room.service, 'topic=collections.*', PAST)
-  await heardAtLeast(service, 2)
+  await change(workspace, [{ collection: 'secrets', document: { of: 'open' } }])
+  const service = await subscribeToEvents(workspace.service, 'topic=collections.*', PAST)
+  await receivedAtLeast(service, 2)
   for (const topic of ['collections.*', 'collections.secrets.*']) {
-    const frames = await hear(room.anon, `topic=${topic}`, PAST)
-    await heardAtLeast(frames, 1)
+    const frames = await subscribeToEvents(workspace.anon, `topic=${topic}`, PAST)
+    await receivedAtLeast(frames, 1)
     expect(documents(frames)).toEqual([{ of: 'open' }])
   }
   expect(documents(service)).toEqual([{ of: 'closed' }, { of: 'open' }])
 })
 
 test('changes while a collection was open: not delivered to anon keys after it closes, on open streams either', async () => {
-  const room = await aRoom()
-  const live = await hear(room.anon, 'topic=collections.*')
-  const service = await hear(room.service, 'topic=collections.*')
-  await change(room, [{ collection: 'notes', document: { n: 1 } }])
-  const [first] = await heardAtLeast(live, 1)
-  await declare(room, 'notes', false)
-  await change(room, [
+  const workspace = await createTestWorkspace()
+  const live = await subscribeToEvents(workspace.anon, 'topic=collections.*')
+  const service = await subscribeToEvents(workspace.service, 'topic=collections.*')
+  await change(workspace, [{ collection: 'notes', document: { n: 1 } }])
+  const [first] = await receivedAtLeast(live, 1)
+  await declare(workspace, 'notes', false)
+  await change(workspace, [
     { collection: 'notes', document: { n: 2 } },
     { collection: 'others', document: { n: 3 } },
   ])
-  await heardAtLeast(service, 3)
-  expect((await heardAtLeast(live, 2)).map(({ data }) => data.data.document)).toEqual([{ n: 1 }, { n: 3 }])
+  await receivedAtLeast(service, 3)
+  expect((await receivedAtLeast(live, 2)).map(({ data }) => data.data.document)).toEqual([{ n: 1 }, { n: 3 }])
   for (const after of ['0-0', first?.id ?? '']) {
-    const past = await hear(room.anon, 'topic=collections.*', { 'last-event-id': after })
-    await heardAtLeast(past, 1)
+    const past = await subscribeToEvents(workspace.anon, 'topic=collections.*', { 'last-event-id': after })
+    await receivedAtLeast(past, 1)
     expect(documents(past)).toEqual([{ n: 3 }])
   }
 })
 
 test('publish to a topic of changes: refused', async () => {
-  const room = await aRoom()
-  const frames = await hear(room.service, 'topic=collections.*')
+  const workspace = await createTestWorkspace()
+  const frames = await subscribeToEvents(workspace.service, 'topic=collections.*')
   for (const topic of [
     'collections',
     'collections.todos',
     'collections.todos.created',
     'collections.a.b.c',
   ]) {
-    const refused = await call('POST', '/v1/events/publish', { as: room.service, body: { topic, data: 1 } })
+    const refused = await call('POST', '/v1/events/publish', {
+      as: workspace.service,
+      body: { topic, data: 1 },
+    })
     expect([refused.status, refused.body.code]).toEqual([400, 'validation_failed'])
     expect(refused.body.detail).toMatch(/below collections are the platform's own/)
   }
-  await change(room, [{ collection: 'a', document: {} }])
-  expect((await heardAtLeast(frames, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
+  await change(workspace, [{ collection: 'a', document: {} }])
+  expect((await receivedAtLeast(frames, 1)).map(({ data }) => data.topic)).toEqual(['collections.a.created'])
 })
 
 test('relay role: reads the outbox only; key roles: insert their own rows, read none', async () => {
-  const [room, stranger] = await Promise.all([aRoom(), aRoom()])
-  const id = await declare(room, 'secrets', false)
-  await call('POST', '/v1/collections/c/documents', { as: room.service, body: { n: 1 } })
+  const [workspace, stranger] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const id = await declare(workspace, 'secrets', false)
+  await call('POST', '/v1/collections/c/documents', { as: workspace.service, body: { n: 1 } })
   const as = async (role: string, text: string) => {
-    const client = await transaction(room, role)
+    const client = await transaction(workspace, role)
     try {
       return (await client.query(text)).rows
     } finally {

@@ -5,8 +5,14 @@ import { Agent, request } from 'node:http'
 import { exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../src/access/authentication/credentials.ts'
-import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
+import { type PublishedMcpServer, publishMcpServer, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { repeated } from '../support/stack/soak.ts'
 import { type Carrier, expected, type Presentation, ROUTES, type Route, sets } from './credential-model.ts'
@@ -18,13 +24,13 @@ const agent = new Agent({ keepAlive: true, maxSockets: 4 })
 let texts: Record<'ours' | 'ours-anon' | 'theirs' | 'theirs-anon' | 'nobody' | 'nobody-anon', string>
 let tokens: Record<'api' | 'mcp', Record<'ours' | 'theirs' | 'nobody', string>>
 let gateways: Record<string, Caller>
-let server: Hosted
-let ours: Room
-let theirs: Room
+let server: PublishedMcpServer
+let ours: TestWorkspace
+let theirs: TestWorkspace
 
 beforeAll(async () => {
-  ;[ours, theirs] = await Promise.all([aRoom(), aRoom()])
-  const key = ({ service, anon }: Room) => [service['apikey'] ?? '', anon['apikey'] ?? ''] as const
+  ;[ours, theirs] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const key = ({ service, anon }: TestWorkspace) => [service['apikey'] ?? '', anon['apikey'] ?? ''] as const
   const [[service, anon], [otherService, otherAnon]] = [key(ours), key(theirs)]
   texts = {
     ...{ ours: service, 'ours-anon': anon, theirs: otherService, 'theirs-anon': otherAnon },
@@ -37,9 +43,9 @@ beforeAll(async () => {
     'ours, no secret': identityHeaders(ours),
     'ours, wrong secret': { ...identityHeaders(ours), 'x-gateway-secret': randomUUID() },
   }
-  server = await aServer(ours, 'table')
-  const foreign = await aServer(theirs, 'table')
-  for (const room of [ours, theirs]) await createMarks(room, room === ours ? 'ours' : 'theirs')
+  server = await publishMcpServer(ours, 'table')
+  const foreign = await publishMcpServer(theirs, 'table')
+  for (const workspace of [ours, theirs]) await createMarks(workspace, workspace === ours ? 'ours' : 'theirs')
   tokens = {
     api: {
       ours: await adminOf(ours),
@@ -60,13 +66,13 @@ afterAll(() => agent.destroy())
 
 const tokenText = (as: Caller) => (as['authorization'] ?? '').slice('Bearer '.length)
 
-async function adminOf({ tenantId: tenant_id, workspaceId: workspace_id }: Room, jwk?: object) {
+async function adminOf({ tenantId: tenant_id, workspaceId: workspace_id }: TestWorkspace, jwk?: object) {
   const claims = { roles: ['tenant_admin', 'service'], tenant_id, workspace_id }
   return tokenText(await tokenOf(claims, jwk && { jwk }))
 }
 
 /** Creates a document and events that show the owner in responses. */
-async function createMarks({ service: as }: Room, ownerIn: string): Promise<void> {
+async function createMarks({ service: as }: TestWorkspace, ownerIn: string): Promise<void> {
   expect(
     (await call('POST', '/v1/collections/marks/documents', { as, body: { whose: ownerIn } })).status,
   ).toBe(201)

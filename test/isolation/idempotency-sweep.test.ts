@@ -3,14 +3,14 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { takesKey } from '../../src/api/idempotency.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
-import { cutOff, post, replayed } from '../support/clients/idempotency.ts'
-import { aStoringRoom as aRoom, unique } from '../support/fixtures/tenants.ts'
+import { post, replayed, simulateCrash } from '../support/clients/idempotency.ts'
+import { createTestWorkspaceWithStorage as createTestWorkspace, unique } from '../support/fixtures/tenants.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await createSweepResources(await aRoom())
+  world = await createSweepResources(await createTestWorkspace())
 })
 
 /** Operations without a predetermined id; they run twice if the process dies between effect and reply (decision 13). */
@@ -42,13 +42,13 @@ describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, op
   '%s with an idempotency key',
   (name, operation) => {
     test('repeated after a lost reply: created once or reported as made; later repeats return the stored reply', async () => {
-      const { room } = world
-      const as = operation.domain === 'data_access' ? room.service : room.operator
+      const { workspace } = world
+      const as = operation.domain === 'data_access' ? workspace.service : workspace.operator
       const row = ROWS[name]
       const [key, path, body] = [unique('k'), row?.path(world) ?? '', row?.body?.(world)]
       const first = await post(as, key, body, path)
       expect([name, first.status < 300 || REFUSED.includes(name)]).toEqual([name, true])
-      await cutOff(room, { ...boundIn(operation.http.path, path), ...(body as object) })
+      await simulateCrash(workspace, { ...boundIn(operation.http.path, path), ...(body as object) })
       const again = await post(as, key, body, path)
       expect([name, replayed(again)]).toEqual([name, null])
       if (again.status < 300 && !DOUBLED.includes(name))

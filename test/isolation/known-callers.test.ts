@@ -2,16 +2,21 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeKey } from '../../src/access/authentication/credentials.ts'
-import { aRoom, type Caller, operator, type Room } from '../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+import {
+  type Caller,
+  createTestWorkspace,
+  operator,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../support/stack/counted-api.ts'
 
 const TRIES = 10
 
-let node: CountedNode
-let room: Room
+let node: CountedApi
+let workspace: TestWorkspace
 beforeAll(async () => {
-  node = await countedNode({ TENON_RATE_AUTH_FAILURES: `6/min burst ${TRIES}` })
-  room = await aRoom()
+  node = await startCountedApi({ TENON_RATE_AUTH_FAILURES: `6/min burst ${TRIES}` })
+  workspace = await createTestWorkspace()
 })
 afterAll(() => node?.close())
 
@@ -19,7 +24,7 @@ const ask = (headers: Caller, remoteAddress = '127.0.0.1') =>
   node.app.inject({ method: 'GET', url: '/v1/limits', headers, remoteAddress })
 
 test.each(['service', 'anon', 'token'])('a hundred requests of a cached %s: no round trip', async (kind) => {
-  const as = kind === 'token' ? await operator() : kind === 'anon' ? room.anon : room.service
+  const as = kind === 'token' ? await operator() : kind === 'anon' ? workspace.anon : workspace.service
   expect((await ask(as)).statusCode).toBe(200)
   const trips: number[] = []
   // The key cache expires after five seconds and counters are written now and then: not in every attempt.

@@ -3,11 +3,11 @@
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { DERIVED, deriveSecret } from '../../src/infra/crypto/secrets.ts'
-import { aTable, masked } from '../support/clients/sql-as-role.ts'
-import { aRoom, asSuperuser, aWorkspace, call } from '../support/fixtures/tenants.ts'
+import { createTable, sqlAsRole } from '../support/clients/sql-as-role.ts'
+import { addTestWorkspace, asSuperuser, call, createTestWorkspace } from '../support/fixtures/tenants.ts'
 
 test('every table: forces row-level security and has a policy', async () => {
-  await aTable(await aRoom())
+  await createTable(await createTestWorkspace())
   const open = await asSuperuser<{ relname: string }>(`
     select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname like 'tenon%' and c.relkind in ('r', 'p') and not (c.relrowsecurity and c.relforcerowsecurity
@@ -21,9 +21,9 @@ test('every table: forces row-level security and has a policy', async () => {
 })
 
 test('table of a collection: every policy is bound to its tenant and workspace only', async () => {
-  const room = await aRoom()
-  const reading = (read: boolean) => aTable(room, { access: { anon: { read } } })
-  const [open, silent, closed] = [await reading(true), await aTable(room), await reading(false)]
+  const workspace = await createTestWorkspace()
+  const reading = (read: boolean) => createTable(workspace, { access: { anon: { read } } })
+  const [open, silent, closed] = [await reading(true), await createTable(workspace), await reading(false)]
   const policies = (id: string) =>
     asSuperuser(
       'select policyname, cmd, qual, with_check from pg_policies where schemaname = $1 and tablename = $2 order by 1',
@@ -41,47 +41,47 @@ test('table of a collection: every policy is bound to its tenant and workspace o
   expect(await policies(open.id)).toEqual([anon, counting, owner, service])
   expect(await policies(silent.id)).toEqual([bySetting, counting, owner, service])
   expect(await policies(closed.id)).toEqual([counting, owner, service])
-  const ref = [room.tenantId, room.workspaceId]
-  expect(await masked('tenon_anon', ref, `select c1 from tenon_data."${open.id}"`)).toEqual([{ c1: '1' }])
-  await expect(masked('tenon_anon', ref, `select c1 from tenon_data."${closed.id}"`)).rejects.toThrow(
+  const ref = [workspace.tenantId, workspace.workspaceId]
+  expect(await sqlAsRole('tenon_anon', ref, `select c1 from tenon_data."${open.id}"`)).toEqual([{ c1: '1' }])
+  await expect(sqlAsRole('tenon_anon', ref, `select c1 from tenon_data."${closed.id}"`)).rejects.toThrow(
     /permission denied/,
   )
 })
 
 test('table of another workspace: no role reads, writes or drops it', async () => {
-  const [a, b] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(a)
-  const { id } = await aTable(a)
+  const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(a)
+  const { id } = await createTable(a)
   const table = `tenon_data."${id}"`
   for (const of of [b, sibling]) {
     const ref = [of.tenantId, of.workspaceId]
     for (const databaseRole of ['tenon_service', 'tenon_anon'])
-      expect(await masked(databaseRole, ref, `select id from ${table}`)).toEqual([])
-    expect(await masked('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
-    expect(await masked('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
+      expect(await sqlAsRole(databaseRole, ref, `select id from ${table}`)).toEqual([])
+    expect(await sqlAsRole('tenon_service', ref, `update ${table} set c1 = 2 returning id`)).toEqual([])
+    expect(await sqlAsRole('tenon_service', ref, `delete from ${table} returning id`)).toEqual([])
     await expect(
-      masked('tenon_service', ref, `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`),
+      sqlAsRole('tenon_service', ref, `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`),
     ).rejects.toThrow(/check constraint/)
     await expect(
-      masked(
+      sqlAsRole(
         'tenon_service',
         ref,
         `insert into ${table} (tenant_id, workspace_id, id) values ('${a.tenantId}', '${a.workspaceId}', gen_random_uuid())`,
       ),
     ).rejects.toThrow(/row-level security/)
     for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
-      await expect(masked(databaseRole, ref, `drop table ${table}`)).rejects.toThrow(
+      await expect(sqlAsRole(databaseRole, ref, `drop table ${table}`)).rejects.toThrow(
         /permission denied|must be owner/,
       )
   }
   for (const databaseRole of ['tenon_admin', 'tenon_operator'])
     await expect(
-      masked(databaseRole, [a.tenantId, a.workspaceId], `select id from ${table}`),
+      sqlAsRole(databaseRole, [a.tenantId, a.workspaceId], `select id from ${table}`),
     ).rejects.toThrow(/permission denied/)
 })
 
 test('collection declared and written undeclared at the same time: one waits, then fails with its code', async () => {
-  const { tenantId, workspaceId } = await aRoom()
+  const { tenantId, workspaceId } = await createTestWorkspace()
   const open = async (databaseRole: string) => {
     const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
     await client.connect()
@@ -120,14 +120,16 @@ test('collection declared and written undeclared at the same time: one waits, th
 })
 
 test('declaration: leaves the session settings of its transaction unchanged', async () => {
-  const { tenantId, workspaceId } = await aRoom()
+  const { tenantId, workspaceId } = await createTestWorkspace()
   const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off');
     select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzy')`
   const settings =
     "select current_setting('tenon.tenant') || ':' || current_setting('tenon.workspace') as ref"
-  expect(await masked('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
-  expect(await masked('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([{ ref: `${tenantId}:` }])
+  expect(await sqlAsRole('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
+  expect(await sqlAsRole('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([
+    { ref: `${tenantId}:` },
+  ])
 })
 
 test("index builder role: powerless until it sets the owner role, which the API's login role cannot", async () => {
@@ -147,7 +149,7 @@ test("index builder role: powerless until it sets the owner role, which the API'
   } finally {
     await builder.end()
   }
-  await expect(masked('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
+  await expect(sqlAsRole('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
   expect(env).not.toHaveProperty('DATABASE_BUILDER_URL')
 })
 
@@ -175,7 +177,7 @@ test('database roles: none is superuser, bypasses row-level security or inherits
 })
 
 test('login role: sees nothing by itself; each role sees its own tenant only', async () => {
-  const [a, b] = await Promise.all([aRoom(), aRoom()])
+  const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   await call('POST', '/v1/collections/c/documents', { as: a.service, body: { of: 'a' } })
   const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
   await client.connect()
@@ -204,35 +206,35 @@ test('login role: sees nothing by itself; each role sees its own tenant only', a
 })
 
 test('stored idempotent reply: visible to its own role, tenant and workspace only', async () => {
-  const [a, b] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(a)
+  const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(a)
   const headers = { 'idempotency-key': 'k' }
   await call('POST', '/v1/collections/c/documents', { as: a.service, headers, body: {} })
   const own = [a.tenantId, a.workspaceId]
   const all = 'select id from tenon.idempotency'
-  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+  expect(await sqlAsRole('tenon_service', own, all)).toHaveLength(1)
   const others = [
     [b.tenantId, b.workspaceId],
     [a.tenantId, sibling.workspaceId],
     [b.tenantId, a.workspaceId],
     ['', ''],
   ]
-  for (const ref of others) expect(await masked('tenon_service', ref, all)).toEqual([])
+  for (const ref of others) expect(await sqlAsRole('tenon_service', ref, all)).toEqual([])
   for (const databaseRole of ['tenon_anon', 'tenon_admin'])
-    expect(await masked(databaseRole, own, all)).toEqual([])
-  expect(await masked('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
+    expect(await sqlAsRole(databaseRole, own, all)).toEqual([])
+  expect(await sqlAsRole('tenon_operator', ['', ''], `${all} where workspace_id = '${own[1]}'`)).toEqual([])
   const insert = (role: string) => `insert into tenon.idempotency (role, id, request, seed, expires_at)
     values ('${role}', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now()) returning role`
-  await expect(masked('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
-  expect(await masked('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
+  await expect(sqlAsRole('tenon_anon', own, insert('tenon_service'))).rejects.toThrow(/row-level security/)
+  expect(await sqlAsRole('tenon_anon', own, insert('tenon_anon'))).toHaveLength(1)
   // Unexpired replies stay, whichever role calls the cleanup.
-  await masked('tenon_anon', own, 'select tenon.delete_expired_replies(); commit')
-  expect(await masked('tenon_service', own, all)).toHaveLength(1)
+  await sqlAsRole('tenon_anon', own, 'select tenon.delete_expired_replies(); commit')
+  expect(await sqlAsRole('tenon_service', own, all)).toHaveLength(1)
 })
 
 test('issuer secrets: hidden from other roles; accounts and clients: visible to their tenant only', async () => {
-  const [a, b] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(a)
+  const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(a)
   const as = a.operator
   const bound = { tenant_id: a.tenantId, workspace_id: a.workspaceId, role: 'service' }
   await call('POST', '/v1/accounts', { as, body: { ...bound, email: 'rls@example.test' } })
@@ -246,10 +248,11 @@ test('issuer secrets: hidden from other roles; accounts and clients: visible to 
   ]
   for (const table of ['accounts', 'oauth_clients']) {
     const all = `select id from tenon.${table} where tenant_id = '${a.tenantId}'`
-    for (const ref of [own, [a.tenantId, '']]) expect(await masked('tenon_admin', ref, all)).toHaveLength(1)
-    for (const ref of others) expect(await masked('tenon_admin', ref, all)).toEqual([])
+    for (const ref of [own, [a.tenantId, '']])
+      expect(await sqlAsRole('tenon_admin', ref, all)).toHaveLength(1)
+    for (const ref of others) expect(await sqlAsRole('tenon_admin', ref, all)).toEqual([])
     for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_relay'])
-      await expect(masked(databaseRole, own, all)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(databaseRole, own, all)).rejects.toThrow(/permission denied/)
   }
   const hidden = ['password from tenon.accounts', 'invitation from tenon.accounts']
   hidden.push(
@@ -259,13 +262,13 @@ test('issuer secrets: hidden from other roles; accounts and clients: visible to 
   )
   for (const databaseRole of ['tenon_admin', 'tenon_operator', 'tenon_service'])
     for (const what of hidden)
-      await expect(masked(databaseRole, own, `select ${what}`)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(databaseRole, own, `select ${what}`)).rejects.toThrow(/permission denied/)
   const promote = "update tenon.accounts set role = 'tenant_admin', workspace_id = null"
   const setPassword = "update tenon.accounts set password = 'x'"
   for (const text of [promote, setPassword])
-    await expect(masked('tenon_admin', own, text)).rejects.toThrow(/permission denied/)
+    await expect(sqlAsRole('tenon_admin', own, text)).rejects.toThrow(/permission denied/)
   const insert = (role: string, tenant: string, workspace: string) =>
-    masked(
+    sqlAsRole(
       'tenon_admin',
       own,
       `insert into tenon.accounts (id, tenant_id, workspace_id, role, email, name, created_by)
@@ -304,8 +307,8 @@ test('table without row-level security: the same query leaks, so the tests above
 })
 
 test('trigger role: reads triggers and secrets, updates offsets, nothing else', async () => {
-  const { tenantId, workspaceId } = await aRoom()
-  const as = (text: string) => masked('tenon_triggers', [tenantId, workspaceId], text)
+  const { tenantId, workspaceId } = await createTestWorkspace()
+  const as = (text: string) => sqlAsRole('tenon_triggers', [tenantId, workspaceId], text)
   const tables = await asSuperuser<{ name: string }>(
     "select tablename as name from pg_tables where schemaname = 'tenon'",
   )
@@ -324,21 +327,21 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
   for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
     for (const name of ['webhook_secrets', 'webhook_deliveries', 'trigger_offsets'])
       await expect(
-        masked(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
+        sqlAsRole(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
       ).rejects.toThrow(/permission denied/)
 })
 
 test('reconciler role: sees open executions, nothing of their content', async () => {
   const noTenant = ['', '']
   for (const visible of ['input', 'output', 'error', 'started_by', 'correlation_key'])
-    await expect(masked('tenon_reconciler', noTenant, `select ${visible} from tenon.executions`)).rejects.toThrow(
-      /permission denied/,
-    )
-  await expect(masked('tenon_reconciler', noTenant, 'select run from tenon.concurrency_slots')).rejects.toThrow(
-    /permission denied/,
-  )
+    await expect(
+      sqlAsRole('tenon_reconciler', noTenant, `select ${visible} from tenon.executions`),
+    ).rejects.toThrow(/permission denied/)
+  await expect(
+    sqlAsRole('tenon_reconciler', noTenant, 'select run from tenon.concurrency_slots'),
+  ).rejects.toThrow(/permission denied/)
   for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
-    await expect(masked('tenon_reconciler', noTenant, `select from tenon.${table}`)).rejects.toThrow(
+    await expect(sqlAsRole('tenon_reconciler', noTenant, `select from tenon.${table}`)).rejects.toThrow(
       /permission denied/,
     )
   for (const change of [
@@ -348,7 +351,7 @@ test('reconciler role: sees open executions, nothing of their content', async ()
     'delete from tenon.concurrency_slots',
     "update tenon.workspaces set state = 'active'",
   ])
-    await expect(masked('tenon_reconciler', noTenant, change)).rejects.toThrow(/permission denied/)
+    await expect(sqlAsRole('tenon_reconciler', noTenant, change)).rejects.toThrow(/permission denied/)
   const ended = 'select id from tenon.executions where ended_at is not null'
-  expect(await masked('tenon_reconciler', noTenant, ended)).toEqual([])
+  expect(await sqlAsRole('tenon_reconciler', noTenant, ended)).toEqual([])
 })

@@ -5,7 +5,14 @@
 
 import { expect, test } from 'vitest'
 import { transaction } from '../support/fixtures/outbox.ts'
-import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../support/fixtures/tenants.ts'
 
 test('security definer functions: callable by the listed roles, with a fixed search path', async () => {
   const called = await asSuperuser<{ name: string; roles: string[] }>(`
@@ -60,19 +67,22 @@ test('login role: may set nine roles and no other', async () => {
   expect(roles).toEqual(databaseRoles.map((rolname) => ({ rolname })))
 })
 
-async function withOneDocument(room: Room): Promise<void> {
+async function withOneDocument(workspace: TestWorkspace): Promise<void> {
   const collection = unique('c')
-  const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
-  expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
-  const made = await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: {} })
+  const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {} }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const made = await call('POST', `/v1/collections/${collection}/documents`, {
+    as: workspace.service,
+    body: {},
+  })
   expect(made.status).toBe(201)
 }
 
 test('quota_count: counts for admins of that tenant or workspace only, keeps their session settings', async () => {
-  const [own, stranger] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(own)
+  const [own, stranger] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(own)
   await Promise.all([own, stranger, sibling].map(withOneDocument))
-  const countAs = async (by: Room, of: Room) => {
+  const countAs = async (by: TestWorkspace, of: TestWorkspace) => {
     const client = await transaction(by, 'tenon_admin')
     const text = `select tenon.quota_count($1, $2, 'documents')::int as n,
       current_setting('tenon.tenant') = $3 and current_setting('tenon.workspace') = $4 as same`

@@ -7,18 +7,24 @@ import { buildApp } from '../../src/api/app.ts'
 import { openPlatform, type Platform } from '../../src/app/platform.ts'
 import { parseConfig } from '../../src/infra/config.ts'
 import { openLog } from '../../src/infra/log.ts'
-import { aRoom, type Caller, call, type Room, unique } from '../support/fixtures/tenants.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../support/fixtures/tenants.ts'
 
 let platform: Platform
 /** The node with the cache; changes are made through the other node. */
 let node: FastifyInstance
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   const config = parseConfig(inject('tenon').env)
   const opened = openPlatform(config, openLog('silent', 'test'))
   platform = opened.platform
   node = await buildApp(platform, openAuthServices(config, opened.parts))
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 afterAll(async () => {
   await node.close()
@@ -30,17 +36,17 @@ const SCHEMA = { properties: { n: { type: 'integer' } } }
 
 async function declare(collection: string, anon: object, schema: object = SCHEMA): Promise<string> {
   const body = {
-    ...{ workspace_id: room.workspaceId, collection, store: 'relational', schema, access: { anon } },
+    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', schema, access: { anon } },
   }
-  const made = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const made = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   expect(made.status).toBe(201)
   return made.body.id
 }
 
 const change = async (id: string, body: object) =>
-  expect((await call('PUT', `/v1/schemas/${id}`, { as: room.operator, body })).status).toBe(200)
+  expect((await call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body })).status).toBe(200)
 const createDocument = async (collection: string, body: object): Promise<string> =>
-  (await call('POST', `${at(collection)}/documents`, { as: room.service, body })).body.id
+  (await call('POST', `${at(collection)}/documents`, { as: workspace.service, body })).body.id
 
 async function ask(
   as: Caller,
@@ -54,7 +60,7 @@ async function ask(
 
 /** Makes the node cache the current declaration. */
 const cacheDeclaration = async (collection: string) =>
-  expect((await ask(room.service, 'GET', `${at(collection)}/documents`)).status).toBe(200)
+  expect((await ask(workspace.service, 'GET', `${at(collection)}/documents`)).status).toBe(200)
 
 type Access = (as: Caller, collection: string, id: string) => ReturnType<typeof ask>
 const READS: Readonly<Record<string, Access>> = {
@@ -82,7 +88,7 @@ test.each(Object.entries({ ...READS, ...WRITES }))(
     await cacheDeclaration(collection)
     await declare(collection, {})
     const id = await createDocument(collection, { n: 1 })
-    const { status, body } = await access(room.service, collection, id)
+    const { status, body } = await access(workspace.service, collection, id)
     expect([status, JSON.stringify(body)]).toEqual([200, expect.stringContaining(id)])
   },
 )
@@ -94,7 +100,7 @@ test.each(Object.entries(READS))(
     await cacheDeclaration(collection)
     await declare(collection, { read: false })
     const id = await createDocument(collection, { n: 1 })
-    const { status, body } = await access(room.anon, collection, id)
+    const { status, body } = await access(workspace.anon, collection, id)
     expect([status, body.code]).toEqual([403, 'forbidden'])
   },
 )
@@ -107,9 +113,12 @@ test.each(Object.entries({ ...READS, ...WRITES }))(
     const id = await createDocument(collection, { n: 1 })
     await cacheDeclaration(collection)
     await change(schema, { access: { anon: { read: false } } })
-    const { status, body } = await access(room.anon, collection, id)
+    const { status, body } = await access(workspace.anon, collection, id)
     expect([status, body.code]).toEqual([403, 'forbidden'])
-    expect((await READS['get']?.(room.service, collection, id))?.body).toMatchObject({ n: 1, _version: 1 })
+    expect((await READS['get']?.(workspace.service, collection, id))?.body).toMatchObject({
+      n: 1,
+      _version: 1,
+    })
   },
 )
 
@@ -118,7 +127,7 @@ test('value forbidden after caching: refused with schema_violation', async () =>
   const schema = await declare(collection, {})
   await cacheDeclaration(collection)
   await change(schema, { schema: { properties: { n: { type: 'integer', maximum: 5 } } } })
-  const { status, body } = await ask(room.service, 'POST', `${at(collection)}/documents`, { n: 6 })
+  const { status, body } = await ask(workspace.service, 'POST', `${at(collection)}/documents`, { n: 6 })
   expect([status, body.code]).toEqual([422, 'schema_violation'])
 })
 
@@ -126,9 +135,9 @@ test('declaration withdrawn after caching: undeclared; an anon key can no longer
   const collection = unique('c')
   const schema = await declare(collection, { create: true })
   await cacheDeclaration(collection)
-  expect((await call('DELETE', `/v1/schemas/${schema}`, { as: room.operator })).status).toBe(200)
+  expect((await call('DELETE', `/v1/schemas/${schema}`, { as: workspace.operator })).status).toBe(200)
   const documents = `${at(collection)}/documents`
-  expect((await ask(room.anon, 'POST', documents, { n: 1 })).body.code).toBe('forbidden')
-  expect((await ask(room.anon, 'GET', documents)).body.data).toEqual([])
-  expect((await ask(room.service, 'POST', documents, { n: 'x' })).status).toBe(201)
+  expect((await ask(workspace.anon, 'POST', documents, { n: 1 })).body.code).toBe('forbidden')
+  expect((await ask(workspace.anon, 'GET', documents)).body.data).toEqual([])
+  expect((await ask(workspace.service, 'POST', documents, { n: 'x' })).status).toBe(201)
 })

@@ -1,6 +1,6 @@
 /** Rows of the sweep for flows and their executions. */
 
-import { type Room, unique } from '../support/fixtures/tenants.ts'
+import { type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
 export const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
@@ -9,7 +9,7 @@ export const SOURCE = (name: string) =>
 export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
 
 interface World {
-  readonly room: Room
+  readonly workspace: TestWorkspace
   readonly flowId: string
   readonly executionId: string
   readonly scheduleId: string
@@ -18,7 +18,7 @@ interface World {
 
 /** A row with a path below the workspace's flows. */
 const row = (path: (world: World) => string, body?: () => unknown) => ({
-  path: (world: World) => `${world.room.flows}${path(world)}`,
+  path: (world: World) => `${world.workspace.flows}${path(world)}`,
   ...(body !== undefined && { body }),
   foreign: 'not_found' as const,
 })

@@ -1,15 +1,16 @@
 /** Rows of the sweep for hosted MCP servers, and the server they name. */
 
-import { aServer } from '../support/clients/mcp.ts'
-import type { Room } from '../support/fixtures/tenants.ts'
+import { publishMcpServer } from '../support/clients/mcp.ts'
+import type { TestWorkspace } from '../support/fixtures/tenants.ts'
 
 const SLUG = 'sweep'
 
 /** Publishes an MCP server in the workspace of the sweep. */
-export const publishSweepServer = (room: Room) => aServer(room, SLUG)
+export const publishSweepServer = (workspace: TestWorkspace) => publishMcpServer(workspace, SLUG)
 
 const row = (tail: string, body?: () => unknown) => ({
-  path: ({ room }: { room: Room }) => `/v1/mcp/workspaces/${room.workspaceId}/servers${tail}`,
+  path: ({ workspace }: { workspace: TestWorkspace }) =>
+    `/v1/mcp/workspaces/${workspace.workspaceId}/servers${tail}`,
   ...(body !== undefined && { body }),
   foreign: 'not_found' as const,
 })

@@ -1,6 +1,6 @@
 /** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
-import { call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
+import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 
@@ -24,7 +24,7 @@ export interface Row {
 }
 
 export interface World {
-  readonly room: Room
+  readonly workspace: TestWorkspace
   readonly keyId: string
   readonly accountId: string
   readonly clientId: string
@@ -55,33 +55,45 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ name: 'X', slug: unique('x') }),
     foreign: 'refused',
   },
-  'tenant.get': { path: ({ room }) => `/v1/tenants/${room.tenantId}`, foreign: 'not_found' },
+  'tenant.get': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'not_found' },
   'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
-  'tenant.suspend': { path: ({ room }) => `/v1/tenants/${room.tenantId}/suspend`, foreign: 'refused' },
-  'tenant.resume': { path: ({ room }) => `/v1/tenants/${room.tenantId}/resume`, foreign: 'refused' },
+  'tenant.suspend': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/suspend`,
+    foreign: 'refused',
+  },
+  'tenant.resume': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/resume`,
+    foreign: 'refused',
+  },
   'workspace.create': {
     path: () => '/v1/workspaces',
-    body: ({ room }) => ({ tenant_id: room.tenantId, name: 'X', slug: unique('x') }),
+    body: ({ workspace }) => ({ tenant_id: workspace.tenantId, name: 'X', slug: unique('x') }),
     foreign: 'not_found',
   },
-  'workspace.get': { path: ({ room }) => `/v1/workspaces/${room.workspaceId}`, foreign: 'not_found' },
-  'workspace.list': { path: ({ room }) => `/v1/workspaces?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'workspace.get': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'workspace.list': {
+    path: ({ workspace }) => `/v1/workspaces?tenant_id=${workspace.tenantId}`,
+    foreign: 'own_list',
+  },
   'workspace.suspend': {
-    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/suspend`,
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/suspend`,
     foreign: 'not_found',
   },
   'workspace.resume': {
-    path: ({ room }) => `/v1/workspaces/${room.workspaceId}/resume`,
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/resume`,
     foreign: 'not_found',
   },
   'api_key.create': {
     path: () => '/v1/api-keys',
-    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'anon', name: 'x' }),
+    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' }),
     foreign: 'not_found',
   },
   'api_key.get': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
   'api_key.list': {
-    path: ({ room }) => `/v1/api-keys?workspace_id=${room.workspaceId}`,
+    path: ({ workspace }) => `/v1/api-keys?workspace_id=${workspace.workspaceId}`,
     foreign: 'own_list',
   },
   'api_key.update': {
@@ -97,16 +109,19 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
   'account.create': {
     path: () => '/v1/accounts',
-    body: ({ room }) => ({
-      tenant_id: room.tenantId,
-      workspace_id: room.workspaceId,
+    body: ({ workspace }) => ({
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
       role: 'service',
       email: `${unique('x')}@example.test`,
     }),
     foreign: 'not_found',
   },
   'account.get': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
-  'account.list': { path: ({ room }) => `/v1/accounts?tenant_id=${room.tenantId}`, foreign: 'own_list' },
+  'account.list': {
+    path: ({ workspace }) => `/v1/accounts?tenant_id=${workspace.tenantId}`,
+    foreign: 'own_list',
+  },
   'account.update': {
     path: ({ accountId }) => `/v1/accounts/${accountId}`,
     body: () => ({ disabled: true }),
@@ -130,12 +145,17 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
   'oauth_client.create': {
     path: () => '/v1/oauth-clients',
-    body: ({ room }) => ({ workspace_id: room.workspaceId, kind: 'machine', role: 'service', name: 'x' }),
+    body: ({ workspace }) => ({
+      workspace_id: workspace.workspaceId,
+      kind: 'machine',
+      role: 'service',
+      name: 'x',
+    }),
     foreign: 'not_found',
   },
   'oauth_client.get': { path: ({ clientId }) => `/v1/oauth-clients/${clientId}`, foreign: 'not_found' },
   'oauth_client.list': {
-    path: ({ room }) => `/v1/oauth-clients?tenant_id=${room.tenantId}`,
+    path: ({ workspace }) => `/v1/oauth-clients?tenant_id=${workspace.tenantId}`,
     foreign: 'own_list',
   },
   'oauth_client.rotate_secret': {
@@ -147,18 +167,18 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'issuer.rotate_keys': { path: () => '/v1/issuer/rotate-keys', body: () => ({}), foreign: 'refused' },
   'codec.decode': {
     path: () => '/v1/codec/decode',
-    body: ({ room }) => ({ payloads: [encodedOf(room.tenantId)] }),
+    body: ({ workspace }) => ({ payloads: [encodedOf(workspace.tenantId)] }),
     foreign: 'own_list',
   },
   'codec.encode': {
     path: () => '/v1/codec/encode',
-    body: ({ room }) => ({ payloads: [], tenant_id: room.tenantId }),
+    body: ({ workspace }) => ({ payloads: [], tenant_id: workspace.tenantId }),
     foreign: 'not_found',
   },
   'schema.create': {
     path: () => '/v1/schemas',
-    body: ({ room }) => ({
-      workspace_id: room.workspaceId,
+    body: ({ workspace }) => ({
+      workspace_id: workspace.workspaceId,
       collection: unique('c'),
       store: 'relational',
       schema: {},
@@ -167,7 +187,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'schema.get': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'schema.list': {
-    path: ({ room }) => `/v1/schemas?workspace_id=${room.workspaceId}`,
+    path: ({ workspace }) => `/v1/schemas?workspace_id=${workspace.workspaceId}`,
     foreign: 'own_list',
   },
   'schema.update': {
@@ -239,30 +259,36 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
   'quota.set': {
     path: () => '/v1/quotas',
-    body: ({ room }) => ({ workspace_id: room.workspaceId, limits: { documents: 0 } }),
+    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, limits: { documents: 0 } }),
     foreign: 'refused',
   },
-  'quota.get': { path: ({ room }) => `/v1/quotas?workspace_id=${room.workspaceId}`, foreign: 'not_found' },
+  'quota.get': {
+    path: ({ workspace }) => `/v1/quotas?workspace_id=${workspace.workspaceId}`,
+    foreign: 'not_found',
+  },
   'service.configure': {
     path: () => '/v1/services/configure',
-    body: ({ room }) => ({ workspace_id: room.workspaceId, experimental: ['mcp.flow_tools'] }),
+    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }),
     foreign: 'not_found',
   },
   'service.get': {
-    path: ({ room }) => `/v1/services?workspace_id=${room.workspaceId}`,
+    path: ({ workspace }) => `/v1/services?workspace_id=${workspace.workspaceId}`,
     foreign: 'not_found',
   },
   // Refusals of other callers are logged with the ids that they sent.
   'audit.list': {
-    path: ({ room }) => `/v1/audit?tenant_id=${room.tenantId}&outcome=done`,
+    path: ({ workspace }) => `/v1/audit?tenant_id=${workspace.tenantId}&outcome=done`,
     foreign: 'own_list',
   },
-  'audit.verify': { path: ({ room }) => `/v1/audit/verify?tenant_id=${room.tenantId}`, foreign: 'not_found' },
+  'audit.verify': {
+    path: ({ workspace }) => `/v1/audit/verify?tenant_id=${workspace.tenantId}`,
+    foreign: 'not_found',
+  },
   'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
   'function.create': {
     path: () => '/v1/functions',
-    body: ({ room }) => ({
-      workspace_id: room.workspaceId,
+    body: ({ workspace }) => ({
+      workspace_id: workspace.workspaceId,
       name: unique('x'),
       source: 'export default () => 1',
     }),
@@ -270,7 +296,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'function.get': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
   'function.list': {
-    path: ({ room }) => `/v1/functions?workspace_id=${room.workspaceId}`,
+    path: ({ workspace }) => `/v1/functions?workspace_id=${workspace.workspaceId}`,
     foreign: 'own_list',
   },
   'function.configure': {
@@ -289,50 +315,54 @@ export const ROWS: Readonly<Record<string, Row>> = {
 }
 
 /** Creates one resource of each kind in a workspace. */
-export async function createSweepResources(room: Room): Promise<World> {
-  const as = room.operator
+export async function createSweepResources(workspace: TestWorkspace): Promise<World> {
+  const as = workspace.operator
   const key = await call('POST', '/v1/api-keys', {
     as,
-    body: { workspace_id: room.workspaceId, kind: 'anon', name: 'x' },
+    body: { workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' },
   })
   const schema = await call('POST', '/v1/schemas', {
     as,
-    body: { workspace_id: room.workspaceId, collection: 'declared', store: 'relational', schema: {} },
+    body: { workspace_id: workspace.workspaceId, collection: 'declared', store: 'relational', schema: {} },
   })
   const operations = await call('GET', '/v1/operations?page[size]=200', {
-    as: await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId }),
+    as: await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId }),
   })
   const document = await call('POST', '/v1/collections/secrets/documents', {
-    as: room.service,
+    as: workspace.service,
     body: { by: 'us' },
   })
-  const flow = await call('POST', `${room.flows}/definitions`, {
+  const flow = await call('POST', `${workspace.flows}/definitions`, {
     as,
     body: { source: SOURCE('secret-flow') },
   })
-  await call('POST', `${room.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
-  const alias = `${room.flows}/definitions/${flow.body.id}/aliases/production`
+  await call('POST', `${workspace.flows}/definitions/${flow.body.id}/versions`, { as, body: {} })
+  const alias = `${workspace.flows}/definitions/${flow.body.id}/aliases/production`
   await call('PUT', alias, { as, body: { version: 1 } })
-  const execution = await call('POST', `${room.flows}/definitions/${flow.body.id}/executions`, {
+  const execution = await call('POST', `${workspace.flows}/definitions/${flow.body.id}/executions`, {
     as,
     body: { input: {} },
     headers: { prefer: 'wait=20' },
   })
-  const schedules = await call('GET', `${room.flows}/schedules`, { as })
-  await call('POST', `${room.flows}/definitions`, { as, body: { source: HOOKED } })
-  const hooked = await call('POST', `${room.flows}/definitions/hooked/versions`, { as, body: {} })
-  await publishSweepServer(room)
-  const { bucket } = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as })).body
+  const schedules = await call('GET', `${workspace.flows}/schedules`, { as })
+  await call('POST', `${workspace.flows}/definitions`, { as, body: { source: HOOKED } })
+  const hooked = await call('POST', `${workspace.flows}/definitions/hooked/versions`, { as, body: {} })
+  await publishSweepServer(workspace)
+  const { bucket } = (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
-    as: room.service,
+    as: workspace.service,
     body: 'ours',
     headers: { 'content-type': 'text/plain' },
   })
   const deployed = await call('POST', '/v1/functions', {
     as,
-    body: { workspace_id: room.workspaceId, name: 'secret-function', source: 'export default () => "ours"' },
+    body: {
+      workspace_id: workspace.workspaceId,
+      name: 'secret-function',
+      source: 'export default () => "ours"',
+    },
   })
-  const bound = { tenant_id: room.tenantId, workspace_id: room.workspaceId, role: 'service' }
+  const bound = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, role: 'service' }
   const account = await call('POST', '/v1/accounts', {
     as,
     body: { ...bound, email: `${unique('a')}@example.test` },
@@ -342,7 +372,7 @@ export async function createSweepResources(room: Room): Promise<World> {
     body: { ...bound, kind: 'machine', name: 'ours' },
   })
   return {
-    room,
+    workspace,
     bucket,
     keyId: key.body.id,
     accountId: account.body.id,

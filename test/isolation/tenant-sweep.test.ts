@@ -4,12 +4,12 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import {
-  aStoringRoom as aRoom,
-  aStoringWorkspace as aWorkspace,
+  addTestWorkspaceWithStorage as addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
@@ -31,20 +31,20 @@ let callers: {
 }
 
 beforeAll(async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(room)
-  ours = await createSweepResources(room)
-  const admin = (role: string, { tenantId, workspaceId }: Room) =>
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(workspace)
+  ours = await createSweepResources(workspace)
+  const admin = (role: string, { tenantId, workspaceId }: TestWorkspace) =>
     tokenOf({ roles: [role], tenant_id: tenantId, workspace_id: workspaceId })
   callers = {
-    operator: room.operator,
-    tenantAdmin: await admin('tenant_admin', room),
-    workspaceAdmin: await admin('workspace_admin', room),
+    operator: workspace.operator,
+    tenantAdmin: await admin('tenant_admin', workspace),
+    workspaceAdmin: await admin('workspace_admin', workspace),
     otherTenantAdmin: await admin('tenant_admin', other),
     otherWorkspaceAdmin: await admin('workspace_admin', other),
     siblingWorkspaceAdmin: await admin('workspace_admin', sibling),
-    service: room.service,
-    anon: room.anon,
+    service: workspace.service,
+    anon: workspace.anon,
     otherService: other.service,
     otherGateway: gatewayHeaders(other),
     siblingService: sibling.service,
@@ -75,7 +75,7 @@ function ids(): string[] {
     ours.scheduleId,
     ours.webhookId,
     ours.functionId,
-    ours.room.tenantId,
+    ours.workspace.tenantId,
   ]
 }
 
@@ -99,13 +99,13 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       const garbage = { authorization: 'Bearer garbage' }
       expect((await send(operation, { apikey: broken })).body.code).toBe('api_key_invalid')
       expect((await send(operation, garbage)).body.code).toBe('token_invalid')
-      const good = { ...callers.operator, ...gatewayHeaders(ours.room) }
+      const good = { ...callers.operator, ...gatewayHeaders(ours.workspace) }
       expect((await send(operation, { ...good, apikey: broken })).status).toBe(401)
     })
 
     test('identity headers without the gateway secret: ignored', async () => {
-      for (const guess of ['', 'guess', `${gatewayHeaders(ours.room)['x-gateway-secret']}x`]) {
-        const headers = { ...identityHeaders(ours.room), 'x-gateway-secret': guess }
+      for (const guess of ['', 'guess', `${gatewayHeaders(ours.workspace)['x-gateway-secret']}x`]) {
+        const headers = { ...identityHeaders(ours.workspace), 'x-gateway-secret': guess }
         expect((await send(operation, headers)).body.code).toBe('credentials_missing')
       }
     })
@@ -160,7 +160,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       }
       expect(reply.status).toBeLessThan(300)
       const text = JSON.stringify(reply.body)
-      for (const id of ids().filter((mine) => !sameTenant(caller) || mine !== ours.room.tenantId)) {
+      for (const id of ids().filter((mine) => !sameTenant(caller) || mine !== ours.workspace.tenantId)) {
         expect(text).not.toContain(id)
       }
     }
@@ -171,19 +171,25 @@ const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
 
 test('after the sweep: our resources are unchanged', async () => {
-  const { room, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
-  const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: room.service })
+  const { workspace, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
+  const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: workspace.service })
   expect([stored.status, stored.body]).toEqual([200, 'ours'])
-  const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, { as: room.service })
+  const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, {
+    as: workspace.service,
+  })
   expect(document.body).toMatchObject({ by: 'us', _version: 1 })
-  const list = await call('GET', '/v1/collections/secrets/documents', { as: room.service })
+  const list = await call('GET', '/v1/collections/secrets/documents', { as: workspace.service })
   expect(list.body.data).toHaveLength(1)
-  const as = room.operator
-  expect((await call('GET', `${room.flows}/definitions/${flowId}`, { as })).body.name).toBe('secret-flow')
-  expect((await call('GET', `${room.flows}/executions/${executionId}`, { as })).body.status).toBe('completed')
-  const schedule = await call('GET', `${room.flows}/schedules/${ours.scheduleId}`, { as })
+  const as = workspace.operator
+  expect((await call('GET', `${workspace.flows}/definitions/${flowId}`, { as })).body.name).toBe(
+    'secret-flow',
+  )
+  expect((await call('GET', `${workspace.flows}/executions/${executionId}`, { as })).body.status).toBe(
+    'completed',
+  )
+  const schedule = await call('GET', `${workspace.flows}/schedules/${ours.scheduleId}`, { as })
   expect(schedule.body).toMatchObject({ paused: false, last_run: null })
-  const triggers = await call('GET', `${room.flows}/triggers`, { as })
+  const triggers = await call('GET', `${workspace.flows}/triggers`, { as })
   const webhook = triggers.body.data.find((one: { id: string }) => one.id === ours.webhookId)
   expect(webhook).toMatchObject({ kind: 'webhook', paused: false })
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
@@ -191,8 +197,11 @@ test('after the sweep: our resources are unchanged', async () => {
   const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })
   expect(client.body).toMatchObject({ name: 'ours', rotated_at: null })
   expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')
-  const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, { as: room.service, body: {} })
+  const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, {
+    as: workspace.service,
+    body: {},
+  })
   expect(invoked.body).toBe('ours')
-  const server = await call('GET', `/v1/mcp/workspaces/${room.workspaceId}/servers/sweep`, { as })
+  const server = await call('GET', `/v1/mcp/workspaces/${workspace.workspaceId}/servers/sweep`, { as })
   expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
 })

@@ -2,22 +2,22 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sign } from '../../src/features/flows/triggers/webhook-signatures.ts'
-import { aRoom, call, type Room, unique } from '../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../support/stack/counted-api.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../support/stack/counted-api.ts'
 
 const [TRIES, BURST] = [10, 40]
 
-let node: CountedNode
+let node: CountedApi
 let base: string
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  node = await countedNode({
+  node = await startCountedApi({
     TENON_RATE_AUTH_FAILURES: `6/min burst ${TRIES}`,
     TENON_RATE_WEBHOOK: `6/min burst ${BURST}`,
     TENON_TRUSTED_PROXIES: 'loopback',
   })
   base = await node.app.listen({ host: '127.0.0.1', port: 0 })
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 afterAll(() => node?.close())
 
@@ -29,9 +29,9 @@ interface Hook {
 async function createWebhook(): Promise<Hook> {
   const name = unique('hook')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { webhook: {} }\ndo: [{ a: { set: {} } }]`
-  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
-  const { body } = await call('POST', `${room.flows}/definitions/${name}/versions`, {
-    as: room.operator,
+  await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body: { source } })
+  const { body } = await call('POST', `${workspace.flows}/definitions/${name}/versions`, {
+    as: workspace.operator,
     body: {},
   })
   const [{ url, secret }] = body.webhooks

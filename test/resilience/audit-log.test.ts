@@ -10,14 +10,14 @@ import { openPlatform, type Platform } from '../../src/app/platform.ts'
 import { LIMITS } from '../../src/core/limits.ts'
 import { parseConfig } from '../../src/infra/config.ts'
 import { openLog } from '../../src/infra/log.ts'
-import { ofRoom, recorded, verified } from '../support/clients/audit.ts'
-import { aRoom, eventually, type Room, unique } from '../support/fixtures/tenants.ts'
+import { entriesOfWorkspace, recorded, verified } from '../support/clients/audit.ts'
+import { createTestWorkspace, eventually, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
 let proxy: Server
 let port: number
 const sockets = new Set<Socket>()
 let platform: Platform
-let room: Room
+let workspace: TestWorkspace
 
 /** Opens a proxy between the platform and PostgreSQL that can be cut. */
 function openProxy(at: number): Promise<void> {
@@ -46,7 +46,7 @@ beforeAll(async () => {
     parseConfig({ ...env, DATABASE_APP_URL: url.href }),
     openLog('silent', 'test'),
   ).platform
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 afterAll(async () => {
   await platform?.close()
@@ -54,7 +54,7 @@ afterAll(async () => {
 })
 
 const auditEvent = (requestId: string): AuditEvent => ({
-  place: { tenantId: room.tenantId },
+  place: { tenantId: workspace.tenantId },
   requestId,
   actor: { subject: 'somebody', role: 'service', kind: 'api_key' },
   operation: 'collection.create',
@@ -78,15 +78,15 @@ test('database unreachable: pending entries are written later in order, lost one
   for (let n = LIMITS.auditPendingMax / 2; n < LIMITS.auditPendingMax + 7; n++)
     audit.note(auditEvent(`${name}-${n}`))
   await openProxy(port)
-  const lost = await eventually(async () => (await ofRoom(room, '&operation=audit.lost'))[0])
+  const lost = await eventually(async () => (await entriesOfWorkspace(workspace, '&operation=audit.lost'))[0])
   expect(lost).toMatchObject({ count: 7, outcome: 'failed', actor: { kind: 'platform' } })
   const names = (await recorded(`${name}-%`)).map(({ request_id }) => request_id)
   const expected = Array.from({ length: LIMITS.auditPendingMax }, (_none, n) => `${name}-${n}`)
   expect(names).toEqual([`${name}-before`, ...expected])
   expect(() => audit.refuseUnlessReady()).not.toThrow()
-  const first = await verified(room)
+  const first = await verified(workspace)
   expect(first).toMatchObject({ ok: true, checked: LIMITS.auditVerifiedMax, next: LIMITS.auditVerifiedMax })
-  expect(await verified(room, `&after=${first.next}`)).toMatchObject({ ok: true, next: null })
+  expect(await verified(workspace, `&after=${first.next}`)).toMatchObject({ ok: true, next: null })
 })
 
 test('platform closed: pending entries and throttled counts are written first', async () => {
@@ -99,7 +99,7 @@ test('platform closed: pending entries and throttled counts are written first', 
   await other.close()
   const written = await recorded(`${name}-%`)
   expect(written).toHaveLength(LIMITS.auditAlikePerMinute + 1)
-  const [summary] = await ofRoom(room, '&operation=audit.summary')
+  const [summary] = await entriesOfWorkspace(workspace, '&operation=audit.summary')
   expect(summary).toMatchObject({ count: 25 - LIMITS.auditAlikePerMinute, address: '::1', outcome: 'denied' })
 })
 

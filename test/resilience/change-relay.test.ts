@@ -6,40 +6,45 @@ import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { Relay } from '../../src/features/events/outbox-relay.ts'
 import { Database } from '../../src/infra/postgres/database.ts'
-import { type Heard, hear, messages, stopHearing } from '../support/clients/sse.ts'
+import {
+  closeSubscriptions,
+  messages,
+  type ReceivedEvent,
+  subscribeToEvents,
+} from '../support/clients/sse.ts'
 import { change } from '../support/fixtures/outbox.ts'
-import { eventually, type Room } from '../support/fixtures/tenants.ts'
+import { eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(() => own?.end())
 
 const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, n) => from + n)
 
 const writeChanges = (collection: string, of: readonly number[]) =>
   change(
-    room,
+    workspace,
     of.map((n) => ({ collection, document: { n } })),
     started.running,
   )
 
 /** The numbers of distinct events; a duplicate has the id of the first. */
-function distinctNumbers(frames: readonly Heard[]): number[] {
+function distinctNumbers(frames: readonly ReceivedEvent[]): number[] {
   const events = new Map(messages(frames).map(({ data }) => [data.id, data.data.document.n] as const))
   return [...events.values()]
 }
 
-const receiveAll = (frames: readonly Heard[], count: number) =>
+const receiveAll = (frames: readonly ReceivedEvent[], count: number) =>
   eventually(
     async () => (distinctNumbers(frames).length >= count ? distinctNumbers(frames) : undefined),
     60_000,
@@ -52,7 +57,7 @@ function pidOf(name: string): number {
 }
 
 const subscribe = (collection: string) =>
-  hear(room.service, `topic=collections.${collection}.*`, {}, started.running)
+  subscribeToEvents(workspace.service, `topic=collections.${collection}.*`, {}, started.running)
 
 const failures = async () => {
   const log = await readFile(join(own.dir, 'logs', 'worker.log'), 'utf8')

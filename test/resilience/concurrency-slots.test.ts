@@ -6,7 +6,7 @@ import {
   call as callAt,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
@@ -19,11 +19,11 @@ const LIMIT = 3
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 // The supervisor gives up after five crashes within a minute; a restart resets its count.
@@ -72,12 +72,12 @@ test.each([
 ])(
   'worker crashes repeatedly, flow %s, holdWhileWaiting %s: never more than three executions at once, each runs once',
   async (name, keeps) => {
-    const as = room.operator
+    const as = workspace.operator
     const source = sourceOf(name, keeps)
-    const { body: flow } = await call('POST', `${room.flows}/definitions`, { as, body: { source } })
+    const { body: flow } = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
     expect(flow.faults).toEqual([])
-    await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
-    const path = `${room.flows}/definitions/${name}/executions`
+    await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
+    const path = `${workspace.flows}/definitions/${name}/executions`
     const replies = await Promise.all(
       Array.from({ length: RUNS }, (_, n) => call('POST', path, { as, body: { input: { n } } })),
     )
@@ -92,9 +92,11 @@ test.each([
       if (strike < RUNS) killWorker()
     }
     expect(maxAdmitted).toBeLessThanOrEqual(LIMIT)
-    const listed = `${room.flows}/executions?flow=${name}&status=completed&page[size]=200`
+    const listed = `${workspace.flows}/executions?flow=${name}&status=completed&page[size]=200`
     expect((await call('GET', listed, { as })).body.data).toHaveLength(RUNS)
-    const made = await call('GET', `/v1/collections/${name}/documents?page[size]=200`, { as: room.service })
+    const made = await call('GET', `/v1/collections/${name}/documents?page[size]=200`, {
+      as: workspace.service,
+    })
     const done = made.body.data.map(({ n, what: task }: { n: number; what: string }) => `${task} ${n}`)
     const all = Array.from({ length: RUNS }, (_, n) => [`begun ${n}`, `rested ${n}`])
     expect(done.toSorted()).toEqual(all.flat().toSorted())

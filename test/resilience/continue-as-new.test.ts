@@ -5,8 +5,8 @@
 
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { listen, messages, stopHearing } from '../support/clients/sse.ts'
-import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { closeSubscriptions, messages, subscribeToStream } from '../support/clients/sse.ts'
+import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -14,35 +14,35 @@ const HINT = 15
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await ownPlatform({
     servers: { TEMPORAL_DYNAMIC_CONFIG: `limit.historyCount.suggestContinueAsNew=${HINT}` },
     env: { TENON_MAX_CACHED_WORKFLOWS: '0' },
   })
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
-  callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
+  callAt(method, path, { at: started.running, as: workspace.operator, ...(body && { body }) })
 
 const head = (name: string) =>
   `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\n`
 
 /** Publishes a flow and starts it. @returns the execution */
 async function run(name: string, tasks: string, input: object) {
-  await call('POST', `${room.flows}/definitions`, { source: head(name) + tasks })
-  const published = await call('POST', `${room.flows}/definitions/${name}/versions`, {})
+  await call('POST', `${workspace.flows}/definitions`, { source: head(name) + tasks })
+  const published = await call('POST', `${workspace.flows}/definitions/${name}/versions`, {})
   expect(published.status, JSON.stringify(published.body)).toBe(201)
-  const { body } = await call('POST', `${room.flows}/definitions/${name}/executions`, { input })
+  const { body } = await call('POST', `${workspace.flows}/definitions/${name}/executions`, { input })
   return body
 }
 
 const become = (id: string, statuses: readonly string[], ms = 60_000) =>
   eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`)
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`)
     return statuses.includes(body.status) ? body : undefined
   }, ms)
 
@@ -50,7 +50,7 @@ const ended = (id: string) => become(id, ['completed', 'faulted', 'cancelled'])
 
 const documents = async (collection: string) => {
   const path = `/v1/collections/${collection}/documents?page[size]=200`
-  return (await callAt('GET', path, { as: room.service, at: started.running })).body.data
+  return (await callAt('GET', path, { as: workspace.service, at: started.running })).body.data
 }
 
 /** How many histories the execution had, and the length of the longest. */
@@ -118,15 +118,20 @@ test('concurrent loop over many histories: results in order, steps and events re
   )
   expect(await documents('many')).toHaveLength(54)
   expect((await histories(workflow_id)).count).toBeGreaterThan(2)
-  const { body } = await call('GET', `${room.flows}/executions/${id}`)
+  const { body } = await call('GET', `${workspace.flows}/executions/${id}`)
   const puts = body.steps.filter(({ name }: { name: string }) => name === 'put')
   expect(puts).toHaveLength(54)
   expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
   expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
   expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
-  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  const frames = await subscribeToStream(
+    workspace.operator,
+    `${workspace.flows}/executions/${id}/events`,
+    {},
+    started.running,
+  )
   await eventually(async () => frames.find(({ event }) => event === 'end'))
-  stopHearing()
+  closeSubscriptions()
   const reported = messages(frames)
   expect(reported.map((one) => Number(one.id))).toEqual(reported.map((_, index) => index + 1))
   const rests = reported.map(({ data }) => data.data).filter((data) => data.name === 'rest')
@@ -157,13 +162,13 @@ test('approval, events and compensation over many histories: take effect as in o
   const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
   await become(id, ['waiting'])
   for (const type of ['a', 'b', 'c']) {
-    const signalled = await call('POST', `${room.flows}/executions/${id}/signal`, {
+    const signalled = await call('POST', `${workspace.flows}/executions/${id}/signal`, {
       event: { type, id: type },
     })
     expect(signalled.status).toBe(202)
   }
   const decided = await eventually(async () => {
-    const reply = await call('POST', `${room.flows}/executions/${id}/approve`, { approved: true })
+    const reply = await call('POST', `${workspace.flows}/executions/${id}/approve`, { approved: true })
     return reply.status === 409 ? undefined : reply
   })
   expect(decided.status, JSON.stringify(decided.body)).toBe(200)
@@ -188,7 +193,7 @@ do:
             metadata: { tenon: { local: false } }
 `
   const first = await run('turns', tasks, { of: 1 })
-  const path = `${room.flows}/definitions/turns/executions`
+  const path = `${workspace.flows}/definitions/turns/executions`
   const second = (await call('POST', path, { input: { of: 2 } })).body
   for (const { id } of [first, second]) expect(await ended(id)).toMatchObject({ status: 'completed' })
   expect(await documents('turns')).toHaveLength(6)
@@ -210,7 +215,7 @@ test('cancel after several histories: compensates everything, ends cancelled', a
 `
   const { id } = await run('cancelled', tasks, {})
   await become(id, ['waiting'])
-  await call('POST', `${room.flows}/executions/${id}/cancel`, {})
+  await call('POST', `${workspace.flows}/executions/${id}/cancel`, {})
   expect(await ended(id)).toMatchObject({ status: 'cancelled' })
   expect(await documents('taken')).toHaveLength(10)
 })

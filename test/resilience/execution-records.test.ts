@@ -2,10 +2,10 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { listen, messages, stopHearing } from '../support/clients/sse.ts'
-import { noting, Runs } from '../support/fixtures/executions.ts'
+import { closeSubscriptions, messages, subscribeToStream } from '../support/clients/sse.ts'
+import { createEntry, Runs } from '../support/fixtures/executions.ts'
 import { eventually } from '../support/fixtures/tenants.ts'
-import { Gate } from '../support/servers/table-barrier.ts'
+import { TableBarrier } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 /** Longer than a workflow task timeout, ten seconds. */
@@ -18,15 +18,15 @@ let runs: Runs
 let flow: string
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Runs(own.room, own.started.running)
+  runs = new Runs(own.workspace, own.started.running)
   flow = await runs.publish(
     `  - breath: { wait: { seconds: 2 } }
-  - first: { ${noting('one')} }
+  - first: { ${createEntry('one')} }
   - second: { set: { n: 2 } }
 `,
   )
 }, 120_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(() => own?.end())
 
 /** Expects every step and every event once, in order. */
@@ -38,8 +38,13 @@ async function expectComplete(id: string): Promise<void> {
   expect(run).toMatchObject({ status: 'completed', error: null, output: { n: 2 } })
   const steps = run.steps.map(({ name, status }: { name: string; status: string }) => `${name} ${status}`)
   expect(steps).toEqual(['breath completed', 'first completed', 'second completed'])
-  const { room, started } = own
-  const frames = await listen(room.operator, `${room.flows}/executions/${id}/events`, {}, started.running)
+  const { workspace, started } = own
+  const frames = await subscribeToStream(
+    workspace.operator,
+    `${workspace.flows}/executions/${id}/events`,
+    {},
+    started.running,
+  )
   await eventually(async () => frames.find(({ event }) => event === 'end'))
   const seqs = messages(frames).map(({ id: seq }) => Number(seq))
   expect(seqs).toEqual(seqs.map((_, n) => n + 1))
@@ -48,7 +53,7 @@ async function expectComplete(id: string): Promise<void> {
 
 test('writes blocked for longer than a workflow task, many executions: all end with complete records', async () => {
   const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
-  const gate = await Gate.at(own, 'tenon.execution_steps')
+  const gate = await TableBarrier.at(own, 'tenon.execution_steps')
   try {
     await delay(LONG_MS)
     expect((await gate.waiting()).length).toBeGreaterThan(0)
@@ -62,7 +67,7 @@ test('writes blocked for longer than a workflow task, many executions: all end w
 test('worker killed while writes are blocked: the record is complete', async () => {
   const id = await runs.start(flow)
   await runs.shown(id, 'waiting')
-  const gate = await Gate.at(own, 'tenon.execution_steps')
+  const gate = await TableBarrier.at(own, 'tenon.execution_steps')
   try {
     const before = await eventually(async () => {
       const pids = await gate.waiting()

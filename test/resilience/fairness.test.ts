@@ -4,7 +4,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUEUES } from '../../src/core/work.ts'
-import { aRoom, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 
@@ -34,8 +34,8 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
   let slow: Server
   /** Unanswered calls while others are queued, as completed calls would cause work. */
   let pendingResponses: ServerResponse[] | undefined
-  let loud: Room
-  let quiet: Room
+  let loud: TestWorkspace
+  let quiet: TestWorkspace
   beforeAll(async () => {
     own = await ownPlatform({ servers })
     const { running } = own.started
@@ -43,8 +43,8 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
     const address = running.env['TEMPORAL_ADDRESS'] ?? ''
     temporal = new Client({ connection: await Connection.connect({ address }) })
     slow = createServer((_request, response) => answer(response)).listen(port, '127.0.0.1')
-    loud = own.room
-    quiet = await aRoom(running)
+    loud = own.workspace
+    quiet = await createTestWorkspace(running)
     await Promise.all([publish(loud), publish(quiet)])
   }, 120_000)
   afterAll(async () => {
@@ -70,18 +70,21 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
     for (const [index, response] of first.entries()) later(response, (index * CALL_MS) / first.length)
   }
 
-  async function publish(room: Room): Promise<void> {
-    const options = { at: at(), as: room.operator }
+  async function publish(workspace: TestWorkspace): Promise<void> {
+    const options = { at: at(), as: workspace.operator }
     const body = { source: source(`http://127.0.0.1:${at().echoPorts[0]}/`) }
-    await call('POST', `${room.flows}/definitions`, { ...options, body })
-    const published = await call('POST', `${room.flows}/definitions/many/versions`, { ...options, body: {} })
+    await call('POST', `${workspace.flows}/definitions`, { ...options, body })
+    const published = await call('POST', `${workspace.flows}/definitions/many/versions`, {
+      ...options,
+      body: {},
+    })
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 
-  async function startFlow(room: Room, calls: number) {
-    const path = `${room.flows}/definitions/many/executions`
+  async function startFlow(workspace: TestWorkspace, calls: number) {
+    const path = `${workspace.flows}/definitions/many/executions`
     const body = { input: { calls } }
-    const run = await call('POST', path, { at: at(), as: room.operator, body })
+    const run = await call('POST', path, { at: at(), as: workspace.operator, body })
     expect(run.status, JSON.stringify(run.body)).toBe(201)
     return run.body
   }

@@ -6,10 +6,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testExamples } from '../conformance/flows/examples-run.ts'
 import { KINDS, type Kinds, prepare, runKind } from '../conformance/flows/flow-per-task-type.ts'
-import { Place } from '../conformance/flows/flow-runner.ts'
-import { agrees, isShort, madeUpFlows, quietCorpus } from '../conformance/flows/simulator-agreement.ts'
+import { FlowRunner } from '../conformance/flows/flow-runner.ts'
+import { agrees, generatedFlows, isShort, quietCorpus } from '../conformance/flows/simulator-agreement.ts'
 import { eventually } from '../support/fixtures/tenants.ts'
-import { Outside } from '../support/servers/fake-servers.ts'
+import { FakeServers } from '../support/servers/fake-servers.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
@@ -33,12 +33,15 @@ describe.each([
   let kinds: Kinds
   beforeAll(async () => {
     own = await ownPlatform({ servers, env })
-    kinds = { place: new Place(own.room, own.started.running), outside: await Outside.open() }
+    kinds = {
+      place: new FlowRunner(own.workspace, own.started.running),
+      fakeServers: await FakeServers.open(),
+    }
     await prepare(kinds)
   }, 120_000)
   afterAll(async () => {
     await own?.end()
-    await kinds?.outside.close()
+    await kinds?.fakeServers.close()
   })
 
   testExamples(() => kinds.place)
@@ -60,7 +63,7 @@ describe.each([
   })
 
   test('generated flows and the quiet corpus: agree with the simulator', async () => {
-    const madeUp = madeUpFlows(repeated(6, 20)).filter(isShort)
+    const madeUp = generatedFlows(repeated(6, 20)).filter(isShort)
     const remaining = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
       ...quietCorpus().filter((_, n) => n % repeated(3, 1) === 0),

@@ -7,7 +7,7 @@ import {
   call as callAt,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
@@ -23,22 +23,22 @@ const ANSWER_MS = 100
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 let fakeServer: Server
 /** How often the server was called by each execution. */
 const requestCounts = new Map<number, number>()
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
   const [port = 0] = started.running.echoPorts
   fakeServer = createServer(({ url = '' }, response) => {
     const n = Number(url.slice(1))
     requestCounts.set(n, (requestCounts.get(n) ?? 0) + 1)
     setTimeout(() => response.end(), ANSWER_MS)
   }).listen(port, '127.0.0.1')
-  await call('POST', `${room.flows}/definitions`, { source: sourceAt(port) })
-  expect((await call('POST', `${room.flows}/definitions/ledger/versions`, {})).status).toBe(201)
+  await call('POST', `${workspace.flows}/definitions`, { source: sourceAt(port) })
+  expect((await call('POST', `${workspace.flows}/definitions/ledger/versions`, {})).status).toBe(201)
 }, 120_000)
 afterAll(async () => {
   await own?.end()
@@ -46,7 +46,7 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
-  callAt(method, path, { at: started.running, as: room.operator, ...(body && { body }) })
+  callAt(method, path, { at: started.running, as: workspace.operator, ...(body && { body }) })
 
 /**
  * Local calls, an activity call, a request that is never repeated (docs/decisions/0004), a timer, and compensation in
@@ -97,7 +97,11 @@ async function cutConnections(): Promise<number> {
 async function progress(): Promise<{ ended: number; open: number }> {
   const text =
     'select count(ended_at)::int as ended, (count(*) - count(ended_at))::int as open from tenon.executions where workspace_id = $1'
-  const [row] = await asSuperuser<{ ended: number; open: number }>(text, [room.workspaceId], started.running)
+  const [row] = await asSuperuser<{ ended: number; open: number }>(
+    text,
+    [workspace.workspaceId],
+    started.running,
+  )
   return row ?? { ended: 0, open: 0 }
 }
 
@@ -113,10 +117,10 @@ function openAfter(ended: number): Promise<number> {
 async function start(n: number): Promise<void> {
   let last: unknown
   await eventually(async () => {
-    const path = `${room.flows}/definitions/ledger/executions`
+    const path = `${workspace.flows}/definitions/ledger/executions`
     const reply = await callAt('POST', path, {
       at: started.running,
-      as: room.operator,
+      as: workspace.operator,
       body: { input: { n }, correlation_key: `run ${n}` },
       headers: { 'idempotency-key': `ledger-${n}` },
     }).catch((error: unknown) => ({ status: 0, body: String(error) }))
@@ -139,7 +143,7 @@ async function ledger(): Promise<Map<number, Entry[]>> {
   for (let after = ''; ; ) {
     const query = after === '' ? '' : `&page[after]=${encodeURIComponent(after)}`
     const path = `/v1/collections/ledger/documents?page[size]=200${query}`
-    const { body } = await callAt('GET', path, { at: started.running, as: room.service })
+    const { body } = await callAt('GET', path, { at: started.running, as: workspace.service })
     for (const entry of body.data) entries.set(entry.of, [...(entries.get(entry.of) ?? []), entry])
     if (body.page.next === null) return entries
     after = body.page.next
@@ -150,7 +154,7 @@ async function ledger(): Promise<Map<number, Entry[]>> {
 async function open(): Promise<unknown[]> {
   const pages = await Promise.all(
     ['pending', 'running', 'waiting', 'suspended'].map((status) =>
-      call('GET', `${room.flows}/executions?status=${status}&page[size]=200`),
+      call('GET', `${workspace.flows}/executions?status=${status}&page[size]=200`),
     ),
   )
   return pages.flatMap(({ body }) => body.data ?? [body])

@@ -4,17 +4,17 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -33,21 +33,21 @@ async function functionProcessesOf(worker: number): Promise<string[]> {
 test('function longer than the heartbeat timeout: completes', async () => {
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 13_000)); return "done" }'
-  const body = { workspace_id: room.workspaceId, name: 'long', source, config: { timeout: '30s' } }
-  await call('POST', '/v1/functions', { as: room.operator, body })
-  const reply = await call('POST', '/v1/functions/long/invoke', { as: room.service, body: {} })
+  const body = { workspace_id: workspace.workspaceId, name: 'long', source, config: { timeout: '30s' } }
+  await call('POST', '/v1/functions', { as: workspace.operator, body })
+  const reply = await call('POST', '/v1/functions/long/invoke', { as: workspace.service, body: {} })
   expect([reply.status, reply.body]).toEqual([200, 'done'])
 })
 
 test('worker killed during a function: 502 run_cut_off, its processes end, later calls work', async () => {
   const deploy = (name: string, source: string) =>
     call('POST', '/v1/functions', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, name, source, config: { timeout: '60s' } },
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, name, source, config: { timeout: '60s' } },
     })
   await deploy('waits', 'export default () => new Promise(() => {})')
   await deploy('one', 'export default () => 1')
-  const running = call('POST', '/v1/functions/waits/invoke', { as: room.service, body: {} })
+  const running = call('POST', '/v1/functions/waits/invoke', { as: workspace.service, body: {} })
   await new Promise((done) => setTimeout(done, 1_500))
   const pid = started.stack.supervisor.pid('worker')
   if (pid === undefined) throw new Error('the worker does not run')
@@ -61,7 +61,7 @@ test('worker killed during a function: 502 run_cut_off, its processes end, later
   expect(performance.now() - startedMs).toBeLessThan(25_000)
   expect(before.filter((each) => existsSync(`/proc/${each}`))).toEqual([])
   const one = await eventually(async () => {
-    const answer = await call('POST', '/v1/functions/one/invoke', { as: room.service, body: {} })
+    const answer = await call('POST', '/v1/functions/one/invoke', { as: workspace.service, body: {} })
     return answer.status === 200 ? answer.body : undefined
   }, 30_000)
   expect(one).toBe(1)

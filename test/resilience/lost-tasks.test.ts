@@ -6,8 +6,8 @@
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
-import { aRoom, call, eventually } from '../support/fixtures/tenants.ts'
-import { Gate } from '../support/servers/table-barrier.ts'
+import { call, createTestWorkspace, eventually } from '../support/fixtures/tenants.ts'
+import { TableBarrier } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 /** Longer than a workflow task, which ends and is followed by another while local calls run. */
@@ -15,7 +15,7 @@ const LONG_MS = 11_000
 
 let own: OwnPlatform
 let server: Server
-let gates: Gate[] = []
+let gates: TableBarrier[] = []
 
 beforeAll(async () => {
   own = await sharedPlatform()
@@ -26,7 +26,7 @@ beforeAll(async () => {
   })
   const port = own.started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
-  gates = await Promise.all(['long', 'hold', 'late'].map((name) => Gate.ofCollection(own, name)))
+  gates = await Promise.all(['long', 'hold', 'late'].map((name) => TableBarrier.ofCollection(own, name)))
 }, 120_000)
 afterAll(async () => {
   server?.close()
@@ -35,8 +35,8 @@ afterAll(async () => {
 })
 
 test('lost workflow task repeated with calls ending in another order: each document is created once', async () => {
-  const { started, room } = own
-  const runs = new Runs(room, started.running)
+  const { started, workspace } = own
+  const runs = new Runs(workspace, started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const [long, hold] = gates
   if (long === undefined || hold === undefined) throw new Error('no gates')
@@ -77,7 +77,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
   }, 30_000)
   expect(run.error).toBeNull()
   const { body } = await call('GET', '/v1/collections/made/documents?page[size]=50', {
-    as: room.service,
+    as: workspace.service,
     at: started.running,
   })
   const made = body.data.map((document: { at: string }) => document.at).sort()
@@ -86,8 +86,8 @@ test('lost workflow task repeated with calls ending in another order: each docum
 }, 180_000)
 
 test('lost workflow task of an execution that yields its slot: each document is created once', async () => {
-  const { started, room } = own
-  const runs = new Runs(room, started.running)
+  const { started, workspace } = own
+  const runs = new Runs(workspace, started.running)
   const [, , late] = gates
   if (late === undefined) throw new Error('no gate')
   const put = (name: string) =>
@@ -107,20 +107,20 @@ test('lost workflow task of an execution that yields its slot: each document is 
   await late.open()
   await eventually(async () => ((await runs.read(id)).status === 'completed' ? true : undefined), 30_000)
   const path = '/v1/collections/once/documents?page[size]=50'
-  const { body } = await call('GET', path, { as: room.service, at: started.running })
+  const { body } = await call('GET', path, { as: workspace.service, at: started.running })
   expect(body.data.map(({ at }: { at: string }) => at).toSorted()).toEqual(['a', 'b', 'c', 'd'])
 }, 120_000)
 
 test("inline request that hangs on the platform's side: repeated as an activity, the execution completes", async () => {
   const { started } = own
-  const runs = new Runs(await aRoom(started.running), started.running)
+  const runs = new Runs(await createTestWorkspace(started.running), started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const name = await runs.publish(
     `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,
   )
   const id = await runs.start(name)
   // The egress allowlist of a workspace is read before its first request.
-  const gate = await Gate.at(own, 'tenon.services')
+  const gate = await TableBarrier.at(own, 'tenon.services')
   try {
     await eventually(async () => (await gate.waiting()).length || undefined)
     await new Promise((done) => setTimeout(done, 6_000))

@@ -2,16 +2,16 @@
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { inRoom } from '../support/clients/browser.ts'
+import { inWorkspace } from '../support/clients/browser.ts'
 import { textsIn } from '../support/clients/histories.ts'
 import { ok } from '../support/clients/mcp.ts'
-import { noting, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Runs } from '../support/fixtures/executions.ts'
 import {
   asSuperuser,
   type Caller,
   call as callAt,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
@@ -26,7 +26,7 @@ const TOLERANCE_SECONDS = 30
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 let server: Server
 let requestCount = 0
@@ -36,8 +36,8 @@ beforeAll(async () => {
     servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
   })
   started = own.started
-  room = own.room
-  runs = new Runs(room, started.running)
+  workspace = own.workspace
+  runs = new Runs(workspace, started.running)
   server = createServer((_request, response) => {
     requestCount += 1
     response.setHeader('content-type', 'application/json').end('{"heard":true}')
@@ -51,7 +51,7 @@ afterAll(async () => {
   await own?.end()
 })
 
-const call = (method: string, path: string, body?: object, as: Caller = room.operator) =>
+const call = (method: string, path: string, body?: object, as: Caller = workspace.operator) =>
   callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
 const goSignal = { event: { type: 'go', data: 1 } }
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
@@ -75,7 +75,7 @@ async function replaceWorker(): Promise<void> {
 
 test('paused execution whose worker is killed: stays paused, continues with all events after resume', async () => {
   const ledger = unique('c')
-  const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
+  const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`))
   await runs.shown(id, 'waiting')
   expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
   await runs.send(id, 'signal', goSignal)
@@ -141,11 +141,11 @@ const keysOf = (workflowId: string) =>
 
 /** Creates a machine client of this workspace that may start executions. */
 async function createMachineClient(): Promise<{ id: string; token: (seconds: number) => Promise<Caller> }> {
-  const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inRoom(room) }
+  const body = { kind: 'machine', name: 'starter', role: 'workspace_admin', ...inWorkspace(workspace) }
   const { client_id: id } = await ok(call('POST', '/v1/oauth-clients', body))
   const token = (seconds: number) => {
     const exp = Math.floor(Date.now() / 1_000) - TOLERANCE_SECONDS + seconds
-    const claims = { sub: id, client_id: id, roles: ['workspace_admin'], exp, ...inRoom(room) }
+    const claims = { sub: id, client_id: id, roles: ['workspace_admin'], exp, ...inWorkspace(workspace) }
     return tokenOf(claims, { at: started.running })
   }
   return { id, token }
@@ -159,7 +159,7 @@ test('starting credential deleted and payload key rotated: waiting executions he
   const ledger = unique('c')
   const rest = `${LISTEN}
   - got: { call: http, with: { method: get, endpoint: '${echo}' } }
-  - note: { ${noting('a', ledger)} }
+  - note: { ${createEntry('a', ledger)} }
   - both: { set: { had: '\${ $workflow.input }' } }`
   const flow = await runs.publish(rest)
   const topic = unique('t')
@@ -172,10 +172,10 @@ test('starting credential deleted and payload key rotated: waiting executions he
     await runs.start(flow, { input: { x: 1 } }, brief),
     await runs.start(flow, { input: { x: 2 } }, lasting),
   ]
-  const event = await call('POST', '/v1/events/publish', { topic, data: 1 }, room.service)
+  const event = await call('POST', '/v1/events/publish', { topic, data: 1 }, workspace.service)
   expect(event.status).toBe(202)
   const third = await eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/definitions/${triggered}/executions`)
+    const { body } = await call('GET', `${workspace.flows}/definitions/${triggered}/executions`)
     return body.data[0]?.id as string | undefined
   })
   const all = [...ids, third]
@@ -183,14 +183,14 @@ test('starting credential deleted and payload key rotated: waiting executions he
   expect(waiting.slice(0, 2).map(({ started_by }) => started_by)).toEqual([client.id, client.id])
 
   await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))
-  const { data } = await ok(call('GET', `/v1/api-keys?workspace_id=${room.workspaceId}`))
+  const { data } = await ok(call('GET', `/v1/api-keys?workspace_id=${workspace.workspaceId}`))
   for (const { id, kind } of data) if (kind === 'service') await ok(call('DELETE', `/v1/api-keys/${id}`))
-  await untilRefusedWith(brief, 'token_expired', `${room.flows}/executions`)
-  await untilRefusedWith(lasting, 'token_invalid', `${room.flows}/executions`)
-  await untilRefusedWith(room.service, 'api_key_revoked', '/v1/collections/x/documents')
+  await untilRefusedWith(brief, 'token_expired', `${workspace.flows}/executions`)
+  await untilRefusedWith(lasting, 'token_invalid', `${workspace.flows}/executions`)
+  await untilRefusedWith(workspace.service, 'api_key_revoked', '/v1/collections/x/documents')
   await asSuperuser(
     "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
-    [room.tenantId],
+    [workspace.tenantId],
     started.running,
   )
   await replaceWorker()
@@ -205,10 +205,10 @@ test('starting credential deleted and payload key rotated: waiting executions he
   expect(requestCount).toBe(3)
   const [kept] = await asSuperuser<{ n: number }>(
     'select count(*)::int as n from tenon.documents where workspace_id = $1 and collection = $2',
-    [room.workspaceId, ledger],
+    [workspace.workspaceId, ledger],
     started.running,
   )
   expect(kept?.n).toBe(3)
   for (const { workflow_id } of done)
-    expect(await keysOf(workflow_id)).toEqual([`${room.tenantId}.1`, `${room.tenantId}.2`])
+    expect(await keysOf(workflow_id)).toEqual([`${workspace.tenantId}.1`, `${workspace.tenantId}.2`])
 }, 150_000)

@@ -4,20 +4,20 @@
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { call as callAt, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 let server: Server
 let pendingResponses: ServerResponse[] = []
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
   server = createServer((_request, response) => pendingResponses.push(response))
   const port = started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
@@ -25,9 +25,9 @@ beforeAll(async () => {
   - heard: { listen: { to: { one: { with: { type: told } } } } }
   - both: { set: { x: '\${ $workflow.input.x }', heard: '\${ .[0].x }' } }`
   const source = `document: { dsl: '1.0.3', namespace: n, name: large, version: '1.0.0' }\ndo:\n${tasks}`
-  const made = await call('POST', `${room.flows}/definitions`, { source })
+  const made = await call('POST', `${workspace.flows}/definitions`, { source })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/large/versions`, {})
+  await call('POST', `${workspace.flows}/definitions/large/versions`, {})
 }, 180_000)
 afterAll(async () => {
   server?.close()
@@ -35,12 +35,12 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: unknown) =>
-  callAt(method, path, { as: room.operator, at: started.running, ...(body !== undefined && { body }) })
+  callAt(method, path, { as: workspace.operator, at: started.running, ...(body !== undefined && { body }) })
 const textOf = (bytes: number) => randomBytes(bytes).toString('base64').slice(0, bytes)
-const start = (x: string) => call('POST', `${room.flows}/definitions/large/executions`, { input: { x } })
+const start = (x: string) => call('POST', `${workspace.flows}/definitions/large/executions`, { input: { x } })
 const until = (id: string, statuses: readonly string[]) =>
   eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`)
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`)
     return statuses.includes(body.status) ? body : undefined
   }, 90_000)
 
@@ -67,7 +67,7 @@ test('object store down when a call returns a large result: the execution contin
   const event = { type: 'told', data: { x: textOf(300_000) } }
   const statuses = new Set<number>()
   await eventually(async () => {
-    const { status } = await call('POST', `${room.flows}/executions/${run.id}/signal`, { event })
+    const { status } = await call('POST', `${workspace.flows}/executions/${run.id}/signal`, { event })
     statuses.add(status)
     return status === 202 ? true : undefined
   }, 60_000)
@@ -92,5 +92,5 @@ test('object store down at a start: 503, a repeated start runs once it is back',
   expect(statuses.filter((status) => status !== 201 && status !== 503)).toEqual([])
   expect(statuses).toContain(503)
   await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
-  expect((await call('GET', `${room.flows}/executions/${run.id}`)).body.status).toBe('running')
+  expect((await call('GET', `${workspace.flows}/executions/${run.id}`)).body.status).toBe('running')
 }, 150_000)

@@ -2,21 +2,21 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
-import { type Caller, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { type Caller, call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 /** An API node with a small limit. */
 let node: ApiProcess
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
   node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
 }, 120_000)
 afterAll(async () => {
@@ -25,8 +25,8 @@ afterAll(async () => {
 })
 
 const DOCUMENTS = '/v1/collections/notes/documents'
-const read = (as: Caller = room.service, at = started.running) => call('GET', DOCUMENTS, { as, at })
-const administer = () => call('GET', '/v1/tenants', { as: room.operator, at: started.running })
+const read = (as: Caller = workspace.service, at = started.running) => call('GET', DOCUMENTS, { as, at })
+const administer = () => call('GET', '/v1/tenants', { as: workspace.operator, at: started.running })
 
 function pidOf(name: string): number {
   const pid = started.stack.supervisor.pid(name)
@@ -110,7 +110,7 @@ test('Valkey hangs: each process applies limits of its own', async () => {
   const pid = pidOf('valkey')
   process.kill(pid, 'SIGSTOP')
   try {
-    const replies = await Promise.all(Array.from({ length: 60 }, () => read(room.anon, node.at)))
+    const replies = await Promise.all(Array.from({ length: 60 }, () => read(workspace.anon, node.at)))
     const passed = replies.filter(({ status }) => status === 200).length
     expect(passed).toBeGreaterThanOrEqual(20)
     expect(passed).toBeLessThanOrEqual(25)
@@ -124,15 +124,15 @@ test('Valkey hangs: each process applies limits of its own', async () => {
 }, 60_000)
 
 test('Prefer: wait while Valkey hangs: answered when the execution ends', async () => {
-  const runs = new Runs(room, started.running)
+  const runs = new Runs(workspace, started.running)
   const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
-  const path = `${room.flows}/definitions/${name}/executions`
+  const path = `${workspace.flows}/definitions/${name}/executions`
   const headers = { prefer: 'wait=20' }
   const begunMs = performance.now()
-  const waiting = call('POST', path, { as: room.operator, at: started.running, headers, body: {} })
+  const waiting = call('POST', path, { as: workspace.operator, at: started.running, headers, body: {} })
   await eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions?flow=${name}`, {
-      as: room.operator,
+    const { body } = await call('GET', `${workspace.flows}/executions?flow=${name}`, {
+      as: workspace.operator,
       at: started.running,
     })
     return body.data[0]?.status === 'waiting' ? true : undefined

@@ -2,7 +2,12 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { executionsOf, publishScheduled } from '../support/fixtures/schedules.ts'
-import { aRoom, call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import {
+  call as callAt,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -11,19 +16,19 @@ const STANDSTILL_MS = 12_500
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
 const call = (method: string, path: string, body?: object) =>
-  callAt(method, path, { as: room.operator, at: started.running, ...(body !== undefined && { body }) })
+  callAt(method, path, { as: workspace.operator, at: started.running, ...(body !== undefined && { body }) })
 const publish = (name: string, schedule: string) =>
-  publishScheduled(room, name, schedule, undefined, started.running)
+  publishScheduled(workspace, name, schedule, undefined, started.running)
 
 function pidOfTemporal(): number {
   const pid = started.stack.supervisor.pid('temporal')
@@ -33,8 +38,8 @@ function pidOfTemporal(): number {
 
 test('Temporal hangs: schedule changes get 503 and change nothing, flows without one are published, foreign ids get 404', async () => {
   expect((await publish('rare', '{ cron: 0 0 1 1 * }')).status).toBe(201)
-  const [rare] = (await call('GET', `${room.flows}/schedules`)).body.data
-  const other = await aRoom(started.running)
+  const [rare] = (await call('GET', `${workspace.flows}/schedules`)).body.data
+  const other = await createTestWorkspace(started.running)
   const pid = pidOfTemporal()
   process.kill(pid, 'SIGSTOP')
   try {
@@ -42,14 +47,14 @@ test('Temporal hangs: schedule changes get 503 and change nothing, flows without
       publish('rare', '{ cron: 0 0 2 1 * }'),
       publish('often', '{ every: PT1S }'),
       publish('plain', ''),
-      call('POST', `${room.flows}/schedules/${rare.id}/pause`, {}),
+      call('POST', `${workspace.flows}/schedules/${rare.id}/pause`, {}),
       call('POST', `${other.flows}/schedules/${rare.id}/pause`, {}),
     ])
     expect([changed.status, made.status, plain.status]).toEqual([503, 503, 201])
     expect([paused.body.code, foreign.status]).toEqual(['dependency_unavailable', 404])
-    const listed = await call('GET', `${room.flows}/schedules`)
+    const listed = await call('GET', `${workspace.flows}/schedules`)
     expect(listed).toMatchObject({ status: 200, body: { data: [rare] } })
-    expect((await call('GET', `${room.flows}/definitions/often`)).body.latest_version).toBe(0)
+    expect((await call('GET', `${workspace.flows}/definitions/often`)).body.latest_version).toBe(0)
   } finally {
     process.kill(pid, 'SIGCONT')
   }
@@ -57,14 +62,14 @@ test('Temporal hangs: schedule changes get 503 and change nothing, flows without
     const { status } = await publish('rare', '{ cron: 0 0 2 1 * }')
     return status === 201 ? true : undefined
   }, 60_000)
-  const { body } = await call('GET', `${room.flows}/schedules`)
+  const { body } = await call('GET', `${workspace.flows}/schedules`)
   expect(body.data).toMatchObject([{ key: 'cron:0 0 2 1 *', flow_name: 'rare' }])
 }, 120_000)
 
 /** The counters of the only schedule of a flow. */
 async function scheduleCounters(flow: string) {
-  const [{ id }] = (await call('GET', `${room.flows}/schedules?flow=${flow}`)).body.data
-  const { status, body } = await call('GET', `${room.flows}/schedules/${id}`)
+  const [{ id }] = (await call('GET', `${workspace.flows}/schedules?flow=${flow}`)).body.data
+  const { status, body } = await call('GET', `${workspace.flows}/schedules/${id}`)
   return status === 200 ? { id, taken: body.taken, missed: body.missed } : undefined
 }
 
@@ -102,33 +107,35 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
   expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
   expect(near.missed).toBeLessThanOrEqual(seconds - 8)
   await eventually(async () => {
-    const runs = await executionsOf(room, 'near', started.running)
+    const runs = await executionsOf(workspace, 'near', started.running)
     const ended = runs.filter(({ status }: { status: string }) => status === 'completed')
     return ended.length >= near.taken ? true : undefined
   }, 60_000)
   // Paused only now, as pausing drops starts that are about to begin.
   for (const { id } of [near, far])
-    expect((await call('POST', `${room.flows}/schedules/${id}/pause`, {})).status).toBe(200)
+    expect((await call('POST', `${workspace.flows}/schedules/${id}/pause`, {})).status).toBe(200)
 }, 240_000)
 
 test('Temporal crashes and restarts: schedules continue by themselves', async () => {
   await eventually(async () => ((await publish('tick', '{ every: PT1S }')).status === 201 ? true : undefined))
   const ran = async (): Promise<number> =>
-    (await executionsOf(room, 'tick', started.running)).filter(
+    (await executionsOf(workspace, 'tick', started.running)).filter(
       ({ status }: { status: string }) => status === 'completed',
     ).length
   await eventually(async () => ((await ran()) > 1 ? true : undefined))
   process.kill(pidOfTemporal(), 'SIGKILL')
   const before = await ran()
   await eventually(async () => ((await ran()) > before + 2 ? true : undefined), 90_000)
-  const [tick] = (await call('GET', `${room.flows}/schedules?flow=tick`)).body.data
+  const [tick] = (await call('GET', `${workspace.flows}/schedules?flow=tick`)).body.data
   await eventually(async () => {
-    const { status, body } = await call('GET', `${room.flows}/schedules/${tick.id}`)
+    const { status, body } = await call('GET', `${workspace.flows}/schedules/${tick.id}`)
     return status === 200 && body.next.length > 0 ? true : undefined
   }, 30_000)
   await eventually(
     async () =>
-      (await call('POST', `${room.flows}/schedules/${tick.id}/pause`, {})).status === 200 ? true : undefined,
+      (await call('POST', `${workspace.flows}/schedules/${tick.id}/pause`, {})).status === 200
+        ? true
+        : undefined,
     30_000,
   )
 }, 150_000)

@@ -7,13 +7,13 @@ import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
 import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import {
-  aRoom,
-  aStoringRoom,
-  aWorkspace,
+  addTestWorkspace,
   call as callAt,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -21,12 +21,12 @@ import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 
 beforeAll(async () => {
-  own = await sharedPlatform(aStoringRoom)
+  own = await sharedPlatform(createTestWorkspaceWithStorage)
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -36,8 +36,8 @@ const call = (method: string, path: string, options: Parameters<typeof callAt>[2
 async function publishHello(): Promise<void> {
   const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
   const headers = { 'content-type': 'application/yaml' }
-  await call('POST', `${room.flows}/definitions`, { as: room.operator, body, headers })
-  await call('POST', `${room.flows}/definitions/hello/versions`, { as: room.operator, body: {} })
+  await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body, headers })
+  await call('POST', `${workspace.flows}/definitions/hello/versions`, { as: workspace.operator, body: {} })
 }
 
 /** Kills by the pid that the supervisor reports: only what this test started. */
@@ -50,27 +50,31 @@ function kill9(name: string): number {
 
 test('worker killed during a wait of hello.yaml: the execution completes, each effect happens once', async () => {
   await publishHello()
-  const path = `${room.flows}/definitions/hello/executions`
-  const run = await call('POST', path, { as: room.operator, body: { input: { name: 'Ada' } } })
+  const path = `${workspace.flows}/definitions/hello/executions`
+  const run = await call('POST', path, { as: workspace.operator, body: { input: { name: 'Ada' } } })
   await eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/executions/${run.body.id}`, {
+      as: workspace.operator,
+    })
     return body.status === 'waiting' ? true : undefined
   })
   kill9('worker')
   const done = await eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${run.body.id}`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/executions/${run.body.id}`, {
+      as: workspace.operator,
+    })
     return body.ended_at === null ? undefined : body
   }, 60_000)
   expect(done.status).toBe('completed')
-  const stored = await call('GET', '/v1/collections/greetings/documents', { as: room.service })
+  const stored = await call('GET', '/v1/collections/greetings/documents', { as: workspace.service })
   expect(stored.body.data).toHaveLength(1)
 }, 90_000)
 
 test('worker killed repeatedly during twenty executions: twenty documents, no more', async () => {
-  const path = `${room.flows}/definitions/hello/executions`
+  const path = `${workspace.flows}/definitions/hello/executions`
   const runs = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
-      call('POST', path, { as: room.operator, body: { input: { name: `N${n}` } } }),
+      call('POST', path, { as: workspace.operator, body: { input: { name: `N${n}` } } }),
     ),
   )
   for (let strike = 0; strike < 2; strike++) {
@@ -79,12 +83,14 @@ test('worker killed repeatedly during twenty executions: twenty documents, no mo
   }
   for (const { body } of runs) {
     const ended = await eventually(async () => {
-      const reply = await call('GET', `${room.flows}/executions/${body.id}`, { as: room.operator })
+      const reply = await call('GET', `${workspace.flows}/executions/${body.id}`, { as: workspace.operator })
       return reply.body.ended_at === null ? undefined : reply.body
     }, 90_000)
     expect(ended.status).toBe('completed')
   }
-  const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', { as: room.service })
+  const stored = await call('GET', '/v1/collections/greetings/documents?page[size]=200', {
+    as: workspace.service,
+  })
   const names = stored.body.data
     .map(({ message }: { message: string }) => message)
     .filter((m: string) => /N\d/.test(m))
@@ -104,16 +110,16 @@ async function whileStopped(name: string, work: () => Promise<void>): Promise<vo
 }
 
 const makeTenant = (headers: Record<string, string> = {}) =>
-  call('POST', '/v1/tenants', { as: room.operator, body: { name: 'X', slug: unique('x') }, headers })
+  call('POST', '/v1/tenants', { as: workspace.operator, body: { name: 'X', slug: unique('x') }, headers })
 
 test('Temporal hangs: 503 with Retry-After, data routes work, foreign ids get 404 without asking it', async () => {
-  const path = (flow: string) => `${room.flows}/definitions/${flow}/executions`
+  const path = (flow: string) => `${workspace.flows}/definitions/${flow}/executions`
   await whileStopped('temporal', async () => {
     const [tenant, foreign, mine, read] = await Promise.all([
       makeTenant(),
-      call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: room.operator, body: {} }),
-      call('POST', path('hello'), { as: room.operator, body: {} }),
-      call('GET', '/v1/collections/greetings/documents', { as: room.service }),
+      call('POST', path('flow_01m7ygfq8we2wv190wsbdsy9t4'), { as: workspace.operator, body: {} }),
+      call('POST', path('hello'), { as: workspace.operator, body: {} }),
+      call('GET', '/v1/collections/greetings/documents', { as: workspace.service }),
     ])
     expect([tenant.status, tenant.body.code]).toEqual([503, 'dependency_unavailable'])
     expect(Number(tenant.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -130,7 +136,7 @@ const COMMANDS = OPERATIONS.filter(
 ).map(({ name }) => FLOW_ROWS[name as 'execution.cancel'])
 
 /** Starts an execution that waits. */
-async function startWaiting(of: Room) {
+async function startWaiting(of: TestWorkspace) {
   const runs = new Runs(of, started.running)
   const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
   const id = await runs.start(flow)
@@ -140,21 +146,24 @@ async function startWaiting(of: Room) {
 test('Temporal hangs, commands to executions of other workspaces: 404 without asking it; own ones can be read and watched', async () => {
   expect(COMMANDS).toHaveLength(9)
   const { running: at } = started
-  const others = [await aWorkspace(room, at), await aRoom(at)]
-  const [mine, ...theirs] = [await startWaiting(room), ...(await Promise.all(others.map(startWaiting)))]
+  const others = [await addTestWorkspace(workspace, at), await createTestWorkspace(at)]
+  const [mine, ...theirs] = [await startWaiting(workspace), ...(await Promise.all(others.map(startWaiting)))]
   const send = (row: (typeof COMMANDS)[number], executionId: string) =>
-    call('POST', row.path({ room, executionId } as Parameters<typeof row.path>[0]), {
-      as: room.operator,
+    call('POST', row.path({ workspace, executionId } as Parameters<typeof row.path>[0]), {
+      as: workspace.operator,
       body: row.body?.(),
     })
-  const get = (path: string) => call('GET', `${room.flows}${path}`, { as: room.operator })
+  const get = (path: string) => call('GET', `${workspace.flows}${path}`, { as: workspace.operator })
   await whileStopped('temporal', async () => {
     const cancelled = send(FLOW_ROWS['execution.cancel'], mine.id)
     const since = Date.now()
     const refused = await Promise.all(
       theirs.flatMap(({ id, flow_id }) => [
         ...COMMANDS.map((row) => send(row, id)),
-        call('POST', `${room.flows}/definitions/${flow_id}/executions`, { as: room.operator, body: {} }),
+        call('POST', `${workspace.flows}/definitions/${flow_id}/executions`, {
+          as: workspace.operator,
+          body: {},
+        }),
       ]),
     )
     expect(refused.map(({ status, body }) => `${status} ${body.code}`)).toEqual(
@@ -172,7 +181,7 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
   })
   // The executions exist: each accepts signals in its own workspace.
   for (const [nth, { id }] of theirs.entries()) {
-    const runs = new Runs(others[nth] as Room, at)
+    const runs = new Runs(others[nth] as TestWorkspace, at)
     expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
     await runs.shown(id, 'completed')
   }
@@ -190,10 +199,10 @@ test('Temporal crashes and restarts: provisioning and flows work again', async (
 
 test('object store crashes while a workspace is created: created once it is back', async () => {
   kill9('seaweedfs')
-  const { tenantId: tenant_id } = room
+  const { tenantId: tenant_id } = workspace
   const body = { tenant_id, name: 'Late', slug: unique('late') }
   const made = await call('POST', '/v1/workspaces', {
-    as: room.operator,
+    as: workspace.operator,
     body,
     headers: { prefer: 'wait=30' },
   })
@@ -202,18 +211,18 @@ test('object store crashes while a workspace is created: created once it is back
 
 test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')
-  const { body } = await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })
+  const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
   const path = `/v1/objects/${body.bucket}/kept`
-  await call('PUT', path, { as: room.service, body: { kept: true } })
+  await call('PUT', path, { as: workspace.service, body: { kept: true } })
   kill9('seaweedfs')
   const statuses = new Set<number>()
   await eventually(async () => {
-    const { status } = await call('PUT', `${path}/too`, { as: room.service, body: {} })
+    const { status } = await call('PUT', `${path}/too`, { as: workspace.service, body: {} })
     statuses.add(status)
     return status < 300 && statuses.size > 1 ? true : undefined
   }, 30_000)
   expect([...statuses].filter((status) => status !== 200 && status !== 201)).toEqual([503])
-  expect((await call('GET', path, { as: room.service })).body).toEqual({ kept: true })
+  expect((await call('GET', path, { as: workspace.service })).body).toEqual({ kept: true })
   expect(started.stack.supervisor.pid('api')).toBe(api)
 }, 60_000)
 
@@ -223,7 +232,7 @@ test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, a
   const acknowledged: string[] = []
   const statuses = new Set<number>()
   const write = async () => {
-    const { status, body, headers } = await call('POST', path, { as: room.service, body: {} })
+    const { status, body, headers } = await call('POST', path, { as: workspace.service, body: {} })
     statuses.add(status)
     if (status === 201) acknowledged.push(body.id)
     else expect(headers.get('retry-after')).not.toBeNull()
@@ -244,7 +253,7 @@ test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, a
   const stored = new Set<string>()
   for (let after: string | null = ''; after !== null; ) {
     const page: string = after && `&page[after]=${after}`
-    const { body } = await call('GET', `${path}?page[size]=200${page}`, { as: room.service })
+    const { body } = await call('GET', `${path}?page[size]=200${page}`, { as: workspace.service })
     for (const { id } of body.data) stored.add(id)
     after = body.page.next
   }
@@ -253,7 +262,7 @@ test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, a
 
 test('PostgreSQL crashes during import and export: neither reports an incomplete result as complete', async () => {
   const { running: at } = started
-  const options = { as: room.service, at, headers: { 'idempotency-key': 'k' } }
+  const options = { as: workspace.service, at, headers: { 'idempotency-key': 'k' } }
   const rows = Array.from({ length: 5_000 }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)
   await importInto('first', rows.join(''), options)
   const name = unique('c')
@@ -261,7 +270,7 @@ test('PostgreSQL crashes during import and export: neither reports an incomplete
   sent.on('error', () => {})
   sent.write(rows.slice(0, 1_000).join(''))
   await eventually(async () => ((await exported(name, options)).length > 400 ? true : undefined))
-  const leaving = await fetch(`${at.url}/v1/collections/first/export`, { headers: room.service })
+  const leaving = await fetch(`${at.url}/v1/collections/first/export`, { headers: workspace.service })
   kill9('postgres')
   for (const row of rows.slice(1_000)) sent.write(row)
   sent.end()

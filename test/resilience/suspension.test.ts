@@ -1,17 +1,17 @@
 /** Worker crashes while a tenant is suspended and resumed: executions stop, and later continue once. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -34,22 +34,23 @@ function killWorker(): void {
 }
 
 const sendTenantCommand = (verb: 'suspend' | 'resume') =>
-  call('POST', `/v1/tenants/${room.tenantId}/${verb}`, { as: room.operator })
+  call('POST', `/v1/tenants/${workspace.tenantId}/${verb}`, { as: workspace.operator })
 
 test('worker killed during suspend and during resume: each of ten executions has each effect once', async () => {
-  const as = room.operator
-  await call('POST', `${room.flows}/definitions`, { as, body: { source: SOURCE } })
-  await call('POST', `${room.flows}/definitions/busy/versions`, { as, body: {} })
+  const as = workspace.operator
+  await call('POST', `${workspace.flows}/definitions`, { as, body: { source: SOURCE } })
+  await call('POST', `${workspace.flows}/definitions/busy/versions`, { as, body: {} })
   const all = Array.from({ length: 20 }, (_, n) => n)
   const runs = await Promise.all(
     all.slice(0, 10).map(async (n) => {
       const body = { input: { all, name: `run${n}` } }
-      return (await call('POST', `${room.flows}/definitions/busy/executions`, { as, body })).body.id as string
+      return (await call('POST', `${workspace.flows}/definitions/busy/executions`, { as, body })).body
+        .id as string
     }),
   )
   const statuses = () =>
     Promise.all(
-      runs.map(async (id) => (await call('GET', `${room.flows}/executions/${id}`, { as })).body.status),
+      runs.map(async (id) => (await call('GET', `${workspace.flows}/executions/${id}`, { as })).body.status),
     )
   const untilAllAre = (status: string, ms: number) =>
     eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)
@@ -64,7 +65,7 @@ test('worker killed during suspend and during resume: each of ten executions has
   await untilAllAre('completed', 120_000)
   for (const n of all.slice(0, 10)) {
     const path = `/v1/collections/kept-run${n}/documents?page[size]=200`
-    const { body } = await call('GET', path, { as: room.service })
+    const { body } = await call('GET', path, { as: workspace.service })
     expect(body.data.map((each: { n: number }) => each.n)).toEqual(all)
   }
 }, 240_000)

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { change } from '../support/fixtures/outbox.ts'
-import { asSuperuser, call as callAt, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { asSuperuser, call as callAt, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
@@ -13,11 +13,11 @@ const EVENTS = repeated(12, 25)
 
 let own: OwnPlatform
 let started: Started
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
-  room = own.room
+  workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -27,9 +27,9 @@ const call = (method: string, path: string, options: Parameters<typeof callAt>[2
 async function publish(name: string, type: string): Promise<void> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: { one: { with: { type: ${type} } } } }\ndo: [{ a: { set: { done: true } } }]`
   const headers = { 'content-type': 'application/yaml' }
-  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: source, headers })
-  const { status } = await call('POST', `${room.flows}/definitions/${name}/versions`, {
-    as: room.operator,
+  await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body: source, headers })
+  const { status } = await call('POST', `${workspace.flows}/definitions/${name}/versions`, {
+    as: workspace.operator,
     body: {},
   })
   expect(status).toBe(201)
@@ -37,7 +37,7 @@ async function publish(name: string, type: string): Promise<void> {
 
 const emit = async (topic: string, n: number) => {
   const { status } = await call('POST', '/v1/events/publish', {
-    as: room.service,
+    as: workspace.service,
     body: { topic, data: { n } },
   })
   expect(status).toBe(202)
@@ -78,7 +78,7 @@ test('worker killed repeatedly while events arrive: one execution per event', as
 
 test('Temporal killed while documents change: one execution per change once it is back', async () => {
   await publish('changed', 'collections.things.created')
-  const write = (n: number) => change(room, [{ collection: 'things', document: { n } }], started.running)
+  const write = (n: number) => change(workspace, [{ collection: 'things', document: { n } }], started.running)
   for (const n of upTo(10)) await write(n)
   kill9('temporal')
   for (const n of upTo(10)) await write(10 + n)

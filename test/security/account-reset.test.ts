@@ -4,42 +4,52 @@
  */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Entry, ofRoom } from '../support/clients/audit.ts'
+import { type Entry, entriesOfWorkspace } from '../support/clients/audit.ts'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   Browser,
   bearer,
-  inRoom,
-  type Person,
+  inWorkspace,
   refresh,
+  type TestAccount,
   tokensOf,
 } from '../support/clients/browser.ts'
 import { ok } from '../support/clients/mcp.ts'
 import { Runs } from '../support/fixtures/executions.ts'
-import { aRoom, asSuperuser, type Caller, call, type Room } from '../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
 
-let room: Room
+let testWorkspace: TestWorkspace
 let runs: Runs
 let clientId: string
-let mallory: Person
+let mallory: TestAccount
 let malloryToken: Caller
-let trent: Person
+let trent: TestAccount
 let trentToken: Caller
 
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
-  clientId = await aClient(room.operator)
+  testWorkspace = await createTestWorkspace()
+  runs = new Runs(testWorkspace)
+  clientId = await addClient(testWorkspace.operator)
   mallory = await createAdmin()
   malloryToken = await tokenFor(mallory)
-  trent = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+  trent = await addAccount(testWorkspace.operator, {
+    role: 'tenant_admin',
+    tenant_id: testWorkspace.tenantId,
+  })
   trentToken = await tokenFor(trent)
 })
 
-const createAdmin = () => aPerson(room.operator, { role: 'workspace_admin', ...inRoom(room) })
+const createAdmin = () =>
+  addAccount(testWorkspace.operator, { role: 'workspace_admin', ...inWorkspace(testWorkspace) })
 
-async function tokenFor(person: Person): Promise<Caller> {
+async function tokenFor(person: TestAccount): Promise<Caller> {
   const { status, body } = await tokensOf(clientId, person)
   expect(status, JSON.stringify(body)).toBe(200)
   return bearer(body['access_token'])
@@ -47,12 +57,12 @@ async function tokenFor(person: Person): Promise<Caller> {
 
 const sendCommand = (verb: string, { id }: { id: string }, as: Caller) =>
   call('POST', `/v1/accounts/${id}/${verb}`, { as, body: {} })
-const statusOf = async ({ id }: Person) =>
-  (await ok(call('GET', `/v1/accounts/${id}`, { as: room.operator }))).status
+const statusOf = async ({ id }: TestAccount) =>
+  (await ok(call('GET', `/v1/accounts/${id}`, { as: testWorkspace.operator }))).status
 
 /** Audit entries about an account. */
-const entriesOf = async ({ id }: Person): Promise<Entry[]> =>
-  (await ofRoom(room)).filter(({ target }) => String(target).includes(id))
+const entriesOf = async ({ id }: TestAccount): Promise<Entry[]> =>
+  (await entriesOfWorkspace(testWorkspace)).filter(({ target }) => String(target).includes(id))
 
 /** Sets a password through a link. @returns the status of the page */
 async function setPasswordByLink(url: string, password: string): Promise<number> {
@@ -68,7 +78,7 @@ const isAccepted = async (as: Caller) => (await call('GET', '/v1/accounts', { as
 describe('accepted account', () => {
   test('invited again by a peer or a higher role: refused, keeps its password', async () => {
     const bob = await createAdmin()
-    for (const as of [malloryToken, trentToken, room.operator])
+    for (const as of [malloryToken, trentToken, testWorkspace.operator])
       expect(await sendCommand('invite', bob, as)).toMatchObject({
         status: 409,
         body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/reset`) },
@@ -83,8 +93,8 @@ describe('accepted account', () => {
     expect([peer.status, peer.body.code]).toEqual([403, 'forbidden'])
     expect(JSON.stringify(peer.body)).not.toContain('token=')
     expect((await sendCommand('reset', trent, malloryToken)).status).toBe(404)
-    const operator = await aPerson(room.operator, { role: 'operator' })
-    expect((await sendCommand('reset', operator, room.operator)).status).toBe(403)
+    const operator = await addAccount(testWorkspace.operator, { role: 'operator' })
+    expect((await sendCommand('reset', operator, testWorkspace.operator)).status).toBe(403)
     expect(await isAccepted(token)).toBe(true)
     expect(await isAccepted(await tokenFor(bob))).toBe(true)
   })
@@ -134,10 +144,12 @@ describe('accepted account', () => {
       where id = '${bob.id}'`
     const confirm = `update tenon.accounts set confirmed_by = '{mallory}' where id = '${bob.id}'`
     const settings = (workspace: string) =>
-      `select set_config('tenon.tenant', '${room.tenantId}', true), set_config('tenon.workspace', '${workspace}', true)`
+      `select set_config('tenon.tenant', '${testWorkspace.tenantId}', true), set_config('tenon.workspace', '${workspace}', true)`
     for (const statement of [invite, confirm])
       await expect(
-        asSuperuser(`begin; ${settings(room.workspaceId)}; set local role tenon_admin; ${statement}; commit`),
+        asSuperuser(
+          `begin; ${settings(testWorkspace.workspaceId)}; set local role tenon_admin; ${statement}; commit`,
+        ),
       ).rejects.toThrow(/higher role/)
     expect(await isAccepted(await tokenFor(bob))).toBe(true)
     // A write by a higher role clears the password, independent of the product code.
@@ -148,7 +160,11 @@ describe('accepted account', () => {
 
 describe('account that was never accepted', () => {
   test('invited again by a peer: accepted; reset: refused', async () => {
-    const body = { role: 'workspace_admin', ...inRoom(room), email: `new-${Date.now()}@example.test` }
+    const body = {
+      role: 'workspace_admin',
+      ...inWorkspace(testWorkspace),
+      email: `new-${Date.now()}@example.test`,
+    }
     const made = await ok(call('POST', '/v1/accounts', { as: malloryToken, body }))
     expect(await sendCommand('reset', made, trentToken)).toMatchObject({
       status: 409,
@@ -162,7 +178,7 @@ describe('account that was never accepted', () => {
 
 describe('account holder', () => {
   /** Changes the password on the page. @returns its status */
-  async function change(person: Person, current: string, password: string): Promise<number> {
+  async function change(person: TestAccount, current: string, password: string): Promise<number> {
     const browser = new Browser('nowhere:')
     const page = await browser.open(`${inject('tenon').url}/auth/password`)
     const { tenant, email } = person
@@ -193,13 +209,13 @@ describe('account holder', () => {
 })
 
 describe('approval requested before its approver was reset', () => {
-  const publishApproval = (...approvers: Person[]) =>
+  const publishApproval = (...approvers: TestAccount[]) =>
     runs.publish(
       `  - board: { approve: { approvers: [${approvers.map(({ id }) => id).join(', ')}] } }\n  - paid: { set: { paid: true } }`,
     )
 
   /** Resets the account of bob and sets a new password. @returns the next token */
-  async function resetAccount(bob: Person, by: Caller): Promise<Caller> {
+  async function resetAccount(bob: TestAccount, by: Caller): Promise<Caller> {
     const { reset_url } = await ok(sendCommand('reset', bob, by))
     expect(await setPasswordByLink(reset_url, 'correct horse again')).toBe(200)
     return tokenFor({ ...bob, password: 'correct horse again' })
@@ -211,7 +227,7 @@ describe('approval requested before its approver was reset', () => {
     // Trent may reset bob, and started the execution.
     const id = await runs.start(flow, {}, trentToken)
     await runs.shown(id, 'waiting')
-    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(409)
+    expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(409)
     const token = await resetAccount(bob, trentToken)
     const approve = () => runs.send(id, 'approve', { approved: true }, token)
     const suspended = {
@@ -224,7 +240,7 @@ describe('approval requested before its approver was reset', () => {
     expect((await sendCommand('confirm', bob, trentToken)).status).toBe(200)
     expect(await approve()).toMatchObject(suspended)
     expect((await runs.read(id)).status).toBe('waiting')
-    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(200)
+    expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(200)
     expect((await approve()).status).toBe(200)
     expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { paid: true } })
     expect(await entriesOf(bob)).toEqual(
@@ -236,7 +252,7 @@ describe('approval requested before its approver was reset', () => {
     const bob = await createAdmin()
     const flow = await publishApproval(bob)
     await resetAccount(bob, trentToken)
-    expect((await sendCommand('confirm', bob, room.operator)).status).toBe(200)
+    expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(200)
     const before = await runs.start(flow, {}, malloryToken)
     await runs.shown(before, 'waiting')
     const token = await resetAccount(bob, trentToken)

@@ -3,9 +3,16 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Runs, type Shown } from '../support/fixtures/executions.ts'
-import { aRoom, type Caller, call, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 let mallory: Caller
 let bob: Caller
@@ -13,9 +20,9 @@ let carol: Caller
 let asSubject: (sub: string) => Promise<Caller>
 
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
-  const place = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   asSubject = (sub) => tokenOf({ sub, roles: ['workspace_admin'], ...place })
   mallory = await asSubject('mallory')
   bob = await asSubject('bob')
@@ -136,13 +143,13 @@ describe('rerun of an execution whose approval is in a subflow', () => {
       `  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n${paymentTask(payments, '$workflow.input.sum')}`,
     )
     const id = await runs.start(flow, { input: { sum: 40 } }, mallory)
-    const path = `${room.flows}/definitions/${child}/executions`
+    const path = `${workspace.flows}/definitions/${child}/executions`
     await runs.until(id, ({ steps }) => steps.length > 0)
     const childId = await runs
       .until(id, () => true)
       .then(async () => {
         for (;;) {
-          const { body } = await call('GET', path, { as: room.operator })
+          const { body } = await call('GET', path, { as: workspace.operator })
           const [open] = body.data
           if (open?.status === 'waiting') return open.id
         }

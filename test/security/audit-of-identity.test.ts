@@ -2,66 +2,86 @@
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { type Entry, entriesOf, ofRoom, verified } from '../support/clients/audit.ts'
+import { type Entry, entriesOf, entriesOfWorkspace, verified } from '../support/clients/audit.ts'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   authorization,
   Browser,
   exchange,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
   refresh,
   signIn,
+  type TestAccount,
   tokensOf,
 } from '../support/clients/browser.ts'
-import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/clients/mcp.ts'
-import { aRoom, call, eventually, type Room, tokenOf, unique } from '../support/fixtures/tenants.ts'
-import { type Joined, joinPlatform } from '../support/stack/second-api-node.ts'
+import {
+  askToken,
+  ok,
+  type PublishedMcpServer,
+  publishMcpServer,
+  rpc,
+  scopesOf,
+} from '../support/clients/mcp.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../support/fixtures/tenants.ts'
+import { type SecondApiNode, startSecondApiNode } from '../support/stack/second-api-node.ts'
 
-let room: Room
-let hosted: Hosted
-let person: Person
+let workspace: TestWorkspace
+let mcpServer: PublishedMcpServer
+let person: TestAccount
 let clientId: string
 /** A node with its own throttle: other tests from this address count elsewhere. */
-let node: Joined
+let node: SecondApiNode
 beforeAll(async () => {
-  ;[room, node] = await Promise.all([aRoom(), joinPlatform()])
-  hosted = await aServer(room, 'recorded')
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-  clientId = await aClient(room.operator)
+  ;[workspace, node] = await Promise.all([createTestWorkspace(), startSecondApiNode()])
+  mcpServer = await publishMcpServer(workspace, 'recorded')
+  person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+  clientId = await addClient(workspace.operator)
 }, 60_000)
 
 /** Entries of one operation, newest first, once there are `least`. */
-const recorded = (operation: string, least = 1, of = room) =>
+const recorded = (operation: string, least = 1, of = workspace) =>
   eventually(async () => {
-    const found = await ofRoom(of, `&operation=${operation}`)
+    const found = await entriesOfWorkspace(of, `&operation=${operation}`)
     return found.length >= least ? found : undefined
   }, 5_000)
 
 afterAll(() => node.stop())
 
 const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
-  eventually(async () => (await entriesOf(room.operator, `&operation=${operation}`)).find(matches), 5_000)
+  eventually(
+    async () => (await entriesOf(workspace.operator, `&operation=${operation}`)).find(matches),
+    5_000,
+  )
 
 const detailOf = (entry: Entry | undefined) => entry?.['detail'] as Record<string, string> | undefined
-const requestedAccess = () => ({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
+const requestedAccess = () => ({ resource: mcpServer.url, scope: scopesOf(mcpServer, 'notes_list') })
 
 describe('account', () => {
   test('invitation accepted or password reset: logged in its tenant', async () => {
-    const someone = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
+    const someone = await addAccount(workspace.operator, {
+      role: 'tenant_admin',
+      tenant_id: workspace.tenantId,
+    })
     const target = `/v1/accounts/${someone.id}`
     const accepted = await eventually(async () => {
-      const found = await ofRoom(room, '&operation=account.accept')
+      const found = await entriesOfWorkspace(workspace, '&operation=account.accept')
       return found.find((entry) => entry['target'] === target)
     }, 5_000)
     expect(accepted).toMatchObject({
       actor: { kind: 'person', subject: someone.id, role: 'tenant_admin' },
       outcome: 'done',
-      tenant_id: room.tenantId,
+      tenant_id: workspace.tenantId,
     })
-    const reset = await ok(call('POST', `${target}/reset`, { as: room.operator, body: {} }))
+    const reset = await ok(call('POST', `${target}/reset`, { as: workspace.operator, body: {} }))
     const password = `another horse ${unique('p')}`
     const body = new URLSearchParams({ password, again: password })
     expect((await fetch(reset.reset_url, { method: 'POST', body })).status).toBe(200)
@@ -81,13 +101,13 @@ describe('sign-in', () => {
     expect(allowed).toMatchObject({
       actor,
       outcome: 'done',
-      workspace_id: room.workspaceId,
+      workspace_id: workspace.workspaceId,
       detail: { client_id: clientId, ...requestedAccess() },
     })
     const [issued] = await recorded('token.issue')
     expect(issued).toMatchObject({
       actor: { kind: 'client', subject: clientId },
-      detail: { subject: person.id, grant_type: 'authorization_code', resource: hosted.url },
+      detail: { subject: person.id, grant_type: 'authorization_code', resource: mcpServer.url },
     })
     expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
     const [refreshed] = await recorded('token.issue', 2)
@@ -107,8 +127,8 @@ describe('sign-in', () => {
   })
 
   test('fails: each attempt is logged up to the limit, without what was typed', async () => {
-    const own = await aRoom()
-    const target = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
+    const own = await createTestWorkspace()
+    const target = await addAccount(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(clientId).url)
     const wrongCredentials = { email: unique('typed'), password: unique('guessed') }
@@ -163,7 +183,9 @@ describe('client', () => {
   })
 
   test('agent gets a token or sends a wrong secret: each is logged in its tenant', async () => {
-    const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'a' } }))
+    const made = await ok(
+      call('POST', `${mcpServer.base}/clients`, { as: workspace.operator, body: { name: 'a' } }),
+    )
     const { client_id: id, client_secret: secret } = made
     await askToken({}, { id, secret })
     expect((await askToken({}, { id, secret: 'wrong' })).status).toBe(401)
@@ -171,13 +193,13 @@ describe('client', () => {
     const isOf = (outcome: string) => (entry: Entry) =>
       entry.outcome === outcome && (entry['actor'] as { subject: string }).subject === id
     const [issued, refused] = await eventually(async () => {
-      const all = await ofRoom(room, '&operation=token.issue')
+      const all = await entriesOfWorkspace(workspace, '&operation=token.issue')
       const found = [all.find(isOf('done')), all.find(isOf('denied'))]
       return found.includes(undefined) ? undefined : found
     }, 5_000)
     expect(issued).toMatchObject({
       actor,
-      detail: { grant_type: 'client_credentials', resource: hosted.url },
+      detail: { grant_type: 'client_credentials', resource: mcpServer.url },
     })
     expect(refused).toMatchObject({ actor, status: 401, code: 'invalid_client' })
     expect(JSON.stringify([issued, refused])).not.toContain(secret)
@@ -186,8 +208,8 @@ describe('client', () => {
 
 describe('token', () => {
   test.each(['code', 'refresh token'])('%s presented twice: logged in its tenant', async (kind) => {
-    const own = await aRoom()
-    const someone = await aPerson(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
+    const own = await createTestWorkspace()
+    const someone = await addAccount(own.operator, { role: 'tenant_admin', tenant_id: own.tenantId })
     const flow = authorization(clientId)
     const end = await signIn(new Browser(REDIRECT), flow, someone)
     const { body } = await exchange(clientId, flow, end)
@@ -200,7 +222,7 @@ describe('token', () => {
       actor: { kind: 'client', subject: clientId },
       detail: { subject: someone.id },
     })
-    expect(JSON.stringify(await ofRoom(own))).not.toContain(body['refresh_token'])
+    expect(JSON.stringify(await entriesOfWorkspace(own))).not.toContain(body['refresh_token'])
   })
 
   test('revoked: logged in its tenant', async () => {
@@ -217,18 +239,18 @@ describe('token', () => {
 describe('decoding of payloads', () => {
   const data = Buffer.from('"hidden"').toString('base64')
   const plain = { metadata: { encoding: Buffer.from('json/plain').toString('base64') }, data }
-  const encoded = async (of: Room) => {
+  const encoded = async (of: TestWorkspace) => {
     const body = { payloads: [plain], tenant_id: of.tenantId }
     return (await ok(call('POST', '/v1/codec/encode', { as: of.operator, body }))).payloads[0]
   }
 
   test("by an operator: logged in each tenant's chain before the payloads are shown", async () => {
-    const [one, two] = await Promise.all([aRoom(), aRoom()])
+    const [one, two] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     const payloads = await Promise.all([encoded(one), encoded(two), encoded(two)])
     const headers = { 'x-request-id': unique('decode') }
-    await ok(call('POST', '/v1/codec/decode', { as: room.operator, body: { payloads }, headers }))
+    await ok(call('POST', '/v1/codec/decode', { as: workspace.operator, body: { payloads }, headers }))
     for (const of of [one, two])
-      expect(await ofRoom(of, '&operation=codec.decode')).toMatchObject([
+      expect(await entriesOfWorkspace(of, '&operation=codec.decode')).toMatchObject([
         {
           request_id: headers['x-request-id'],
           outcome: 'done',
@@ -240,34 +262,36 @@ describe('decoding of payloads', () => {
   })
 
   test('by a tenant admin: logged in its own tenant only', async () => {
-    const [one, two] = await Promise.all([aRoom(), aRoom()])
+    const [one, two] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: one.tenantId })
     const payloads = await Promise.all([encoded(one), encoded(two)])
     await ok(call('POST', '/v1/codec/decode', { as, body: { payloads } }))
-    expect(await ofRoom(one, '&operation=codec.decode')).toHaveLength(1)
-    expect(await ofRoom(two, '&operation=codec.decode')).toEqual([])
+    expect(await entriesOfWorkspace(one, '&operation=codec.decode')).toHaveLength(1)
+    expect(await entriesOfWorkspace(two, '&operation=codec.decode')).toEqual([])
   })
 
   test('by a tool of the official MCP server: logged as well', async () => {
-    const own = await aRoom()
+    const own = await createTestWorkspace()
     const args = { name: 'codec_decode', arguments: { payloads: [await encoded(own)] } }
-    const reply = await rpc('/v1/mcp/platform/mcp', room.operator, 'tools/call', args)
+    const reply = await rpc('/v1/mcp/platform/mcp', workspace.operator, 'tools/call', args)
     expect(JSON.stringify(reply.body)).toContain(data)
-    expect(await ofRoom(own, '&operation=codec.decode')).toMatchObject([{ actor: { role: 'operator' } }])
+    expect(await entriesOfWorkspace(own, '&operation=codec.decode')).toMatchObject([
+      { actor: { role: 'operator' } },
+    ])
   })
 })
 
 describe('audit chain', () => {
   test('with entries of the issuer: verifies', async () => {
-    expect(await verified(room)).toMatchObject({ ok: true, next: null })
+    expect(await verified(workspace)).toMatchObject({ ok: true, next: null })
   })
 
   test('of another or no tenant: 404 when verified', async () => {
-    const stranger = await aRoom()
+    const stranger = await createTestWorkspace()
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: stranger.tenantId })
     const verify = (id: string, caller = as) =>
       call('GET', `/v1/audit/verify?tenant_id=${id}`, { as: caller })
-    const [foreign, absent] = [await verify(room.tenantId), await verify('ten_nothing')]
+    const [foreign, absent] = [await verify(workspace.tenantId), await verify('ten_nothing')]
     expect([foreign.status, foreign.body.code]).toEqual([404, 'not_found'])
     expect({ ...foreign.body, instance: '', request_id: '' }).toEqual({
       ...absent.body,
@@ -275,9 +299,9 @@ describe('audit chain', () => {
       request_id: '',
     })
     expect((await verify('-')).status).toBe(404)
-    expect((await verify('ten_nothing', room.operator)).status).toBe(404)
+    expect((await verify('ten_nothing', workspace.operator)).status).toBe(404)
     expect((await verify(stranger.tenantId)).body).toMatchObject({ ok: true })
-    expect((await verify(stranger.tenantId, room.operator)).body).toMatchObject({ ok: true })
-    expect((await verify('-', room.operator)).status).toBe(200)
+    expect((await verify(stranger.tenantId, workspace.operator)).body).toMatchObject({ ok: true })
+    expect((await verify('-', workspace.operator)).status).toBe(200)
   })
 })

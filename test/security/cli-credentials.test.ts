@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { packedCommand } from '../../stack/project.mjs'
-import { aRoom, type Room } from '../support/fixtures/tenants.ts'
+import { createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
 /** Uses the packed command if there is one, as it starts faster. */
 const entryPointOf = (verb = '') => {
@@ -16,7 +16,7 @@ const entryPointOf = (verb = '') => {
   return packed === undefined ? [resolve('src/cli/main.ts')] : [packed]
 }
 
-let room: Room
+let workspace: TestWorkspace
 let folder: string
 let other: Server
 let otherUrl: string
@@ -24,7 +24,7 @@ let otherUrl: string
 let received: IncomingMessage[]
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   folder = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
   other = createServer((request, response) => {
     received.push(request)
@@ -47,8 +47,8 @@ const fileSettings = (): Record<string, string> => {
   const { url, clientId, clientSecret } = inject('tenon')
   return {
     TENON_URL: url,
-    TENON_WORKSPACE_ID: room.workspaceId,
-    TENON_SERVICE_KEY: room.service['apikey'] ?? '',
+    TENON_WORKSPACE_ID: workspace.workspaceId,
+    TENON_SERVICE_KEY: workspace.service['apikey'] ?? '',
     TENON_CLIENT_ID: clientId,
     TENON_CLIENT_SECRET: clientSecret,
     TENON_TOKEN: '',
@@ -183,7 +183,7 @@ describe('TENON_URL is that of the file', () => {
       )
       expect([code, JSON.parse(stdout).data]).toEqual([0, []])
       expect(stderr).toBe(
-        `tenon: workspace ${room.workspaceId}, role service, ${url}, credentials of .env.local\n`,
+        `tenon: workspace ${workspace.workspaceId}, role service, ${url}, credentials of .env.local\n`,
       )
     },
   )
@@ -192,15 +192,15 @@ describe('TENON_URL is that of the file', () => {
     const file = fileSettings()
     const { stderr } = await runCli(['flow', 'list'], file)
     expect(stderr).toBe(
-      `tenon: workspace ${room.workspaceId}, role operator, ${file['TENON_URL']}, credentials of .env.local\n`,
+      `tenon: workspace ${workspace.workspaceId}, role operator, ${file['TENON_URL']}, credentials of .env.local\n`,
     )
-    const named = await runCli(['quota', 'show', '--workspace', room.workspaceId], file)
+    const named = await runCli(['quota', 'show', '--workspace', workspace.workspaceId], file)
     expect(named.stderr).toBe(stderr)
   })
 
   test('credentials of the environment: the file is not mentioned', async () => {
     const { stderr } = await runCli(['collection', 'list', 'todos'], {}, fileSettings())
-    expect(stderr).toBe(`tenon: workspace ${room.workspaceId}, role service, ${inject('tenon').url}\n`)
+    expect(stderr).toBe(`tenon: workspace ${workspace.workspaceId}, role service, ${inject('tenon').url}\n`)
   })
 
   test('tenon token: token only on stdout, role on stderr', async () => {

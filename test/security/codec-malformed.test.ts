@@ -2,19 +2,19 @@
 
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Reply, type Room } from '../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let encoded: { metadata: Record<string, string>; data: string }
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const plain = { metadata: { encoding: btoa('json/plain') }, data: btoa('"words"') }
   encoded = (await post('encode', [plain])).body.payloads[0]
 })
 
 async function post(route: 'decode' | 'encode', payloads: unknown): Promise<Reply> {
-  const body = { payloads, ...(route === 'encode' && { tenant_id: room.tenantId }) }
-  return call('POST', `/v1/codec/${route}`, { as: room.operator, body })
+  const body = { payloads, ...(route === 'encode' && { tenant_id: workspace.tenantId }) }
+  return call('POST', `/v1/codec/${route}`, { as: workspace.operator, body })
 }
 
 const MALFORMED: readonly (readonly [string, unknown, string])[] = [
@@ -107,7 +107,11 @@ test('codec.decode with a payload modified in any part: 200 or 400, never 5xx', 
     { metadata: fc.dictionary(names, anything), data: anything },
     { requiredKeys: [] },
   )
-  const ids = fc.constantFrom(`${room?.tenantId}.1`, `${room?.tenantId}.7`, `${room?.tenantId}.99999999999`)
+  const ids = fc.constantFrom(
+    `${workspace?.tenantId}.1`,
+    `${workspace?.tenantId}.7`,
+    `${workspace?.tenantId}.99999999999`,
+  )
   await fc.assert(
     fc.asyncProperty(changes, ids, encodings, async (change, id, encoding) => {
       const metadata = { ...encoded.metadata, encoding, 'encryption-key-id': btoa(id), ...change.metadata }

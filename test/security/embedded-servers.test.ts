@@ -17,7 +17,13 @@ import {
 } from '../support/clients/chromium.ts'
 import { ask, canFindListeners, type LocalReply, listenerOf, portsOf } from '../support/clients/listeners.ts'
 import { identityOf } from '../support/clients/object-store.ts'
-import { aRoom, aStoringRoom, call, type Room, unique } from '../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
+  type TestWorkspace,
+  unique,
+} from '../support/fixtures/tenants.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
 if (!canFindListeners) console.log('Skipped: attacks on the embedded servers. Only Linux tells their ports.')
@@ -34,21 +40,21 @@ const SECRET = 'the plan of this tenant'
 describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
   const ports = portsOf(listenerOf(S3_PORT))
   const inner = ports.filter((port) => port !== S3_PORT)
-  let room: Room
+  let workspace: TestWorkspace
   let bucket: string
   const put = (path: string, body: string) =>
-    call('PUT', path, { as: room.service, body, headers: { 'content-type': 'text/plain' } })
+    call('PUT', path, { as: workspace.service, body, headers: { 'content-type': 'text/plain' } })
   const object = () => `/v1/objects/${bucket}/private/plan.txt`
 
   beforeEach(async () => {
-    room = await aStoringRoom()
-    bucket = (await identityOf(room)).bucket
+    workspace = await createTestWorkspaceWithStorage()
+    bucket = (await identityOf(workspace)).bucket
     expect((await put(object(), SECRET)).status).toBeLessThan(300)
   })
 
   /** Expects the object to be unchanged and its bucket to accept another. */
   async function expectIntact(): Promise<void> {
-    const read = await call('GET', object(), { as: room.service })
+    const read = await call('GET', object(), { as: workspace.service })
     expect([read.status, read.body]).toEqual([200, SECRET])
     const path = `/v1/objects/${bucket}/after.txt`
     expect((await put(path, 'after')).status).toBeLessThan(300)
@@ -57,7 +63,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
   /** The requests of finding 1 to objects, buckets and S3 keys. */
   function attacks(): { method: string; path: string }[] {
     const path = `/buckets/${bucket}/private/plan.txt`
-    const identity = `/etc/iam/identities/tenon-${room.workspaceId}.json`
+    const identity = `/etc/iam/identities/tenon-${workspace.workspaceId}.json`
     return [
       ...['/buckets/?pretty=y', '/etc/iam/identities/?pretty=y', identity, path].map((read) => ({
         method: 'GET',
@@ -191,9 +197,9 @@ describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
     const foreign = inForeignPage()
 
     test('start request on every port: starts no workflow', async () => {
-      const room = await aRoom()
-      const ref = { tenantId: room.tenantId, workspaceId: room.workspaceId }
-      const id = `${room.tenantId}:${room.workspaceId}:flow_01m84ptafheaqb0jb56p2t1918:${randomUUID()}`
+      const workspace = await createTestWorkspace()
+      const ref = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId }
+      const id = `${workspace.tenantId}:${workspace.workspaceId}:flow_01m84ptafheaqb0jb56p2t1918:${randomUUID()}`
       const path = `/api/v1/namespaces/default/workflows/${encodeURIComponent(id)}`
       const body = JSON.stringify(startOf(ref))
       const requests = [...ports, UI_PORT].map(

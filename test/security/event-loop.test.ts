@@ -4,19 +4,25 @@
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, call, type Reply, type Room, unique } from '../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
 import { repeated } from '../support/stack/soak.ts'
 
 const PRELOAD = fileURLToPath(new URL('../support/stack/loop-delay.mjs', import.meta.url))
 
 let api: ApiProcess
-let attacker: Room
-let neighbour: Room
+let attacker: TestWorkspace
+let neighbour: TestWorkspace
 beforeAll(async () => {
   // Responses are validated in tests only; for large ones that takes longer than the request.
   api = await startApi({ TENON_VALIDATE_RESPONSES: 'false' }, inject('tenon'), PRELOAD)
-  ;[attacker, neighbour] = await Promise.all([aRoom(), aRoom()])
+  ;[attacker, neighbour] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 })
 afterAll(() => api.stop())
 

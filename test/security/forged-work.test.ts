@@ -11,24 +11,24 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { compiled } from '../conformance/flows/scenario.ts'
 import { activitiesDone, plain, sealed, startForged } from '../support/clients/forged-work.ts'
 import { workflowTypes } from '../support/clients/histories.ts'
-import { noting, Runs } from '../support/fixtures/executions.ts'
-import { aRoom, call, eventually, type Room } from '../support/fixtures/tenants.ts'
+import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
-const workflowIdIn = ({ tenantId, workspaceId }: Room, subject = 'flow_x') =>
+const workflowIdIn = ({ tenantId, workspaceId }: TestWorkspace, subject = 'flow_x') =>
   `${tenantId}:${workspaceId}:${subject}:${v7()}`
-const notes = async (of: Room = room) =>
+const notes = async (of: TestWorkspace = workspace) =>
   (await call('GET', '/v1/collections/notes/documents', { as: of.service })).body.data ?? []
 
 const forgedCall = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
-const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${noting('forged', 'notes')} }\n`
+const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${createEntry('forged', 'notes')} }\n`
 const flowRun = () => ({
   ...{ execution_id: 'run_x', flow: { id: 'flow_x', name: 'x', version: 1 }, protocol: 4 },
   ...{ ir: compiled(FLOW), input: {}, trigger: { kind: 'manual' } },
@@ -40,11 +40,11 @@ async function forgeries(
   purpose: string,
   value: unknown,
 ): Promise<[string, Payload[]][]> {
-  const other = await aRoom()
+  const other = await createTestWorkspace()
   const own = await sealed(workflowId, purpose, value)
   const changed = Buffer.from(own.data ?? [])
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
-  const bound = await sealed(workflowIdIn(room), purpose, value)
+  const bound = await sealed(workflowIdIn(workspace), purpose, value)
   return [
     ['no payload', []],
     ['not sealed', [plain(value)]],
@@ -67,17 +67,17 @@ async function forgeries(
 async function encodedByServer(value: unknown): Promise<Payload> {
   const body = {
     payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa(JSON.stringify(value)) }],
-    tenant_id: room.tenantId,
+    tenant_id: workspace.tenantId,
   }
-  const { body: reply } = await call('POST', '/v1/codec/encode', { as: room.operator, body })
+  const { body: reply } = await call('POST', '/v1/codec/encode', { as: workspace.operator, body })
   const [{ metadata, data }] = reply.payloads
   const entries = Object.entries<string>(metadata).map(([name, text]) => [name, Buffer.from(text, 'base64')])
   return { metadata: Object.fromEntries(entries), data: Buffer.from(data, 'base64') }
 }
 
 test('activity with arguments not sealed for it: fails on every queue without effect', async () => {
-  const workflowId = workflowIdIn(room)
-  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: room, steps: ['encryption_key'] }
+  const workflowId = workflowIdIn(workspace)
+  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: workspace, steps: ['encryption_key'] }
   const activities = [
     ['callFunction', QUEUES.flows, forgedCall],
     ['callFunction', QUEUES.calls, forgedCall],
@@ -100,8 +100,13 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
   const others = OPERATIONS.map(({ name }) => name).filter((name) => !Object.hasOwn(CATALOGUE, name))
   expect(others).toEqual(expect.arrayContaining(['tenant.create', 'api_key.create', 'flow_version.create']))
   const names = [...others, 'nothing', '', '__proto__', 'constructor', 'callFunction', '$subflow']
-  const body = { workspace_id: room.workspaceId, tenant_id: room.tenantId, name: 'made', slug: 'made' }
-  const workflowId = workflowIdIn(room)
+  const body = {
+    workspace_id: workspace.workspaceId,
+    tenant_id: workspace.tenantId,
+    name: 'made',
+    slug: 'made',
+  }
+  const workflowId = workflowIdIn(workspace)
   const calling = async (name: string, given: object) => ({
     ...{ activity: 'callFunction', queue: QUEUES.calls },
     input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: given })],
@@ -113,12 +118,12 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
   ])
   const outcomes = await activitiesDone(workflowId, tasks)
   expect(outcomes).toEqual(['completed', ...names.map(() => 'not_found')])
-  const { body: found } = await call('GET', '/v1/collections/honest/documents', { as: room.service })
+  const { body: found } = await call('GET', '/v1/collections/honest/documents', { as: workspace.service })
   expect(found.data).toMatchObject([{ written: true }])
 })
 
 test('workflow start with input not sealed for it: fails before any activity', async () => {
-  const workflowId = () => workflowIdIn(room)
+  const workflowId = () => workflowIdIn(workspace)
   const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
   const outcomes = await Promise.all(
     kinds.map(async (kind) => {
@@ -134,7 +139,7 @@ test('workflow start with input not sealed for it: fails before any activity', a
 })
 
 test('forged start of each workflow type: fails before any activity', async () => {
-  const target = { tenantId: room.tenantId, workspaceId: room.workspaceId }
+  const target = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId }
   const input = {
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
     ...{ steps: ['encryption_key'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
@@ -145,13 +150,13 @@ test('forged start of each workflow type: fails before any activity', async () =
   const outcomes = await Promise.all(
     types.map((type) =>
       startForged({
-        ...{ type, workflowId: workflowIdIn(room, type), input: [plain(input)] },
+        ...{ type, workflowId: workflowIdIn(workspace, type), input: [plain(input)] },
         queue: provisioned.includes(type) ? QUEUES.provisioning : QUEUES.flows,
       }),
     ),
   )
   expect(outcomes).toEqual(types.map(() => ({ failed: UNAUTHENTICATED, activities: [] })))
-  expect((await call('GET', '/v1/me', { as: room.service })).status).toBe(200)
+  expect((await call('GET', '/v1/me', { as: workspace.service })).status).toBe(200)
 })
 
 test('workflow id that names no tenant: fails', async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, inject, test } from 'vitest'
 import { fuzz, schemathesis } from '../soak/fuzz/schemathesis.ts'
 import { fuzzTargets } from '../soak/fuzz/targets.ts'
-import { aStoringRoom, tokenOf } from '../support/fixtures/tenants.ts'
+import { createTestWorkspaceWithStorage, tokenOf } from '../support/fixtures/tenants.ts'
 import { repeated } from '../support/stack/soak.ts'
 
 const SEED = 22
@@ -20,15 +20,15 @@ test.runIf('path' in program)(
   async () => {
     const path = 'path' in program ? program.path : ''
     const { url } = inject('tenon')
-    const room = await aStoringRoom()
-    const { tenantId, workspaceId } = room
+    const workspace = await createTestWorkspaceWithStorage()
+    const { tenantId, workspaceId } = workspace
     const claims = { tenant_id: tenantId, workspace_id: workspaceId, roles: ['workspace_admin'] }
     const admin = await tokenOf(claims)
-    const targets = await fuzzTargets(room)
+    const targets = await fuzzTargets(workspace)
     const dir = await mkdtemp(join(tmpdir(), 'tenon-fuzz-'))
     try {
       for (const [name, headers] of [
-        ['service', room.service],
+        ['service', workspace.service],
         ['admin', admin],
       ] as const) {
         const caller = { name, headers }

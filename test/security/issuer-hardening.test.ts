@@ -3,17 +3,17 @@
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
-import { inRoom, REDIRECT } from '../support/clients/browser.ts'
-import { aServer, type Hosted, ok, serversOf } from '../support/clients/mcp.ts'
-import { aRoom, call, type Room, unique } from '../support/fixtures/tenants.ts'
+import { inWorkspace, REDIRECT } from '../support/clients/browser.ts'
+import { ok, type PublishedMcpServer, publishMcpServer, serversOf } from '../support/clients/mcp.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
-let room: Room
-let hosted: Hosted
-let other: Hosted
+let workspace: TestWorkspace
+let mcpServer: PublishedMcpServer
+let other: PublishedMcpServer
 beforeAll(async () => {
-  room = await aRoom()
-  hosted = await aServer(room, 'strict')
-  other = await aServer(await aRoom(), 'elsewhere')
+  workspace = await createTestWorkspace()
+  mcpServer = await publishMcpServer(workspace, 'strict')
+  other = await publishMcpServer(await createTestWorkspace(), 'elsewhere')
 }, 60_000)
 
 interface ClosedConnection {
@@ -83,21 +83,24 @@ describe.each(HIDDEN.map((text) => [text.codePointAt(0)?.toString(16), text]))(
     test.each([
       [
         'an OAuth client',
-        () => ['/v1/oauth-clients', { kind: 'machine', role: 'service', ...inRoom(room), name }],
+        () => ['/v1/oauth-clients', { kind: 'machine', role: 'service', ...inWorkspace(workspace), name }],
       ],
-      ['an account', () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: 'a@x.test', name }]],
+      [
+        'an account',
+        () => ['/v1/accounts', { role: 'service', ...inWorkspace(workspace), email: 'a@x.test', name }],
+      ],
       [
         'an email address',
-        () => ['/v1/accounts', { role: 'service', ...inRoom(room), email: `a${hidden}@x.test` }],
+        () => ['/v1/accounts', { role: 'service', ...inWorkspace(workspace), email: `a${hidden}@x.test` }],
       ],
-      ['an agent’s client', () => [`${hosted.base}/clients`, { name }]],
+      ['an agent’s client', () => [`${mcpServer.base}/clients`, { name }]],
       ['a tenant', () => ['/v1/tenants', { name, slug: unique('n') }]],
-      ['a workspace', () => ['/v1/workspaces', { tenant_id: room.tenantId, name, slug: unique('n') }]],
-      ['an API key', () => ['/v1/api-keys', { workspace_id: room.workspaceId, kind: 'anon', name }]],
-      ['an MCP server', () => [serversOf(room), { name, slug: unique('n') }]],
+      ['a workspace', () => ['/v1/workspaces', { tenant_id: workspace.tenantId, name, slug: unique('n') }]],
+      ['an API key', () => ['/v1/api-keys', { workspace_id: workspace.workspaceId, kind: 'anon', name }]],
+      ['an MCP server', () => [serversOf(workspace), { name, slug: unique('n') }]],
     ] as const)('%s: refused', async (_what, requestOf) => {
       const [path, body] = requestOf() as [string, object]
-      const reply = await call('POST', path, { as: room.operator, body })
+      const reply = await call('POST', path, { as: workspace.operator, body })
       expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
     })
   },
@@ -113,11 +116,11 @@ test('names in any script, with combining marks or emoji: accepted', async () =>
     'I \u2764\ufe0f it',
     '👩🏽',
   ])
-    await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name } }))
+    await ok(call('POST', `${mcpServer.base}/clients`, { as: workspace.operator, body: { name } }))
 })
 
 describe('client of an agent', () => {
-  const createAgentClient = (scopes: string[], base = hosted.base, as = room.operator) =>
+  const createAgentClient = (scopes: string[], base = mcpServer.base, as = workspace.operator) =>
     call('POST', `${base}/clients`, { as, body: { name: 'agent', scopes } })
 
   test.each([
@@ -134,7 +137,7 @@ describe('client of an agent', () => {
 
   test('scopes of its server: accepted; any scope before publication: 409', async () => {
     expect((await createAgentClient(['mcp:strict:notes_get', 'mcp:strict:notes_create'])).status).toBe(201)
-    const draft = await aRoom()
+    const draft = await createTestWorkspace()
     const body = { name: 'Draft', slug: 'draft' }
     await ok(call('POST', serversOf(draft), { as: draft.operator, body }))
     const early = await createAgentClient(

@@ -2,67 +2,73 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { ofRoom } from '../support/clients/audit.ts'
+import { entriesOfWorkspace } from '../support/clients/audit.ts'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   authorization,
   Browser,
   bearer,
   claimsOf,
   exchange,
   type Flow,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
   refresh,
   type Seen,
+  type TestAccount,
   tokensOf,
 } from '../support/clients/browser.ts'
 import {
-  aServer,
   askToken,
   callTool,
-  type Hosted,
   ok,
+  type PublishedMcpServer,
   publish,
+  publishMcpServer,
   rpc,
   scopesOf,
   tokenFor,
 } from '../support/clients/mcp.ts'
 import { Agent } from '../support/clients/mcp-oauth-agent.ts'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../support/fixtures/tenants.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
 
 const LIST = { 'collections:notes:list': { enabled: true } }
 const WIDER = { ...LIST, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }
 /** Not on loopback, so that a live session with a consent is not asked again (RFC 8252 §8.6). */
 const WEB = 'https://app.example/callback'
 
-let room: Room
-let person: Person
+let workspace: TestWorkspace
+let person: TestAccount
 let clientId: string
 let webClient: string
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   await ok(
     call('PUT', '/v1/quotas', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, limits: { mcp_servers: -1 } },
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, limits: { mcp_servers: -1 } },
     }),
   )
-  person = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-  clientId = await aClient(room.operator)
-  webClient = await aClient(room.operator, { redirect_uris: [WEB] })
+  person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+  clientId = await addClient(workspace.operator)
+  webClient = await addClient(workspace.operator, { redirect_uris: [WEB] })
 })
 
-const approve = (hosted: Hosted, version: number, as: Caller = room.operator) =>
-  call('POST', `${hosted.base}/versions/${version}/approve`, { as, body: {} })
-const activate = (hosted: Hosted, version: number) =>
-  call('POST', `${hosted.base}/versions/${version}/activate`, { as: room.operator, body: {} })
+const approve = (mcpServer: PublishedMcpServer, version: number, as: Caller = workspace.operator) =>
+  call('POST', `${mcpServer.base}/versions/${version}/approve`, { as, body: {} })
+const activate = (mcpServer: PublishedMcpServer, version: number) =>
+  call('POST', `${mcpServer.base}/versions/${version}/activate`, { as: workspace.operator, body: {} })
 
-const accessTo = (hosted: Hosted, ...tools: string[]) => ({
-  resource: hosted.url,
-  scope: scopesOf(hosted, ...tools),
+const accessTo = (mcpServer: PublishedMcpServer, ...tools: string[]) => ({
+  resource: mcpServer.url,
+  scope: scopesOf(mcpServer, ...tools),
 })
 
 async function login(browser: Browser, flow: Flow): Promise<Seen> {
@@ -71,32 +77,32 @@ async function login(browser: Browser, flow: Flow): Promise<Seen> {
   return browser.submit(page, { action: 'login', tenant, email, password })
 }
 
-async function toolNames(as: Caller, hosted: Hosted): Promise<string[]> {
-  const { body } = await rpc(hosted.path, as, 'tools/list')
+async function toolNames(as: Caller, mcpServer: PublishedMcpServer): Promise<string[]> {
+  const { body } = await rpc(mcpServer.path, as, 'tools/list')
   return body.result.tools.map(({ name }: { name: string }) => name)
 }
 
-const expectRefused = async (as: Caller, hosted: Hosted, tool: string, scope: string) => {
-  const { status, body, headers } = await callTool(hosted.path, as, tool, { id: 'x' })
+const expectRefused = async (as: Caller, mcpServer: PublishedMcpServer, tool: string, scope: string) => {
+  const { status, body, headers } = await callTool(mcpServer.path, as, tool, { id: 'x' })
   expect([status, body.code]).toEqual([403, 'insufficient_scope'])
   const challenge = headers.get('www-authenticate')
   expect(challenge).toContain('error="insufficient_scope"')
-  const plain = scopesOf(hosted, scope)
+  const plain = scopesOf(mcpServer, scope)
   expect(challenge).toMatch(new RegExp(`scope="${plain} ${plain}@[0-9]+"`))
   expect(challenge).toContain('resource_metadata="')
 }
 
 /** Calls the tool for a missing document: the tool answers, not the scope check. */
-const expectReached = async (as: Caller, hosted: Hosted, tool: string) => {
-  const { status, body } = await callTool(hosted.path, as, tool, { id: 'x' })
+const expectReached = async (as: Caller, mcpServer: PublishedMcpServer, tool: string) => {
+  const { status, body } = await callTool(mcpServer.path, as, tool, { id: 'x' })
   expect([status, body.result?.content[0].text]).toEqual([200, expect.stringContaining('not_found')])
 }
 
 describe('publication of an MCP server', () => {
   test('deleting tool under a scope that only read: needs approval, not active', async () => {
-    const hosted = await aServer(room, 'moved', LIST)
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    const made = await publish(hosted, WIDER)
+    const mcpServer = await publishMcpServer(workspace, 'moved', LIST)
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
+    const made = await publish(mcpServer, WIDER)
     expect(made).toMatchObject({ version: 2, state: 'needs_approval', diff: { added: ['notes_delete'] } })
     expect(made.diff.widened).toEqual([
       {
@@ -107,13 +113,13 @@ describe('publication of an MCP server', () => {
     expect(made.diff.summary).toEqual([
       'The scope mcp:moved:notes_list now reaches “Delete a document of notes” (notes_delete), which changes or deletes data.',
     ])
-    const server = await ok(call('GET', hosted.base, { as: room.operator }))
+    const server = await ok(call('GET', mcpServer.base, { as: workspace.operator }))
     expect([server.active_version, server.latest_version]).toEqual([1, 2])
-    expect(await toolNames(token, hosted)).toEqual(['notes_list'])
-    expect((await callTool(hosted.path, token, 'notes_delete', { id: 'x' })).body.error.code).toBe(-32_602)
-    const refusal = await activate(hosted, 2)
+    expect(await toolNames(token, mcpServer)).toEqual(['notes_list'])
+    expect((await callTool(mcpServer.path, token, 'notes_delete', { id: 'x' })).body.error.code).toBe(-32_602)
+    const refusal = await activate(mcpServer, 2)
     expect([refusal.status, refusal.body.code]).toEqual([409, 'state_conflict'])
-    const { data } = await ok(call('GET', `${hosted.base}/versions`, { as: room.operator }))
+    const { data } = await ok(call('GET', `${mcpServer.base}/versions`, { as: workspace.operator }))
     expect(data).toMatchObject([
       { version: 1, active: true, state: 'published', widened: [] },
       { version: 2, active: false, state: 'needs_approval', widened: made.diff.widened, approved_by: null },
@@ -121,37 +127,37 @@ describe('publication of an MCP server', () => {
   })
 
   test('tool that does more than before: needs approval', async () => {
-    const hosted = await aServer(room, 'stronger', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'stronger', LIST)
     const annotations = { readOnlyHint: false, destructiveHint: true }
     const stricter = { 'collections:notes:list': { enabled: true, annotations } }
-    const made = await publish(hosted, stricter)
+    const made = await publish(mcpServer, stricter)
     expect(made.state).toBe('needs_approval')
     expect(made.diff.widened[0].tools).toMatchObject([{ effect: 'changes', was: 'reads' }])
     const open = { 'collections:notes:list': { enabled: true, annotations: { openWorldHint: true } } }
-    expect(await publish(hosted, open)).toMatchObject({
+    expect(await publish(mcpServer, open)).toMatchObject({
       state: 'needs_approval',
       diff: { summary: [expect.stringContaining('may reach other systems')] },
     })
-    expect((await publish(hosted, LIST)).state).toBe('active')
+    expect((await publish(mcpServer, LIST)).state).toBe('active')
   })
 
   test('other tool under the same name: needs approval', async () => {
-    const hosted = await aServer(room, 'swapped', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'swapped', LIST)
     const swapped = { 'collections:notes:get': { enabled: true, name: 'notes_list' } }
-    expect((await publish(hosted, swapped)).state).toBe('needs_approval')
+    expect((await publish(mcpServer, swapped)).state).toBe('needs_approval')
   })
 
   test('scope that returns with another tool: needs approval', async () => {
     const GET = { 'collections:notes:get': { enabled: true } }
-    const hosted = await aServer(room, 'returned', LIST)
-    expect((await publish(hosted, GET)).state).toBe('active')
+    const mcpServer = await publishMcpServer(workspace, 'returned', LIST)
+    expect((await publish(mcpServer, GET)).state).toBe('active')
     const back = { ...GET, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }
-    expect((await publish(hosted, back)).state).toBe('needs_approval')
-    expect((await publish(hosted, { ...GET, ...LIST })).state).toBe('active')
+    expect((await publish(mcpServer, back)).state).toBe('needs_approval')
+    expect((await publish(mcpServer, { ...GET, ...LIST })).state).toBe('active')
   })
 
   test('new scope, name or text, or fewer tools: active at once', async () => {
-    const hosted = await aServer(room, 'harmless', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'harmless', LIST)
     for (const tools of [
       { ...LIST, 'collections:notes:delete': { enabled: true } },
       {
@@ -160,99 +166,102 @@ describe('publication of an MCP server', () => {
       },
       LIST,
     ])
-      expect(await publish(hosted, tools)).toMatchObject({ state: 'active', diff: { widened: [] } })
+      expect(await publish(mcpServer, tools)).toMatchObject({ state: 'active', diff: { widened: [] } })
   })
 })
 
 describe('approval of a version', () => {
   test('by a workspace admin: active, logged with the approver', async () => {
-    const hosted = await aServer(room, 'approved', LIST)
-    await publish(hosted, WIDER)
-    const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inRoom(room) })
-    for (const as of [room.service, room.anon]) expect((await approve(hosted, 2, as)).status).toBe(403)
-    expect(await ok(approve(hosted, 2, admin))).toMatchObject({
+    const mcpServer = await publishMcpServer(workspace, 'approved', LIST)
+    await publish(mcpServer, WIDER)
+    const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inWorkspace(workspace) })
+    for (const as of [workspace.service, workspace.anon])
+      expect((await approve(mcpServer, 2, as)).status).toBe(403)
+    expect(await ok(approve(mcpServer, 2, admin))).toMatchObject({
       version: 2,
       active: true,
       state: 'published',
       approved_by: 'ada',
     })
-    const [entry] = (await ofRoom(room)).filter(({ operation }) => operation === 'mcp_version.approve')
+    const [entry] = (await entriesOfWorkspace(workspace)).filter(
+      ({ operation }) => operation === 'mcp_version.approve',
+    )
     expect(entry).toMatchObject({ outcome: 'done', actor: { subject: 'ada' } })
-    expect((await ok(activate(hosted, 1))).active).toBe(true)
-    expect((await ok(activate(hosted, 2))).active).toBe(true)
+    expect((await ok(activate(mcpServer, 1))).active).toBe(true)
+    expect((await ok(activate(mcpServer, 2))).active).toBe(true)
   })
 
   test('unneeded or repeated: 409; unknown version: 404', async () => {
-    const hosted = await aServer(room, 'twice-approved', LIST)
-    expect((await approve(hosted, 1)).body.code).toBe('state_conflict')
-    await publish(hosted, WIDER)
-    await ok(approve(hosted, 2))
-    expect((await approve(hosted, 2)).body.code).toBe('state_conflict')
-    expect((await approve(hosted, 9)).status).toBe(404)
+    const mcpServer = await publishMcpServer(workspace, 'twice-approved', LIST)
+    expect((await approve(mcpServer, 1)).body.code).toBe('state_conflict')
+    await publish(mcpServer, WIDER)
+    await ok(approve(mcpServer, 2))
+    expect((await approve(mcpServer, 2)).body.code).toBe('state_conflict')
+    expect((await approve(mcpServer, 9)).status).toBe(404)
   })
 
   test('machine client: earlier tokens do not reach the new tool, later ones do', async () => {
-    const hosted = await aServer(room, 'machine', LIST)
-    const scopes = [scopesOf(hosted, 'notes_list')]
+    const mcpServer = await publishMcpServer(workspace, 'machine', LIST)
+    const scopes = [scopesOf(mcpServer, 'notes_list')]
     const made = await ok(
-      call('POST', `${hosted.base}/clients`, { as: room.operator, body: { name: 'agent', scopes } }),
+      call('POST', `${mcpServer.base}/clients`, { as: workspace.operator, body: { name: 'agent', scopes } }),
     )
     const client = { id: made.client_id, secret: made.client_secret }
     const before = bearer((await askToken({}, client)).body['access_token'])
-    await publish(hosted, WIDER)
+    await publish(mcpServer, WIDER)
     const between = bearer((await askToken({}, client)).body['access_token'])
-    await ok(approve(hosted, 2))
+    await ok(approve(mcpServer, 2))
     for (const token of [before, between]) {
-      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
-      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
+      expect(await toolNames(token, mcpServer)).toEqual(['notes_list'])
+      await expectRefused(token, mcpServer, 'notes_delete', 'notes_list')
     }
     // The scopes of the challenge, as an SDK client requests them.
-    for (const more of [{}, { resource: hosted.url, scope: `${scopes} ${scopes}@2` }]) {
+    for (const more of [{}, { resource: mcpServer.url, scope: `${scopes} ${scopes}@2` }]) {
       const { body } = await askToken(more, client)
       expect(body['scope']).toBe(scopes[0])
-      await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
+      await expectReached(bearer(body['access_token']), mcpServer, 'notes_delete')
     }
   })
 })
 
 describe('consent', () => {
   test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
-    const hosted = await aServer(room, 'bound', LIST)
-    const before = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
-    await publish(hosted, WIDER)
-    await ok(approve(hosted, 2))
+    const mcpServer = await publishMcpServer(workspace, 'bound', LIST)
+    const before = (await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))).body
+    await publish(mcpServer, WIDER)
+    await ok(approve(mcpServer, 2))
     const renewed = (await refresh(clientId, before['refresh_token'])).body
     for (const { access_token } of [before, renewed]) {
       const token = bearer(access_token)
-      expect(await toolNames(token, hosted)).toEqual(['notes_list'])
-      expect((await callTool(hosted.path, token, 'notes_list')).body.result.isError).toBe(false)
-      await expectRefused(token, hosted, 'notes_delete', 'notes_list')
+      expect(await toolNames(token, mcpServer)).toEqual(['notes_list'])
+      expect((await callTool(mcpServer.path, token, 'notes_list')).body.result.isError).toBe(false)
+      await expectRefused(token, mcpServer, 'notes_delete', 'notes_list')
     }
-    const anew = (await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))).body
-    await expectReached(bearer(anew['access_token']), hosted, 'notes_delete')
+    const anew = (await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))).body
+    await expectReached(bearer(anew['access_token']), mcpServer, 'notes_delete')
     // A new consent does not extend earlier tokens.
     const old = (await refresh(clientId, renewed['refresh_token'])).body
-    await expectRefused(bearer(old['access_token']), hosted, 'notes_delete', 'notes_list')
+    await expectRefused(bearer(old['access_token']), mcpServer, 'notes_delete', 'notes_list')
   })
 
   test('live session: no page if nothing widened; the page again, naming the tool, if it did', async () => {
-    const hosted = await aServer(room, 'again', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'again', LIST)
     const browser = new Browser(WEB)
-    const flow = () => authorization(webClient, { redirect_uri: WEB, ...accessTo(hosted, 'notes_list') })
+    const flow = () => authorization(webClient, { redirect_uri: WEB, ...accessTo(mcpServer, 'notes_list') })
     const first = await browser.submit(await login(browser, flow()), { action: 'allow' })
     expect(first.url).toContain(`${WEB}?code=`)
-    await publish(hosted, { ...LIST, 'collections:notes:get': { enabled: true } })
+    await publish(mcpServer, { ...LIST, 'collections:notes:get': { enabled: true } })
     expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
-    await publish(hosted, { ...WIDER, 'collections:notes:get': { enabled: true } })
+    await publish(mcpServer, { ...WIDER, 'collections:notes:get': { enabled: true } })
     expect((await browser.open(flow().url)).url).toContain(`${WEB}?code=`)
-    await ok(approve(hosted, 3))
+    await ok(approve(mcpServer, 3))
     const page = await browser.open(flow().url)
     expect(page.html).toContain('Allow access?')
     expect(page.html).toContain('Delete a document of notes')
     const silent = authorization(webClient, {
       redirect_uri: WEB,
       prompt: 'none',
-      ...accessTo(hosted, 'notes_list'),
+      ...accessTo(mcpServer, 'notes_list'),
     })
     expect((await browser.open(silent.url)).url).toContain('error=consent_required')
     const again = await browser.open(flow().url)
@@ -261,34 +270,34 @@ describe('consent', () => {
   })
 
   test('version approved while the page is open: consent covers what the page showed', async () => {
-    const hosted = await aServer(room, 'meanwhile', LIST)
-    await publish(hosted, WIDER)
+    const mcpServer = await publishMcpServer(workspace, 'meanwhile', LIST)
+    await publish(mcpServer, WIDER)
     const browser = new Browser(REDIRECT)
-    const flow = authorization(clientId, accessTo(hosted, 'notes_list'))
+    const flow = authorization(clientId, accessTo(mcpServer, 'notes_list'))
     const page = await login(browser, flow)
     expect(page.html).not.toContain('Delete a document')
-    await ok(approve(hosted, 2))
+    await ok(approve(mcpServer, 2))
     expect((await browser.open(page.url)).html).not.toContain('Delete a document')
     const next = await browser.submit(page, { action: 'allow' })
     expect(next.html).toContain('Delete a document of notes')
     const end = await browser.submit(next, { action: 'allow' })
     const { body } = await exchange(clientId, flow, new URL(end.url))
-    await expectReached(bearer(body['access_token']), hosted, 'notes_delete')
+    await expectReached(bearer(body['access_token']), mcpServer, 'notes_delete')
   })
 
   test('given for fewer tools, older version reactivated: its other tools are not reached', async () => {
-    const hosted = await aServer(room, 'back', {
+    const mcpServer = await publishMcpServer(workspace, 'back', {
       ...LIST,
       'collections:notes:get': { enabled: true, scope: 'notes_list' },
     })
-    await publish(hosted, LIST)
-    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
-    await ok(activate(hosted, 1))
-    await expectRefused(bearer(body['access_token']), hosted, 'notes_get', 'notes_list')
+    await publish(mcpServer, LIST)
+    const { body } = await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))
+    await ok(activate(mcpServer, 1))
+    await expectRefused(bearer(body['access_token']), mcpServer, 'notes_get', 'notes_list')
   })
 
   test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
-    const hosted = await aServer(room, 'client', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'client', LIST)
     const authProvider = new Agent(person)
     const finish = (transport: StreamableHTTPClientTransport) =>
       transport.finishAuth(
@@ -297,7 +306,7 @@ describe('consent', () => {
     const connect = () => {
       const versionNegotiation = { mode: { pin: '2026-07-28' } } as const
       const client = new Client({ name: 'test', version: '1' }, { versionNegotiation })
-      const transport = new StreamableHTTPClientTransport(new URL(hosted.url), {
+      const transport = new StreamableHTTPClientTransport(new URL(mcpServer.url), {
         authProvider: authProvider as never,
       })
       return { client, transport, done: client.connect(transport) }
@@ -307,8 +316,8 @@ describe('consent', () => {
     await finish(first.transport)
     const { client, transport, done } = connect()
     await done
-    await publish(hosted, WIDER)
-    await ok(approve(hosted, 2))
+    await publish(mcpServer, WIDER)
+    await ok(approve(mcpServer, 2))
     const remove = () => client.callTool({ name: 'notes_delete', arguments: { id: 'x' } })
     await expect(remove()).rejects.toThrow(/unauthorized/i)
     expect(authProvider.asked).toHaveLength(2)
@@ -321,17 +330,17 @@ describe('consent', () => {
   })
 
   test('token without a version: 401', async () => {
-    const hosted = await aServer(room, 'unnamed', LIST)
+    const mcpServer = await publishMcpServer(workspace, 'unnamed', LIST)
     const claims = {
       sub: 'agent',
       client_id: 'tenon-operator',
-      ...inRoom(room),
-      mcp_server: hosted.id,
-      scope: scopesOf(hosted, 'notes_list'),
+      ...inWorkspace(workspace),
+      mcp_server: mcpServer.id,
+      scope: scopesOf(mcpServer, 'notes_list'),
     }
-    const unversioned = await tokenOf(claims, { audience: hosted.url })
-    expect((await rpc(hosted.path, unversioned, 'tools/list')).status).toBe(401)
-    const { body } = await tokensOf(clientId, person, accessTo(hosted, 'notes_list'))
+    const unversioned = await tokenOf(claims, { audience: mcpServer.url })
+    expect((await rpc(mcpServer.path, unversioned, 'tools/list')).status).toBe(401)
+    const { body } = await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))
     expect(claimsOf(body['access_token'])).toMatchObject({ mcp_version: 1 })
   })
 })
@@ -339,19 +348,19 @@ describe('consent', () => {
 describe('consent page', () => {
   const TITLE = '<img src=x onerror=alert(1)> & "List"'
 
-  async function pageFor(hosted: Hosted, scope: string): Promise<string> {
+  async function pageFor(mcpServer: PublishedMcpServer, scope: string): Promise<string> {
     const browser = new Browser(REDIRECT)
-    return (await login(browser, authorization(clientId, { resource: hosted.url, scope }))).html
+    return (await login(browser, authorization(clientId, { resource: mcpServer.url, scope }))).html
   }
 
   test('tools of three effects: each with escaped title and effect', async () => {
-    const hosted = await aServer(room, 'words', {
+    const mcpServer = await publishMcpServer(workspace, 'words', {
       'collections:notes:list': { enabled: true, title: TITLE, scope: 'notes' },
       'collections:notes:create': { enabled: true, scope: 'notes' },
       'collections:notes:delete': { enabled: true, scope: 'notes' },
       'collections:notes:get': { enabled: true },
     })
-    const html = await pageFor(hosted, scopesOf(hosted, 'notes'))
+    const html = await pageFor(mcpServer, scopesOf(mcpServer, 'notes'))
     expect(html).toContain('&lt;img src=x onerror=alert(1)&gt; &amp; &quot;List&quot;')
     expect(html).not.toContain('<img')
     const text = html.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
@@ -365,8 +374,8 @@ describe('consent page', () => {
   })
 
   test('scope that the server does not offer: not shown', async () => {
-    const hosted = await aServer(room, 'unknown', LIST)
-    const html = await pageFor(hosted, `${scopesOf(hosted, 'notes_list')} mcp:unknown:trust_me please`)
+    const mcpServer = await publishMcpServer(workspace, 'unknown', LIST)
+    const html = await pageFor(mcpServer, `${scopesOf(mcpServer, 'notes_list')} mcp:unknown:trust_me please`)
     expect(html).toContain('List the documents of notes')
     expect(html).not.toMatch(/trust_me|please/)
   })

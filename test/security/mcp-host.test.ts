@@ -4,16 +4,16 @@ import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../src/infra/config.ts'
-import { aServer, type Hosted, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
-import { aRoom, type Caller, operator } from '../support/fixtures/tenants.ts'
-import { countedNode } from '../support/stack/counted-api.ts'
+import { type PublishedMcpServer, publishMcpServer, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
+import { type Caller, createTestWorkspace, operator } from '../support/fixtures/tenants.ts'
+import { startCountedApi } from '../support/stack/counted-api.ts'
 
-let hosted: Hosted
+let mcpServer: PublishedMcpServer
 let endpoints: [string, string, Caller][]
 beforeAll(async () => {
-  hosted = await aServer(await aRoom(), 'host')
+  mcpServer = await publishMcpServer(await createTestWorkspace(), 'host')
   endpoints = [
-    ['hosted', hosted.path, await tokenFor(hosted, scopesOf(hosted, 'notes_list'))],
+    ['hosted', mcpServer.path, await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))],
     ['official', '/v1/mcp/platform/mcp', await operator()],
   ]
 })
@@ -71,7 +71,7 @@ test('MCP endpoint under any other Host: 403, with and without a token', async (
 
 describe('TENON_MCP_HOSTS', () => {
   test('name listed with or without a port: only that spelling is accepted', async () => {
-    const node = await countedNode({ TENON_MCP_HOSTS: 'tenon.internal,api:8787' })
+    const node = await startCountedApi({ TENON_MCP_HOSTS: 'tenon.internal,api:8787' })
     try {
       const base = await node.app.listen({ port: 0, host: '127.0.0.1' })
       const [, path, as] = endpoints[1] ?? ['', '', {}]

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
-import { aRoom, call, type Room } from '../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 
 const LOOPS = 6
@@ -27,12 +27,12 @@ const HEAVY = `
         - pause: { wait: { milliseconds: 1 } }
 `
 let own: OwnPlatform
-let loud: Room
-let quiet: Room
+let loud: TestWorkspace
+let quiet: TestWorkspace
 beforeAll(async () => {
   own = await ownPlatform({})
-  loud = own.room
-  quiet = await aRoom(own.started.running)
+  loud = own.workspace
+  quiet = await createTestWorkspace(own.started.running)
 }, 120_000)
 afterAll(() => own?.end())
 

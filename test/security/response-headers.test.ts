@@ -2,12 +2,12 @@
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, type Caller, call, type Room } from '../support/fixtures/tenants.ts'
+import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { startApi } from '../support/stack/api-process.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const DOCUMENTS = '/v1/collections/todos/documents'
@@ -16,12 +16,12 @@ interface Case {
   readonly name: string
   readonly method?: string
   readonly path: string
-  readonly as?: (room: Room) => Caller
+  readonly as?: (workspace: TestWorkspace) => Caller
   readonly body?: unknown
 }
 
-const service = (of: Room) => of.service
-const agent = (of: Room) => ({ ...of.operator, accept: 'application/json, text/event-stream' })
+const service = (of: TestWorkspace) => of.service
+const agent = (of: TestWorkspace) => ({ ...of.operator, accept: 'application/json, text/event-stream' })
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' }
 
 const CASES: readonly Case[] = [
@@ -48,7 +48,7 @@ const CASES: readonly Case[] = [
 
 test.each(CASES)('$name: has nosniff and a resource policy, no HSTS over http', async (asked) => {
   const { method = 'GET', path, as, body } = asked
-  const { headers } = await call(method, path, { ...(as && { as: as(room) }), body })
+  const { headers } = await call(method, path, { ...(as && { as: as(workspace) }), body })
   expect(headers.get('x-content-type-options')).toBe('nosniff')
   expect(headers.get('cross-origin-resource-policy')).toBe('same-site')
   expect(headers.get('strict-transport-security')).toBeNull()
@@ -73,7 +73,7 @@ describe('API behind https', () => {
     try {
       const replies = await Promise.all([
         call('GET', '/healthz', { at }),
-        call('GET', DOCUMENTS, { at, as: room.service }),
+        call('GET', DOCUMENTS, { at, as: workspace.service }),
         call('GET', DOCUMENTS, { at }),
         call('GET', '/auth/jwks', { at }),
       ])

@@ -2,20 +2,20 @@
 /** Secrets of flows are refused in documents and objects, which others can read. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { canary, drafted, published, ran, stored } from '../support/fixtures/secrets.ts'
-import { aStoringRoom, call, type Room } from '../support/fixtures/tenants.ts'
+import { canary, draftFlow, publishFlow, runFlow, storeSecret } from '../support/fixtures/secrets.ts'
+import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { bucketOf } from '../support/stack/workspace-settings.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let bucket: string
 let id: string
 const value = canary()
 const documents = '/v1/collections/kept/documents'
 beforeAll(async () => {
-  room = await aStoringRoom()
-  bucket = await bucketOf(room)
-  await stored(room, 'token', value)
-  id = (await call('POST', documents, { as: room.service, body: { n: 1 } })).body.id
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = await bucketOf(workspace)
+  await storeSecret(workspace, 'token', value)
+  id = (await call('POST', documents, { as: workspace.service, body: { n: 1 } })).body.id
 })
 
 /** Calls that store their arguments, each with `text` among them. */
@@ -31,9 +31,9 @@ const task = (name: string, given: object, more = {}) =>
 
 /** Expects only what the test itself stored. */
 async function expectNothingStored(): Promise<void> {
-  const { body } = await call('GET', documents, { as: room.service })
+  const { body } = await call('GET', documents, { as: workspace.service })
   expect(body.data).toEqual([expect.objectContaining({ id, n: 1, _version: 1 })])
-  expect((await call('GET', `/v1/objects/${bucket}`, { as: room.service })).body.data).toEqual([])
+  expect((await call('GET', `/v1/objects/${bucket}`, { as: workspace.service })).body.data).toEqual([])
 }
 
 describe('definition that passes a secret to a storing call', () => {
@@ -46,16 +46,22 @@ use: { secrets: [token] }
 do:
 ${task(name, given)}
 `
-      const { body } = await call('POST', `${room.flows}/validate`, { as: room.operator, body: { source } })
+      const { body } = await call('POST', `${workspace.flows}/validate`, {
+        as: workspace.operator,
+        body: { source },
+      })
       expect(body).toMatchObject({
         valid: false,
         faults: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
       })
       expect(body.faults[0].message).toContain('`token`')
-      const draft = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+      const draft = await call('POST', `${workspace.flows}/definitions`, {
+        as: workspace.operator,
+        body: { source },
+      })
       if (draft.status === 201) {
-        const versions = `${room.flows}/definitions/stores-${nth}/versions`
-        const { status } = await call('POST', versions, { as: room.operator, body: {} })
+        const versions = `${workspace.flows}/definitions/stores-${nth}/versions`
+        const { status } = await call('POST', versions, { as: workspace.operator, body: {} })
         expect(status).toBe(422)
       } else expect(draft.status).toBe(422)
     },
@@ -63,8 +69,12 @@ ${task(name, given)}
 
   test('call that stores nothing: published', async () => {
     const query = task('collection.query', { name: 'kept', filter: { n: '${ $secrets.token }' } })
-    await drafted(room, ['token'], query)
-    await drafted(room, ['token'], task('event.publish', { topic: 'told', data: '${ $secrets.token }' }))
+    await draftFlow(workspace, ['token'], query)
+    await draftFlow(
+      workspace,
+      ['token'],
+      task('event.publish', { topic: 'told', data: '${ $secrets.token }' }),
+    )
   })
 })
 
@@ -72,8 +82,8 @@ describe('execution that reaches a storing call with a secret', () => {
   test.each([0, 1, 2, 3, 4])('call %i: faults with a configuration error, stores nothing', async (nth) => {
     const [name, given] = calls('${ .text }')[nth] ?? ['', {}]
     const made = '  - make: { set: { text: \'${ "x" + $secrets.token + "y" }\' } }'
-    const flow = await published(room, ['token'], `${made}\n${task(name, given)}`)
-    const body = await ran(room, flow)
+    const flow = await publishFlow(workspace, ['token'], `${made}\n${task(name, given)}`)
+    const body = await runFlow(workspace, flow)
     expect(body, JSON.stringify(body)).toMatchObject({
       status: 'faulted',
       error: { instance: '/do/1/keep' },
@@ -90,7 +100,7 @@ describe('execution that reaches a storing call with a secret', () => {
     const made =
       "  - make: { set: { '${ $secrets.token }': 1 }, output: { as: '${ { ($secrets.token): 1 } }' } }"
     const keep = task('collection.create', { name: 'kept', document: '${ . }' })
-    const body = await ran(room, await published(room, ['token'], `${made}\n${keep}`))
+    const body = await runFlow(workspace, await publishFlow(workspace, ['token'], `${made}\n${keep}`))
     expect(body.error?.type, JSON.stringify(body)).toMatch(/configuration$/)
     await expectNothingStored()
   })
@@ -102,7 +112,7 @@ describe('execution that reaches a storing call with a secret', () => {
       catch: { as: 'problem', do: [{ said: { set: { said: '${ $problem.type }' } } }] },
     }
     const tasks = `  - make: { set: { text: '\${ $secrets.token }' } }\n  - attempt: ${JSON.stringify(caught)}`
-    const body = await ran(room, await published(room, ['token'], tasks))
+    const body = await runFlow(workspace, await publishFlow(workspace, ['token'], tasks))
     expect(body, JSON.stringify(body)).toMatchObject({
       status: 'completed',
       output: { said: expect.stringMatching(/configuration$/) },

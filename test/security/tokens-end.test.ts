@@ -2,36 +2,49 @@
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   authorization,
   Browser,
   bearer,
   claimsOf,
   exchange,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
   refresh,
   signIn,
+  type TestAccount,
   tokensOf,
 } from '../support/clients/browser.ts'
-import { aServer, askToken, type Hosted, ok, rpc, scopesOf } from '../support/clients/mcp.ts'
-import { aRoom, type Caller, call, eventually, type Room } from '../support/fixtures/tenants.ts'
-import { aSecondNode, type Node } from '../support/stack/in-process-node.ts'
+import {
+  askToken,
+  ok,
+  type PublishedMcpServer,
+  publishMcpServer,
+  rpc,
+  scopesOf,
+} from '../support/clients/mcp.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
+import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 
 const WITHIN_MS = 5_000
 
-let room: Room
-let hosted: Hosted
-let person: Person
+let workspace: TestWorkspace
+let mcpServer: PublishedMcpServer
+let person: TestAccount
 let clientId: string
 let node: Node
 beforeAll(async () => {
-  ;[room, node] = await Promise.all([aRoom(), aSecondNode()])
-  hosted = await aServer(room, 'ends')
-  person = await aPerson(room.operator, { role: 'tenant_admin', tenant_id: room.tenantId })
-  clientId = await aClient(room.operator)
+  ;[workspace, node] = await Promise.all([createTestWorkspace(), startInProcessNode()])
+  mcpServer = await publishMcpServer(workspace, 'ends')
+  person = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await addClient(workspace.operator)
 }, 60_000)
 afterAll(() => node?.close())
 
@@ -61,11 +74,11 @@ async function expectRefused(token: string | undefined): Promise<void> {
 
 async function createAgentClient(): Promise<{ id: string; secret: string }> {
   const body = { name: 'agent' }
-  const made = await ok(call('POST', `${hosted.base}/clients`, { as: room.operator, body }))
+  const made = await ok(call('POST', `${mcpServer.base}/clients`, { as: workspace.operator, body }))
   return { id: made.client_id, secret: made.client_secret }
 }
 
-const list = (token: string | undefined) => rpc(hosted.path, bearer(token), 'tools/list')
+const list = (token: string | undefined) => rpc(mcpServer.path, bearer(token), 'tools/list')
 
 describe('access token of an account', () => {
   const codeOf = async () => {
@@ -109,8 +122,8 @@ describe('access token of an account', () => {
   }, 20_000)
 
   test('for a hosted MCP server, refresh token revoked: ends there too', async () => {
-    const own = await aPerson(room.operator, { role: 'service', ...inRoom(room) })
-    const access = { resource: hosted.url, scope: scopesOf(hosted, 'notes_list') }
+    const own = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+    const access = { resource: mcpServer.url, scope: scopesOf(mcpServer, 'notes_list') }
     const { body } = await tokensOf(clientId, own, access)
     expect((await list(body['access_token'])).status).toBe(200)
     await revoke(body['refresh_token'] ?? '', { client_id: clientId })
@@ -119,7 +132,7 @@ describe('access token of an account', () => {
 
   test('revoked by another client: same response, token stays; by its own client: ends', async () => {
     const { body } = await tokensOf(clientId, person)
-    const other = await aClient(room.operator)
+    const other = await addClient(workspace.operator)
     const token = body['access_token'] ?? ''
     expect(await revoke(token, { client_id: other })).toEqual({ status: 200, text: '' })
     expect((await read(token)).status).toBe(200)
@@ -143,7 +156,7 @@ describe('access token of a client', () => {
 
   test('of the operator for a hosted MCP server: lives 600 s, ends when revoked', async () => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
-    const { body } = await askToken({ resource: hosted.url, scope: scopesOf(hosted, 'notes_list') })
+    const { body } = await askToken({ resource: mcpServer.url, scope: scopesOf(mcpServer, 'notes_list') })
     expect(body['expires_in']).toBe(600)
     expect((await list(body['access_token'])).status).toBe(200)
     await revoke(body['access_token'] ?? '', {}, basic(id, secret))
@@ -164,7 +177,7 @@ describe('access token of a client', () => {
     const agent = await createAgentClient()
     const { body } = await askToken({}, agent)
     expect((await list(body['access_token'])).status).toBe(200)
-    await ok(call('DELETE', `${hosted.base}/clients/${agent.id}`, { as: room.operator }))
+    await ok(call('DELETE', `${mcpServer.base}/clients/${agent.id}`, { as: workspace.operator }))
     await eventually(
       async () => ((await list(body['access_token'])).status === 401 ? true : undefined),
       WITHIN_MS,

@@ -3,10 +3,10 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { call } from '../../support/fixtures/tenants.ts'
-import type { Place } from './flow-runner.ts'
+import type { FlowRunner } from './flow-runner.ts'
 
 /** Defines the tests, for a workspace that exists when they begin. */
-export function testExamples(place: () => Place): void {
+export function testExamples(place: () => FlowRunner): void {
   /** Publishes an example and starts it. @returns the execution's id */
   async function started(name: string, input: object): Promise<string> {
     await place().publish(name, await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8'))
@@ -31,9 +31,9 @@ export function testExamples(place: () => Place): void {
       ['mug', 9, day],
       ['mug', 9, '2020-01-01'],
     ]) {
-      const { at, room } = place()
+      const { at, workspace } = place()
       const body = { product, price, day: on }
-      await call('POST', '/v1/collections/orders/documents', { at, as: room.service, body })
+      await call('POST', '/v1/collections/orders/documents', { at, as: workspace.service, body })
     }
     const { output } = await ended(await started('nightly-report', {}))
     expect(output).toEqual({ count: 3, revenue: 20, best: 'mug', id: expect.any(String) })
@@ -50,7 +50,7 @@ export function testExamples(place: () => Place): void {
   test('sensor-batch: collects readings until the batch is closed', async () => {
     const id = await started('sensor-batch', { sensor: '/oven' })
     const signal = (event: object) =>
-      place().call('POST', `${place().room.flows}/executions/${id}/signal`, { event })
+      place().call('POST', `${place().workspace.flows}/executions/${id}/signal`, { event })
     for (const [number, fahrenheit] of [68, 212].entries()) {
       await signal({ source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } })
     }
@@ -61,7 +61,7 @@ export function testExamples(place: () => Place): void {
   test('moderation: a function rates a comment, which is published', async () => {
     const source =
       'export default ({ text }: { text: string }) => ({ toxicity: text === "Lovely!" ? 0.1 : 1 })'
-    const body = { workspace_id: place().room.workspaceId, name: 'judge-comment', source }
+    const body = { workspace_id: place().workspace.workspaceId, name: 'judge-comment', source }
     expect((await place().call('POST', '/v1/functions', body)).status).toBe(201)
     const { output } = await ended(await started('moderation', { text: 'Lovely!' }))
     expect(output).toEqual({ published: expect.any(String) })

@@ -4,13 +4,13 @@
  */
 
 import { expect } from 'vitest'
-import type { Outside } from '../../support/servers/fake-servers.ts'
-import type { Place } from './flow-runner.ts'
+import type { FakeServers } from '../../support/servers/fake-servers.ts'
+import type { FlowRunner } from './flow-runner.ts'
 
 /** Workspace of a flow of a kind, and the servers that it may reach. */
 export interface Kinds {
-  readonly place: Place
-  readonly outside: Outside
+  readonly place: FlowRunner
+  readonly fakeServers: FakeServers
 }
 
 export interface Kind {
@@ -53,27 +53,27 @@ export const KINDS: readonly Kind[] = [
   {
     // Enough calls that one of them has a task of its own.
     name: 'call-brief',
-    tasks: ({ outside }) => `  - all:
+    tasks: ({ fakeServers }) => `  - all:
       for: { each: n, in: '\${ [range(8)] }' }
-      do: [{ get: { call: http, with: { method: get, endpoint: '${outside.origin}/late' } } }]
-  - last: { call: http, with: { method: head, endpoint: '${outside.origin}/echo' }, output: { as: '\${ 8 }' } }`,
+      do: [{ get: { call: http, with: { method: get, endpoint: '${fakeServers.origin}/late' } } }]
+  - last: { call: http, with: { method: head, endpoint: '${fakeServers.origin}/echo' }, output: { as: '\${ 8 }' } }`,
     output: 8,
   },
   {
     name: 'call-http',
-    tasks: ({ outside }) => `  - get:
+    tasks: ({ fakeServers }) => `  - get:
       call: http
-      with: { method: get, endpoint: '${outside.origin}/echo' }
+      with: { method: get, endpoint: '${fakeServers.origin}/echo' }
       metadata: { tenon: { local: false } }
-  - post: { call: http, with: { method: post, endpoint: '${outside.origin}/echo', body: { was: '\${ .method }' } } }
+  - post: { call: http, with: { method: post, endpoint: '${fakeServers.origin}/echo', body: { was: '\${ .method }' } } }
   - read: { set: { body: '\${ .body }' } }`,
     output: { body: '{"was":"GET"}' },
   },
   {
     name: 'call-openapi',
-    tasks: ({ outside }) => `  - a:
+    tasks: ({ fakeServers }) => `  - a:
       call: openapi
-      with: { document: { endpoint: '${outside.origin}/v2/swagger.json' }, operationId: getPetById, parameters: { petId: 7 } }
+      with: { document: { endpoint: '${fakeServers.origin}/v2/swagger.json' }, operationId: getPetById, parameters: { petId: 7 } }
       output: { as: '\${ .id }' }`,
     output: 7,
   },
@@ -111,20 +111,20 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'for-concurrent',
-    tasks: ({ outside }) => `  - each:
+    tasks: ({ fakeServers }) => `  - each:
       for: { each: n, in: '\${ [range(6)] }', concurrency: 3, onError: continue }
       do:
         - rest: { wait: { milliseconds: 5 } }
-        - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/echo' }, if: $n < 4, output: { as: '\${ $n }' } }
+        - ask: { call: http, with: { method: get, endpoint: '${fakeServers.origin}/echo' }, if: $n < 4, output: { as: '\${ $n }' } }
         - say: { set: '\${ $n }' }`,
     output: [0, 1, 2, 3, 4, 5],
   },
   {
     name: 'fork',
-    tasks: ({ outside }) => `  - all:
+    tasks: ({ fakeServers }) => `  - all:
       fork:
         branches:
-          - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/echo' }, output: { as: '\${ "asked" }' } }
+          - ask: { call: http, with: { method: get, endpoint: '${fakeServers.origin}/echo' }, output: { as: '\${ "asked" }' } }
           - rest: { do: [{ nap: { wait: { milliseconds: 20 } } }, { say: { set: { rested: true } } }] }`,
     output: ['asked', { rested: true }],
   },
@@ -140,8 +140,8 @@ export const KINDS: readonly Kind[] = [
   },
   {
     name: 'try',
-    tasks: ({ outside }) => `  - guarded:
-      try: [{ ask: { call: http, with: { method: get, endpoint: '${outside.origin}/missing' } } }]
+    tasks: ({ fakeServers }) => `  - guarded:
+      try: [{ ask: { call: http, with: { method: get, endpoint: '${fakeServers.origin}/missing' } } }]
       catch:
         errors: { with: { status: 404 } }
         retry: { delay: { milliseconds: 20 }, limit: { attempt: { count: 2 } } }
@@ -227,23 +227,23 @@ export const KINDS: readonly Kind[] = [
   },
 ]
 
-async function release(place: Place, id: string): Promise<void> {
-  const { room } = place
+async function release(place: FlowRunner, id: string): Promise<void> {
+  const { workspace } = place
   await expect
-    .poll(async () => (await place.call('GET', `${room.flows}/executions/${id}`)).body.status, {
+    .poll(async () => (await place.call('GET', `${workspace.flows}/executions/${id}`)).body.status, {
       timeout: 60_000,
     })
     .toBe('suspended')
-  const skipped = await place.call('POST', `${room.flows}/executions/${id}/skip-step`, {
+  const skipped = await place.call('POST', `${workspace.flows}/executions/${id}/skip-step`, {
     output: { by: 'hand' },
   })
   expect(skipped.status).toBe(200)
 }
 
 /** Prerequisites of the flows: a function, and the permission to call the fake servers. */
-export async function prepare({ place, outside }: Kinds): Promise<void> {
-  const { workspaceId } = place.room
-  const egress = { workspace_id: workspaceId, egress: { allow: [outside.place] } }
+export async function prepare({ place, fakeServers }: Kinds): Promise<void> {
+  const { workspaceId } = place.workspace
+  const egress = { workspace_id: workspaceId, egress: { allow: [fakeServers.place] } }
   expect((await place.call('POST', '/v1/services/configure', egress)).status).toBe(200)
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const deployed = await place.call('POST', '/v1/functions', {
@@ -252,7 +252,7 @@ export async function prepare({ place, outside }: Kinds): Promise<void> {
     source,
   })
   expect(deployed.status, JSON.stringify(deployed.body)).toBe(201)
-  for (const kind of KINDS) await place.publish(`kind-${kind.name}`, sourceOf(kind, { place, outside }))
+  for (const kind of KINDS) await place.publish(`kind-${kind.name}`, sourceOf(kind, { place, fakeServers }))
 }
 
 function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {

@@ -1,33 +1,33 @@
 /** Runs flows in a workspace of any platform, for tests that do so on several. */
 
 import { expect } from 'vitest'
-import { call, eventually, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import { call, eventually, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-export class Place {
-  readonly room: Room
+export class FlowRunner {
+  readonly workspace: TestWorkspace
   readonly at: Running
 
-  constructor(room: Room, at: Running) {
-    this.room = room
+  constructor(workspace: TestWorkspace, at: Running) {
+    this.workspace = workspace
     this.at = at
   }
 
   /** Of the operator of the workspace. */
   call(method: string, path: string, body?: object): Promise<Reply> {
-    return call(method, path, { at: this.at, as: this.room.operator, ...(body && { body }) })
+    return call(method, path, { at: this.at, as: this.workspace.operator, ...(body && { body }) })
   }
 
   async publish(name: string, source: string): Promise<void> {
-    const drafted = await this.call('POST', `${this.room.flows}/definitions`, { name, source })
+    const drafted = await this.call('POST', `${this.workspace.flows}/definitions`, { name, source })
     expect(drafted.body.faults, source).toEqual([])
-    const published = await this.call('POST', `${this.room.flows}/definitions/${name}/versions`, {})
+    const published = await this.call('POST', `${this.workspace.flows}/definitions/${name}/versions`, {})
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }
 
   /** Starts a published flow. @returns the execution as of its start */
   async begin(name: string, input: unknown) {
-    const run = await this.call('POST', `${this.room.flows}/definitions/${name}/executions`, { input })
+    const run = await this.call('POST', `${this.workspace.flows}/definitions/${name}/executions`, { input })
     expect(run.status, JSON.stringify(run.body)).toBe(201)
     return run.body
   }
@@ -35,22 +35,22 @@ export class Place {
   /** The execution with its steps after it has ended. */
   ended(id: string, ms = 60_000) {
     return eventually(async () => {
-      const { body } = await this.call('GET', `${this.room.flows}/executions/${id}`)
+      const { body } = await this.call('GET', `${this.workspace.flows}/executions/${id}`)
       return body.ended_at ? body : undefined
     }, ms)
   }
 
   async documents(collection: string) {
     const path = `/v1/collections/${collection}/documents`
-    return (await call('GET', path, { at: this.at, as: this.room.service })).body.data
+    return (await call('GET', path, { at: this.at, as: this.workspace.service })).body.data
   }
 
   /** Sends an execution the input that it waits for, as soon as it does. */
   async tell(id: string, command: string, body: object): Promise<void> {
     await eventually(async () => {
-      const { body: run } = await this.call('GET', `${this.room.flows}/executions/${id}`)
+      const { body: run } = await this.call('GET', `${this.workspace.flows}/executions/${id}`)
       if (run.status !== 'waiting') return undefined
-      const { status } = await this.call('POST', `${this.room.flows}/executions/${id}/${command}`, body)
+      const { status } = await this.call('POST', `${this.workspace.flows}/executions/${id}/${command}`, body)
       return status < 300 ? true : undefined
     }, 60_000)
   }

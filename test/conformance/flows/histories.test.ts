@@ -20,13 +20,13 @@ import { workflowTypes } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { executionsOf, publishScheduled, withTemporal } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
-import { reachable } from '../../support/fixtures/secrets.ts'
+import { allowLoopback } from '../../support/fixtures/secrets.ts'
 import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
-import { openInside } from '../../support/stack/in-process-platform.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
+import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 import { KINDS, prepare, runKind } from './flow-per-task-type.ts'
-import { Place } from './flow-runner.ts'
+import { FlowRunner } from './flow-runner.ts'
 
 const FOLDER = new URL('histories/', import.meta.url)
 type History = Parameters<typeof Worker.runReplayHistory>[1]
@@ -36,7 +36,7 @@ let platform: Platform
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger('ERROR', () => {}) })
   bundle = await readFile(inject('tenon').env['TENON_WORKFLOW_BUNDLE'] ?? '', 'utf8')
-  platform = openInside()
+  platform = openInProcessPlatform()
 })
 afterAll(() => platform.close())
 
@@ -108,32 +108,32 @@ test('history with other commands: does not replay, so the test above can fail',
 })
 
 test('executions of the running platform: replay (and are stored with TENON_RECORD)', async () => {
-  const room = await aRoom()
-  const as = room.operator
+  const workspace = await createTestWorkspace()
+  const as = workspace.operator
   const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
-  const made = await call('POST', `${room.flows}/definitions`, {
+  const made = await call('POST', `${workspace.flows}/definitions`, {
     as,
     body,
     headers: { 'content-type': 'application/yaml' },
   })
-  await call('POST', `${room.flows}/definitions/hello/versions`, { as, body: {} })
-  const run = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
+  await call('POST', `${workspace.flows}/definitions/hello/versions`, { as, body: {} })
+  const run = await call('POST', `${workspace.flows}/definitions/${made.body.id}/executions`, {
     as,
     body: { input: { name: 'Ada' } },
     headers: { prefer: 'wait=20' },
   })
   const source = 'export default ({ name }: { name: string }) => `Hello, ${name}!`'
-  const deploy = { workspace_id: room.workspaceId, name: 'hello', source }
+  const deploy = { workspace_id: workspace.workspaceId, name: 'hello', source }
   await call('POST', '/v1/functions', { as, body: deploy })
   const invoked = await call('POST', '/v1/functions/hello/invoke', {
-    as: room.service,
+    as: workspace.service,
     body: { name: 'Ada' },
   })
   expect(invoked.body).toBe('Hello, Ada!')
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
   try {
     const client = new Client({ connection })
-    const query = `TenantId = '${room.tenantId}'`
+    const query = `TenantId = '${workspace.tenantId}'`
     const runs = await eventually(async () => {
       const found: string[] = []
       for await (const { workflowId } of client.workflow.list({ query })) found.push(workflowId)
@@ -151,7 +151,7 @@ test('executions of the running platform: replay (and are stored with TENON_RECO
 })
 
 test('execution that fails: replays', async () => {
-  const runs = new Runs(await aRoom())
+  const runs = new Runs(await createTestWorkspace())
   const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
   const run = await runs.ended(
     await runs.start(await runs.publish(`  - burst: { raise: { error: ${error} } }`)),
@@ -167,26 +167,26 @@ test('execution that fails: replays', async () => {
 })
 
 test('scheduled starts: replay', async () => {
-  const room = await aRoom()
-  await publishScheduled(room, 'tick', '{ every: PT1S }')
+  const workspace = await createTestWorkspace()
+  await publishScheduled(workspace, 'tick', '{ every: PT1S }')
   await eventually(async () =>
-    (await executionsOf(room, 'tick'))[0]?.status === 'completed' ? true : undefined,
+    (await executionsOf(workspace, 'tick'))[0]?.status === 'completed' ? true : undefined,
   )
-  await publishScheduled(room, 'tick', '')
-  await replayEnded(room, { flowTrigger: 'flow-trigger', registration: 'registration' })
+  await publishScheduled(workspace, 'tick', '')
+  await replayEnded(workspace, { flowTrigger: 'flow-trigger', registration: 'registration' })
 }, 60_000)
 
 test('index builds and a suspension: replay', async () => {
-  const room = await aRoom()
-  await buildIndex(room)
-  expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
-  await replayEnded(room, { indexBuild: 'index-build', suspension: 'suspension' })
+  const workspace = await createTestWorkspace()
+  await buildIndex(workspace)
+  expect((await suspendWorkspace(workspace, workspace.operator)).status).toBe(200)
+  await replayEnded(workspace, { indexBuild: 'index-build', suspension: 'suspension' })
 }, 60_000)
 
 test('executions of each kind of task: replay', async () => {
   const kinds = {
-    place: new Place(await aRoom(), inject('tenon')),
-    outside: await Outside.open(),
+    place: new FlowRunner(await createTestWorkspace(), inject('tenon')),
+    fakeServers: await FakeServers.open(),
   }
   try {
     await prepare(kinds)
@@ -197,23 +197,23 @@ test('executions of each kind of task: replay', async () => {
       if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
     }
   } finally {
-    await kinds.outside.close()
+    await kinds.fakeServers.close()
   }
 }, 180_000)
 
 test('executions in which much ends at the same time in different ways: replay', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
-  const outside = await Outside.open({
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
+  const fakeServers = await FakeServers.open({
     '/soon': () => ({ json: {}, lateMs: Math.random() * 20 }),
   })
   try {
-    await reachable(room, outside)
+    await allowLoopback(workspace, fakeServers)
     const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(24)] }', concurrency: 6 }
       do:
         - rest: { wait: { milliseconds: 3 }, if: $n % 3 == 0 }
-        - ask: { call: http, with: { method: get, endpoint: '${outside.origin}/soon' }, if: $n % 2 == 0 }
+        - ask: { call: http, with: { method: get, endpoint: '${fakeServers.origin}/soon' }, if: $n % 2 == 0 }
         - put: { call: collection.create, with: { name: many, document: { n: 1 } } }
         - told: { emit: { event: { with: { type: told, data: {} } } }, if: $n % 4 == 1 }
         - all: { call: collection.list, with: { name: many } }
@@ -224,12 +224,12 @@ test('executions in which much ends at the same time in different ways: replay',
       await replay(await download(run.workflow_id), run.workflow_id)
     }
   } finally {
-    await outside.close()
+    await fakeServers.close()
   }
 }, 60_000)
 
 test('executions that yield to others between timers and calls: replay', async () => {
-  const runs = new Runs(await aRoom())
+  const runs = new Runs(await createTestWorkspace())
   const items = 12
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(${items})] }', concurrency: 6 }
@@ -249,10 +249,10 @@ test('executions that yield to others between timers and calls: replay', async (
 }, 60_000)
 
 /** One workflow of the workspace of each of these types, after it has completed. */
-const replayEnded = (room: Room, kinds: Readonly<Record<string, string>>): Promise<void> =>
+const replayEnded = (workspace: TestWorkspace, kinds: Readonly<Record<string, string>>): Promise<void> =>
   withTemporal(async (client) => {
     for (const [type, kind] of Object.entries(kinds)) {
-      const query = `TenantId = '${room.tenantId}' and WorkflowType = '${type}' and ExecutionStatus = 'Completed'`
+      const query = `TenantId = '${workspace.tenantId}' and WorkflowType = '${type}' and ExecutionStatus = 'Completed'`
       const workflowId = await eventually(async () => {
         for await (const found of client.workflow.list({ query })) return found.workflowId
         return undefined

@@ -7,7 +7,7 @@ import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 import { corpus } from './corpus.ts'
-import type { Place } from './flow-runner.ts'
+import type { FlowRunner } from './flow-runner.ts'
 import { flowTexts } from './generated-flows.ts'
 
 const TRACE_MAX = 500
@@ -27,7 +27,7 @@ const essence = ({ status, output, error }: Told) => ({
 })
 
 /** The same ones each time. */
-export function madeUpFlows(count: number): string[] {
+export function generatedFlows(count: number): string[] {
   // Names that no store accepts end an execution with another error than a simulation.
   const texts = flowTexts(false).filter((text) => !text.includes('u0000'))
   return fc.sample(texts, { seed: 88, numRuns: count })
@@ -60,9 +60,14 @@ export function quietCorpus(): CorpusFlow[] {
 }
 
 /** Runs a flow under a name and compares it with its simulation. @returns its outcome */
-export async function agrees(place: Place, name: string, source: string, input: Json = {}): Promise<string> {
+export async function agrees(
+  place: FlowRunner,
+  name: string,
+  source: string,
+  input: Json = {},
+): Promise<string> {
   const simulated = await eventually(async () => {
-    const asked = await place.call('POST', `${place.room.flows}/simulate`, { source, input })
+    const asked = await place.call('POST', `${place.workspace.flows}/simulate`, { source, input })
     // The number of concurrent simulations is limited, and other tests may use them.
     return asked.status === 503 ? undefined : asked.body
   })

@@ -2,28 +2,33 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { aRoom, type Caller, call, type Room } from '../../support/fixtures/tenants.ts'
-import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  type ApiWithIssuers,
+  DOCUMENTS,
+  expectRefused,
+  startApiWithIssuers,
+} from '../../support/stack/api-with-issuers.ts'
 import { type Keycloak, startKeycloak } from './keycloak.ts'
 
 const AUDIENCE = 'https://api.acme.test'
 const SECRET = 'a-secret-of-the-job'
 
 let keycloak: Keycloak
-let room: Room
-let other: Room
-let node: Trusting
+let workspace: TestWorkspace
+let other: TestWorkspace
+let node: ApiWithIssuers
 beforeAll(async () => {
   keycloak = await startKeycloak()
-  ;[room, other] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const realm of ['acme', 'rival']) await furnish(realm)
-  node = await trusting([
+  node = await startApiWithIssuers([
     {
       issuer: `${keycloak.base}/realms/acme`,
       audience: AUDIENCE,
       typ: 'JWT',
       algorithms: ['RS256'],
-      tenants: [room.tenantId],
+      tenants: [workspace.tenantId],
       roles: { app: 'service', boss: 'tenant_admin' },
     },
   ])
@@ -64,7 +69,7 @@ async function furnish(realm: string): Promise<void> {
     unmanagedAttributePolicy: 'ADMIN_EDIT',
   })
   for (const name of ['app', 'boss']) await keycloak.admin('POST', `/${realm}/roles`, { name })
-  for (const [clientId, to] of [['job', room] as const, ['job-elsewhere', other] as const])
+  for (const [clientId, to] of [['job', workspace] as const, ['job-elsewhere', other] as const])
     await aMachine(realm, clientId, [fixed('tenant_id', to.tenantId), fixed('workspace_id', to.workspaceId)])
   await keycloak.admin('POST', `/${realm}/clients`, {
     ...{ clientId: 'web', publicClient: true, directAccessGrantsEnabled: true },
@@ -73,7 +78,7 @@ async function furnish(realm: string): Promise<void> {
   })
   await keycloak.admin('POST', `/${realm}/users`, {
     ...{ username: 'ada', firstName: 'Ada', lastName: 'L', email: 'ada@acme.test', enabled: true },
-    attributes: { tenant_id: [room.tenantId] },
+    attributes: { tenant_id: [workspace.tenantId] },
     credentials: [{ type: 'password', value: 'correct horse', temporary: false }],
   })
   const [ada] = await keycloak.admin('GET', `/${realm}/users?username=ada`)
@@ -111,12 +116,12 @@ test('machine client: reads and writes data of its workspace', async () => {
   const me = await node.ask(as, '/v1/me')
   expect([me.status, me.body]).toMatchObject([
     200,
-    { kind: 'token', roles: ['service'], tenant_id: room.tenantId, workspace_id: room.workspaceId },
+    { kind: 'token', roles: ['service'], tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId },
   ])
   expect(me.body.subject).toMatch(`${keycloak.base}/realms/acme#`)
   const made = await call('POST', DOCUMENTS, { as, at: node.at, body: { from: 'keycloak' } })
   expect(made.status).toBe(201)
-  expect((await node.ask(room.service, `${DOCUMENTS}/${made.body.id}`)).body.from).toBe('keycloak')
+  expect((await node.ask(workspace.service, `${DOCUMENTS}/${made.body.id}`)).body.from).toBe('keycloak')
   expect((await node.ask(other.service, `${DOCUMENTS}/${made.body.id}`)).status).toBe(404)
   expect((await node.ask(as, '/v1/tenants')).status).toBe(403)
 })
@@ -124,7 +129,7 @@ test('machine client: reads and writes data of its workspace', async () => {
 test('person with attributes of an admin: is admin of the tenant in them; an identity token is rejected', async () => {
   const { access_token: access, id_token: identity, refresh_token: refresh } = await person('acme')
   expect((await node.ask(bearer(access), '/v1/me')).body.roles).toEqual(['tenant_admin'])
-  expect((await node.ask(bearer(access), `/v1/workspaces/${room.workspaceId}`)).status).toBe(200)
+  expect((await node.ask(bearer(access), `/v1/workspaces/${workspace.workspaceId}`)).status).toBe(200)
   expect((await node.ask(bearer(access), `/v1/workspaces/${other.workspaceId}`)).status).toBe(404)
   // It has the same audience, tenant and signature.
   await expectRefused(node, bearer(identity))
@@ -132,7 +137,7 @@ test('person with attributes of an admin: is admin of the tenant in them; an ide
 })
 
 test('another realm of the same server, or another tenant: is rejected', async () => {
-  await node.ask(room.operator, '/v1/me')
+  await node.ask(workspace.operator, '/v1/me')
   await expectRefused(node, await machine('rival'))
   await expectRefused(node, bearer((await person('rival'))['access_token']))
   await expectRefused(node, await machine('acme', 'job-elsewhere'))

@@ -12,7 +12,7 @@ import { compile } from '../../../flows-dsl/compile/compile.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { type RunResult, runFlow } from '../../../flows-dsl/machine/driver.ts'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { type Hosts, World } from './ctk-world.ts'
 import { readFeature, type Scenario, type Step } from './gherkin.ts'
 
@@ -79,7 +79,7 @@ await main(resolve(process.env['TENON_CALLER_CWD'] ?? '.', process.argv[2] ?? ''
 async function main(folder: string): Promise<void> {
   const path = join(folder, 'ctk/features')
   const files = readdirSync(path).filter((name) => name.endsWith('.feature'))
-  const pets = await Outside.open()
+  const pets = await FakeServers.open()
   const hosts = { 'petstore.swagger.io': pets.place, 'httpbin.org': pets.place }
   let passed = 0
   let count = 0

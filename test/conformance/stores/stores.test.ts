@@ -11,21 +11,21 @@ import { Ports } from '../../../stack/ports.ts'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
 import { ELEMENTWISE, FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../../support/fixtures/odd-documents.ts'
 import {
-  aRoom,
   call as callAt,
+  createTestWorkspace,
   eventually,
   operator,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { type MongoServer, startMongo, whyNoMongo } from '../../support/stack/ferretdb.ts'
+import { type MongoServer, mongoUnavailableReason, startMongo } from '../../support/stack/ferretdb.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { documentsOf, type Query as QueryOfFormats, queries as queriesOfFormats } from './formats.ts'
 import { type Query, queries, runs } from './model.ts'
 import { DOCUMENTS } from './odd-documents.ts'
 
-const missing = await whyNoMongo()
+const missing = await mongoUnavailableReason()
 if (missing !== undefined) console.warn(`The document store over MongoDB is not tested: ${missing}.`)
 
 const STORES = missing === undefined ? (['PostgreSQL', 'MongoDB'] as const) : (['PostgreSQL'] as const)
@@ -34,12 +34,12 @@ type StoreName = 'PostgreSQL' | 'MongoDB'
 let mongo: MongoServer | undefined
 let second: ChildProcess | undefined
 let platforms: Record<StoreName, Running>
-let room: Room
+let ws: TestWorkspace
 
 beforeAll(async () => {
   const first = inject('tenon')
   platforms = { PostgreSQL: first, MongoDB: first }
-  room = await aRoom()
+  ws = await createTestWorkspace()
   if (missing !== undefined) return
   mongo = await startMongo()
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
@@ -62,7 +62,7 @@ const at = (collection: string, id = '') => `/v1/collections/${collection}/docum
 const callOf =
   (store: StoreName) =>
   (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-    callAt(method, path, { as: room.service, ...options, at: platforms[store] })
+    callAt(method, path, { as: ws.service, ...options, at: platforms[store] })
 
 /** `n` of the results of a query on all its pages. */
 async function allOf(call: ReturnType<typeof callOf>, collection: string, query: string): Promise<number[]> {
@@ -161,7 +161,7 @@ describe.each(STORES)('%s', (store) => {
   })
 
   test('another tenant, and an anon key that writes: are rejected', async () => {
-    const stranger = await aRoom()
+    const stranger = await createTestWorkspace()
     const { body } = await call('POST', at('secrets'), { body: { n: 'ours' } })
     for (const [method, options] of [
       ['GET', {}],
@@ -176,8 +176,8 @@ describe.each(STORES)('%s', (store) => {
     expect(
       names(await call('POST', '/v1/collections/secrets/query', { as: stranger.service, body: or })),
     ).toBe('')
-    expect((await call('POST', at('secrets'), { as: room.anon, body: { n: 1 } })).status).toBe(403)
-    expect(names(await call('GET', at('secrets'), { as: room.anon }))).toBe('ours')
+    expect((await call('POST', at('secrets'), { as: ws.anon, body: { n: 1 } })).status).toBe(403)
+    expect(names(await call('GET', at('secrets'), { as: ws.anon }))).toBe('ours')
   })
 
   test.each(store === 'MongoDB' ? ['undeclared'] : ['undeclared', 'declared'])(
@@ -187,10 +187,10 @@ describe.each(STORES)('%s', (store) => {
       if (kind === 'declared') {
         const properties = { n: { type: 'integer' }, l: { type: 'array' }, o: { type: 'object' } }
         const body = {
-          ...{ workspace_id: room.workspaceId, collection, store: 'relational' },
+          ...{ workspace_id: ws.workspaceId, collection, store: 'relational' },
           ...{ schema: { properties }, mode: 'off' },
         }
-        expect((await call('POST', '/v1/schemas', { as: room.operator, body })).status).toBe(201)
+        expect((await call('POST', '/v1/schemas', { as: ws.operator, body })).status).toBe(201)
       }
       for (const fields of DOCUMENTS)
         expect((await call('POST', at(collection), { body: fields })).status).toBe(201)
@@ -204,7 +204,7 @@ describe.each(STORES)('%s', (store) => {
   )
 
   test('import: stores each document once; export: returns all of them', async () => {
-    const options = { as: room.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
+    const options = { as: ws.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
     const [from, to] = [unique('file'), unique('file')]
     const text = [...PEOPLE, ...Array.from({ length: 520 }, (_, n) => ({ n })), null].map((value) =>
       JSON.stringify(value),
@@ -231,7 +231,7 @@ describe.each(STORES)('%s', (store) => {
 describe.each(STORES)('collection declared for the document store in %s', (store) => {
   const call = callOf(store)
   const declare = async (collection: string, schema: object = {}) => {
-    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema }
+    const body = { workspace_id: ws.workspaceId, collection, store: 'document', schema }
     return call('POST', '/v1/schemas', { as: await operator(platforms[store]), body })
   }
 
@@ -280,7 +280,7 @@ describe.each([
     }
     const indexed = store === 'PostgreSQL' && mode === 'enforce'
     const body = {
-      ...{ workspace_id: room.workspaceId, collection, store: kind, schema: { properties }, mode },
+      ...{ workspace_id: ws.workspaceId, collection, store: kind, schema: { properties }, mode },
       ...(indexed && { indexes: [{ fields: ['at', 'ref'] }, { fields: ['ref'] }] }),
     }
     const as = await operator(platforms[store])
@@ -299,7 +299,7 @@ describe.each([
 
 describe.each(STORES)('collections in %s', (store) => {
   test('are listed, declared or not', async () => {
-    const of = await aRoom(platforms[store])
+    const of = await createTestWorkspace(platforms[store])
     const call = (method: string, path: string, body?: unknown) =>
       callAt(method, path, { as: of.service, body, at: platforms[store] })
     for (const name of ['b', 'Z', 'a', 'b']) await call('POST', at(name), { n: 1 })
@@ -326,7 +326,7 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
     const schema = { properties: { n: { type: 'integer' } } }
     for (const more of [{ indexes: [{ fields: ['n'] }] }, { unique: [['n']] }]) {
       const body = {
-        workspace_id: room.workspaceId,
+        workspace_id: ws.workspaceId,
         collection: unique('c'),
         store: 'document',
         schema,
@@ -347,8 +347,8 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
     const client = new MongoClient(mongo?.url ?? '')
     const kept = await client.db('tenon').collection('documents').findOne({ id: body.id })
     expect(kept).toMatchObject({
-      tenant: room.tenantId,
-      workspace: room.workspaceId,
+      tenant: ws.tenantId,
+      workspace: ws.workspaceId,
       collection,
       d: { n: 1 },
     })
@@ -359,14 +359,14 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
   test('documents without canonical texts: are compared by their canonical texts', async () => {
     const collection = unique('former')
     const properties = { at: { type: 'string', format: 'date-time' } }
-    const body = { workspace_id: room.workspaceId, collection, store: 'document', schema: { properties } }
+    const body = { workspace_id: ws.workspaceId, collection, store: 'document', schema: { properties } }
     await call('POST', '/v1/schemas', { as: await operator(platforms.MongoDB), body })
     const made = await call('POST', at(collection), { body: { n: 1, at: '2026-01-01T01:00:00+01:00' } })
     const client = new MongoClient(mongo?.url ?? '')
     const kept = client.db('tenon').collection('documents')
     const former = { f: '', 'k.at[date-time]': '' }
     expect((await kept.updateOne({ id: made.body.id }, { $unset: former })).modifiedCount).toBe(1)
-    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`, { as: room.anon })
+    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`, { as: ws.anon })
     expect(found.body.data).toEqual([made.body])
     expect(await kept.findOne({ id: made.body.id })).toMatchObject({ f: 2, v: 1 })
     await client.close()
@@ -380,7 +380,7 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
   test('quota on documents: is rejected, since they are not counted', async () => {
     const at = platforms.MongoDB
     const as = await operator(at)
-    const body = { workspace_id: room.workspaceId, limits: { documents: 5 } }
+    const body = { workspace_id: ws.workspaceId, limits: { documents: 5 } }
     const refused = await callAt('PUT', '/v1/quotas', { as, at, body })
     expect([refused.status, refused.body.detail]).toEqual([400, expect.stringContaining('MongoDB')])
     const others = { ...body, limits: { flows: 5, documents: -1 } }

@@ -2,16 +2,24 @@
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { becomes, inSeconds, KEYS, type Keys, keysOf, passed, told } from '../../support/fixtures/keys.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
-import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
+import {
+  expireKey,
+  inSeconds,
+  KEYS,
+  type Keys,
+  keyStatus,
+  keysOf,
+  waitForKeyStatus,
+} from '../../support/fixtures/keys.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let workspace: Room
+let workspace: TestWorkspace
 let keys: Keys
 beforeAll(async () => {
-  node = await aSecondNode()
-  workspace = await aRoom()
+  node = await startInProcessNode()
+  workspace = await createTestWorkspace()
   keys = keysOf(workspace)
 })
 afterAll(() => node.close())
@@ -58,20 +66,28 @@ describe('rotation', () => {
     expect(Date.parse(replaced.expires_at) - Date.now()).toBeGreaterThan(50_000)
     expect(Date.parse(replaced.expires_at) - Date.now()).toBeLessThan(61_000)
     expect(
-      await Promise.all([told(old.key), told(body.key), told(old.key, node.at), told(body.key, node.at)]),
+      await Promise.all([
+        keyStatus(old.key),
+        keyStatus(body.key),
+        keyStatus(old.key, node.at),
+        keyStatus(body.key, node.at),
+      ]),
     ).toEqual([200, 200, 200, 200])
-    await passed(old.id)
+    await expireKey(old.id)
     expect((await keys.get(old.id)).status).toBe('expired')
-    await Promise.all([becomes(old.key, 'api_key_expired'), becomes(old.key, 'api_key_expired', node.at)])
-    expect(await told(body.key)).toBe(200)
+    await Promise.all([
+      waitForKeyStatus(old.key, 'api_key_expired'),
+      waitForKeyStatus(old.key, 'api_key_expired', node.at),
+    ])
+    expect(await keyStatus(body.key)).toBe(200)
   })
 
   test('rotation: without grace: the old key ends at once here, within seconds on other nodes', async () => {
     const old = await keys.make()
-    expect([await told(old.key), await told(old.key, node.at)]).toEqual([200, 200])
+    expect([await keyStatus(old.key), await keyStatus(old.key, node.at)]).toEqual([200, 200])
     expect((await keys.rotate(old.id, { grace_seconds: 0 })).status).toBe(201)
-    expect(await told(old.key)).toBe('api_key_expired')
-    await becomes(old.key, 'api_key_expired', node.at)
+    expect(await keyStatus(old.key)).toBe('api_key_expired')
+    await waitForKeyStatus(old.key, 'api_key_expired', node.at)
     expect((await keys.get(old.id)).status).toBe('expired')
   })
 
@@ -98,7 +114,7 @@ describe('rotation', () => {
     ]
     await keys.change(disabled, { status: 'disabled' })
     await keys.rotate(expiring)
-    await passed(expired)
+    await expireKey(expired)
     await keys.revoke(revoked)
     for (const [id, state] of Object.entries({ disabled, expiring, expired, revoked }).map(
       ([a, b]) => [b, a] as const,
@@ -157,13 +173,13 @@ describe('rotation', () => {
 describe('changes', () => {
   test('disabling: key: refused at once here, within seconds on other nodes, until enabled', async () => {
     const { id, key } = await keys.make()
-    expect([await told(key), await told(key, node.at)]).toEqual([200, 200])
+    expect([await keyStatus(key), await keyStatus(key, node.at)]).toEqual([200, 200])
     expect((await keys.change(id, { status: 'disabled' })).body.status).toBe('disabled')
-    expect(await told(key)).toBe('api_key_disabled')
-    await becomes(key, 'api_key_disabled', node.at)
+    expect(await keyStatus(key)).toBe('api_key_disabled')
+    await waitForKeyStatus(key, 'api_key_disabled', node.at)
     expect((await keys.change(id, { status: 'active' })).body.status).toBe('active')
-    expect(await told(key)).toBe(200)
-    await becomes(key, 200, node.at)
+    expect(await keyStatus(key)).toBe(200)
+    await waitForKeyStatus(key, 200, node.at)
   })
 
   test('change: member absent: unchanged; null: removes expiry or rate', async () => {
@@ -199,7 +215,7 @@ describe('changes', () => {
   test('change: revoked or expired key: status is final', async () => {
     const [revoked, expired] = await Promise.all([keys.make(), keys.make({ expires_at: inSeconds(600) })])
     await keys.revoke(revoked.id)
-    await passed(expired.id)
+    await expireKey(expired.id)
     for (const [{ id, key }, state] of [
       [revoked, 'revoked'],
       [expired, 'expired'],
@@ -213,7 +229,7 @@ describe('changes', () => {
         const reply = await keys.change(id, body)
         expect([reply.status, reply.body.code, reply.body.state]).toEqual([409, 'state_conflict', state])
       }
-      expect(await told(key)).toBe(`api_key_${state}`)
+      expect(await keyStatus(key)).toBe(`api_key_${state}`)
     }
     expect((await keys.revoke(revoked.id)).body.status).toBe('revoked')
   })

@@ -1,32 +1,32 @@
 /** Stored data of API keys: lists, last use, quota, access. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { masked } from '../../support/clients/sql-as-role.ts'
-import { inSeconds, KEYS, type Keys, keysOf, passed, told } from '../../support/fixtures/keys.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
+import { expireKey, inSeconds, KEYS, type Keys, keyStatus, keysOf } from '../../support/fixtures/keys.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
-import { aSecondNode, type Node } from '../../support/stack/in-process-node.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let node: Node
-let workspace: Room
+let workspace: TestWorkspace
 let keys: Keys
 beforeAll(async () => {
-  node = await aSecondNode()
-  workspace = await aRoom()
+  node = await startInProcessNode()
+  workspace = await createTestWorkspace()
   keys = keysOf(workspace)
 })
 afterAll(() => node.close())
 
 test('list: API keys: filtered by workspace and status', async () => {
-  const own = await aRoom()
-  const sibling = await aWorkspace(own)
+  const own = await createTestWorkspace()
+  const sibling = await addTestWorkspace(own)
   const made = await Promise.all(
     Array.from({ length: 4 }, () => keysOf(own).make({ expires_at: inSeconds(600) })),
   )
@@ -38,7 +38,7 @@ test('list: API keys: filtered by workspace and status', async () => {
   ]
   await keys.change(disabled, { status: 'disabled' })
   const { body: active } = await keys.rotate(expiring)
-  await passed(expired)
+  await expireKey(expired)
   await keys.revoke(revoked)
   const of = async (query: string) => {
     const { body } = await keys.admin('GET', `${KEYS}?workspace_id=${own.workspaceId}${query}`)
@@ -66,13 +66,13 @@ describe('last_used_at', () => {
 
   test('last_used_at: key in constant use, cached: advances', async () => {
     const { id, key } = await keys.make()
-    await told(key)
+    await keyStatus(key)
     await eventually(async () => ((await keys.get(id)).last_used_at === null ? undefined : true))
     await setLastUsed(id, 61)
     const before = Date.now()
     // Half of the calls hit the cache; one of the others does the lookup.
     await eventually(async () => {
-      expect(await told(key)).toBe(200)
+      expect(await keyStatus(key)).toBe(200)
       return Date.parse((await keys.get(id)).last_used_at) > before - 30_000 ? true : undefined
     }, 8_000)
   })
@@ -81,20 +81,20 @@ describe('last_used_at', () => {
     const { id, key } = await keys.make()
     await setLastUsed(id, 30)
     const fresh = await version(id)
-    for (const at of [undefined, node.at, undefined]) expect(await told(key, at)).toBe(200)
+    for (const at of [undefined, node.at, undefined]) expect(await keyStatus(key, at)).toBe(200)
     expect(await version(id)).toBe(fresh)
     // A change makes this node look the key up again.
     await keys.change(id, { status: 'disabled' })
     await setLastUsed(id, 300)
     const { last_used_at: last } = await keys.get(id)
-    expect(await told(key)).toBe('api_key_disabled')
+    expect(await keyStatus(key)).toBe('api_key_disabled')
     expect((await keys.get(id)).last_used_at).toBe(last)
   })
 })
 
 describe('quota', () => {
   test('quota of API keys: rotation: both keys count; ended key: no longer counts', async () => {
-    const own = await aRoom()
+    const own = await createTestWorkspace()
     const used = async () =>
       (await keys.admin('GET', `/v1/quotas?workspace_id=${own.workspaceId}`)).body.quotas.api_keys
     const third = await keysOf(own).make({ expires_at: inSeconds(600) })
@@ -108,7 +108,7 @@ describe('quota', () => {
     expect((await keys.get(third.id)).status).toBe('active')
     const { body: fourth } = await keys.rotate(third.id, { grace_seconds: 0 })
     expect(await used()).toMatchObject({ limit: 3, used: 3 })
-    await passed(fourth.id)
+    await expireKey(fourth.id)
     const fifth = await keysOf(own).make({})
     expect(await used()).toMatchObject({ used: 3 })
     const body = { workspace_id: own.workspaceId, kind: 'anon', name: 'x' }
@@ -126,8 +126,8 @@ describe('access', () => {
   test('API key: admin of another workspace or tenant: 404', async () => {
     const [{ key: _key, ...made }, other, sibling] = await Promise.all([
       keys.make(),
-      aRoom(),
-      aWorkspace(workspace),
+      createTestWorkspace(),
+      addTestWorkspace(workspace),
     ])
     const otherAdmins = [
       await tokenOf({
@@ -165,24 +165,24 @@ describe('access', () => {
     for (const mask of ['tenon_admin', 'tenon_operator']) {
       for (const column of ['tenant_id', 'workspace_id', 'kind', 'hash', 'rotated_from', 'created_by'])
         await expect(
-          masked(mask, ref, `update tenon.api_keys set ${column} = ${column} where id = '${id}'`),
+          sqlAsRole(mask, ref, `update tenon.api_keys set ${column} = ${column} where id = '${id}'`),
         ).rejects.toThrow(/permission denied/)
       expect(
-        await masked(
+        await sqlAsRole(
           mask,
           ref,
           `update tenon.api_keys set rate_limit = 3 where id = '${id}' returning rate_limit`,
         ),
       ).toEqual([{ rate_limit: 3 }])
-      await expect(masked(mask, ref, `delete from tenon.api_keys where id = '${id}'`)).rejects.toThrow(
+      await expect(sqlAsRole(mask, ref, `delete from tenon.api_keys where id = '${id}'`)).rejects.toThrow(
         /permission denied/,
       )
     }
     for (const mask of ['tenon_service', 'tenon_anon'])
-      await expect(masked(mask, ref, 'select id from tenon.api_keys')).rejects.toThrow(/permission denied/)
-    const otherTenant = await aRoom()
+      await expect(sqlAsRole(mask, ref, 'select id from tenon.api_keys')).rejects.toThrow(/permission denied/)
+    const otherTenant = await createTestWorkspace()
     const otherIds = [otherTenant.tenantId, otherTenant.workspaceId]
     const wide = `update tenon.api_keys set disabled_at = now() where id = '${id}' returning id`
-    expect(await masked('tenon_admin', otherIds, wide)).toEqual([])
+    expect(await sqlAsRole('tenon_admin', otherIds, wide)).toEqual([])
   })
 })

@@ -7,20 +7,32 @@ import type { AnyOperation } from '../../../src/core/operation.ts'
 import { SCOPES } from '../../../src/features/api-keys/key.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { ROWS, type World } from '../../isolation/sweep-rows.ts'
-import { type Heard, hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom, type Caller, call, eventually, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+import {
+  closeSubscriptions,
+  type ReceivedEvent,
+  receivedAtLeast,
+  subscribeToEvents,
+} from '../../support/clients/sse.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
 
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
-let workspace: Room
+let workspace: TestWorkspace
 /** Ids that do not exist: an authorised caller gets 404. */
 let world: World
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   const id = '01890000-0000-7000-8000-000000000000'
   const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
   world = {
-    room: workspace,
+    workspace: workspace,
     ...none,
     scheduleId: 't',
     webhookId: 't',
@@ -183,7 +195,7 @@ describe('scopes of a new key', () => {
 })
 
 describe('streams', () => {
-  const ends = (received: readonly Heard[]) =>
+  const ends = (received: readonly ReceivedEvent[]) =>
     eventually(async () => received.find(({ event }) => event === 'end')?.data.code, 8_000)
   const change = (id: string, body: object) =>
     call('PATCH', `/v1/api-keys/${id}`, { as: workspace.operator, body })
@@ -201,7 +213,7 @@ describe('streams', () => {
         ])
       }
       const { id: _id, ...both } = await narrowKey('events:read', 'collections:read')
-      await hear(both, `topic=${topic}`)
+      await subscribeToEvents(both, `topic=${topic}`)
     },
   )
 
@@ -210,7 +222,7 @@ describe('streams', () => {
       Array.from({ length: 4 }, () => narrowKey('events:read', 'collections:read')),
     )
     const [disabled, replaced, narrowed, halved] = await Promise.all(
-      keys.map(({ id: _id, ...as }) => hear(as, 'topic=collections.things.*')),
+      keys.map(({ id: _id, ...as }) => subscribeToEvents(as, 'topic=collections.things.*')),
     )
     const [one, two, three, four] = keys.map(({ id }) => id)
     await change(one ?? '', { status: 'disabled' })
@@ -225,14 +237,14 @@ describe('streams', () => {
 
   test('stream: its key keeps the scope it needs: continues', async () => {
     const { id, ...as } = await narrowKey('events:read', 'collections:read')
-    const received = await hear(as, 'topic=collections.kept.*')
+    const received = await subscribeToEvents(as, 'topic=collections.kept.*')
     await change(id, { name: 'renamed', scopes: ['collections:read', 'events:read', 'objects:read'] })
     const made = await call('POST', '/v1/collections/kept/documents', {
       as: workspace.service,
       body: { n: 1 },
     })
     expect(made.status).toBe(201)
-    await heardAtLeast(received, 1)
+    await receivedAtLeast(received, 1)
   })
 })
 

@@ -3,29 +3,29 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { canonical } from '../../../src/core/json.ts'
-import { type Entry, entriesOf, ofRoom, recorded, verified } from '../../support/clients/audit.ts'
-import { aServer, ok, rpc, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
+import { type Entry, entriesOf, entriesOfWorkspace, recorded, verified } from '../../support/clients/audit.ts'
+import { ok, publishMcpServer, rpc, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
 import {
-  aRoom,
-  aWorkspace,
+  addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import { type CountedApi, startCountedApi } from '../../support/stack/counted-api.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-let own: CountedNode
+let own: CountedApi
 let url: string
-let testWorkspace: Room
+let testWorkspace: TestWorkspace
 let admin: Caller
 beforeAll(async () => {
-  own = await countedNode()
+  own = await startCountedApi()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  testWorkspace = await aRoom()
+  testWorkspace = await createTestWorkspace()
   admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: testWorkspace.tenantId })
 })
 afterAll(() => own?.close())
@@ -38,7 +38,7 @@ const createKey = (more: object = {}, headers: Record<string, string> = {}) => {
 describe('entry', () => {
   test('audit entry: structural change: written before the reply', async () => {
     const made = await createKey({}, { 'x-request-id': 'the-request' })
-    const [entry] = await ofRoom(testWorkspace)
+    const [entry] = await entriesOfWorkspace(testWorkspace)
     expect(entry).toMatchObject({
       ...{ operation: 'api_key.create', outcome: 'done', status: 201, request_id: 'the-request' },
       ...{
@@ -55,7 +55,7 @@ describe('entry', () => {
   test('audit entry: document change: follows shortly', async () => {
     await call('POST', '/v1/collections/c/documents', { as: testWorkspace.service, body: { a: 1 } })
     const [entry] = await eventually(async () => {
-      const found = await ofRoom(testWorkspace, '&operation=collection.create')
+      const found = await entriesOfWorkspace(testWorkspace, '&operation=collection.create')
       return found.length > 0 ? found : undefined
     })
     expect(entry).toMatchObject({ actor: { kind: 'api_key', role: 'service' }, outcome: 'done' })
@@ -65,18 +65,18 @@ describe('entry', () => {
     const { body: key } = await createKey()
     const path = `/v1/api-keys/${key.id}`
     const before = await call('GET', path, { as: admin })
-    const [made] = await ofRoom(testWorkspace)
+    const [made] = await entriesOfWorkspace(testWorkspace)
     expect(made).toMatchObject({ operation: 'api_key.create', before: null })
     expect(made?.['after']).toBe(sha256(canonical(before.body)))
     await call('PATCH', path, { as: admin, body: { name: 'renamed' } })
     const after = await call('GET', path, { as: admin })
-    expect((await ofRoom(testWorkspace))[0]).toMatchObject({
+    expect((await entriesOfWorkspace(testWorkspace))[0]).toMatchObject({
       operation: 'api_key.update',
       before: sha256(canonical(before.body)),
       after: sha256(canonical(after.body)),
     })
     await call('DELETE', path, { as: admin })
-    const [revoked] = await ofRoom(testWorkspace)
+    const [revoked] = await entriesOfWorkspace(testWorkspace)
     expect(revoked?.['before']).toBe(sha256(canonical(after.body)))
     expect(revoked?.['after']).toBe(sha256(canonical((await call('GET', path, { as: admin })).body)))
   })
@@ -99,7 +99,7 @@ describe('entry', () => {
 
 describe('readers', () => {
   test('audit log: tenant admin: own tenant; workspace admin: own workspace; another tenant: nothing', async () => {
-    const sibling = await aWorkspace(testWorkspace)
+    const sibling = await addTestWorkspace(testWorkspace)
     const mine = await tokenOf({
       roles: ['workspace_admin'],
       tenant_id: testWorkspace.tenantId,
@@ -112,7 +112,7 @@ describe('readers', () => {
     const all = new Set((await entriesOf(admin, '')).map((entry) => entry['workspace_id']))
     expect(all).toContain(sibling.workspaceId)
     expect(all).toContain(testWorkspace.workspaceId)
-    const other = await aRoom()
+    const other = await createTestWorkspace()
     const otherAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: other.tenantId })
     expect(await entriesOf(otherAdmin, `&tenant_id=${testWorkspace.tenantId}`)).toEqual([])
     expect(await entriesOf(otherAdmin, '&tenant_id=-')).toEqual([])
@@ -151,24 +151,26 @@ describe('readers', () => {
 
 describe('other entry points', () => {
   test('audit entry: MCP tool with a side effect, over REST and over the wire: written', async () => {
-    const hosted = await aServer(testWorkspace, 'notes')
+    const mcpServer = await publishMcpServer(testWorkspace, 'notes')
     const tool = { tool: 'notes_create', arguments: { document: { text: 'by rest' } } }
     const headers = { 'x-request-id': 'by-rest' }
-    await ok(call('POST', `${hosted.base}/call`, { as: testWorkspace.operator, body: tool, headers }))
+    await ok(call('POST', `${mcpServer.base}/call`, { as: testWorkspace.operator, body: tool, headers }))
     await eventually(async () => ((await recorded('by-rest')).length === 2 ? true : undefined))
     expect((await recorded('by-rest')).map(({ operation }) => operation).sort()).toEqual([
       'collection.create',
       'mcp_server.call',
     ])
-    const as = await tokenFor(hosted, scopesOf(hosted, 'notes_create'))
+    const as = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_create'))
     const params = { name: 'notes_create', arguments: { document: { text: 'by wire' } } }
-    expect((await rpc(hosted.path, as, 'tools/call', params)).status).toBe(200)
+    expect((await rpc(mcpServer.path, as, 'tools/call', params)).status).toBe(200)
     await eventually(async () => {
-      const entries = await ofRoom(testWorkspace, '&operation=collection.create')
+      const entries = await entriesOfWorkspace(testWorkspace, '&operation=collection.create')
       return entries.find(({ actor }) => (actor as { kind: string }).kind === 'mcp_client')
     })
-    expect((await rpc(hosted.path, {}, 'tools/list')).status).toBe(401)
-    const refused = await eventually(async () => (await ofRoom(testWorkspace, '&operation=mcp.message'))[0])
+    expect((await rpc(mcpServer.path, {}, 'tools/list')).status).toBe(401)
+    const refused = await eventually(
+      async () => (await entriesOfWorkspace(testWorkspace, '&operation=mcp.message'))[0],
+    )
     expect(refused).toMatchObject({ outcome: 'denied', status: 401, actor: { kind: 'nobody' } })
   })
 
@@ -185,7 +187,7 @@ describe('other entry points', () => {
     })
     expect(ran.body, JSON.stringify(ran.body)).toMatchObject({ status: 'completed' })
     const entry = await eventually(async () => {
-      const entries = await ofRoom(testWorkspace, '&operation=collection.create')
+      const entries = await entriesOfWorkspace(testWorkspace, '&operation=collection.create')
       return entries.find(({ actor }) => (actor as { kind: string }).kind === 'run')
     })
     expect((entry['actor'] as { subject: string }).subject).toContain(
@@ -208,7 +210,7 @@ describe('hash chain', () => {
   })
 
   test('hash chain: several processes append: one chain', async () => {
-    const { workspaceId, operator, service } = await aRoom()
+    const { workspaceId, operator, service } = await createTestWorkspace()
     const body = { workspace_id: workspaceId, kind: 'anon', name: 'x' }
     const writes = Array.from({ length: 100 }, async (_none, n) => {
       const here = call('POST', '/v1/api-keys', { as: operator, body, at: { ...inject('tenon'), url } })
@@ -217,7 +219,7 @@ describe('hash chain', () => {
     })
     expect(new Set((await Promise.all(writes)).flat())).toEqual(new Set([201]))
     const { body: workspace } = await call('GET', `/v1/workspaces/${workspaceId}`, { as: operator })
-    const of = { tenantId: workspace.tenant_id, operator } as Room
+    const of = { tenantId: workspace.tenant_id, operator } as TestWorkspace
     const state = await eventually(async () => {
       const result = await verified(of)
       // Made by the fixture: the tenant, the workspace and two keys.

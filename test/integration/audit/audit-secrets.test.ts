@@ -3,16 +3,22 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
-import { aRoom, asSuperuser, type Caller, call, type Room } from '../../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../../support/stack/counted-api.ts'
 
-let own: CountedNode
+let own: CountedApi
 let url: string
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  own = await countedNode()
+  own = await startCountedApi()
   url = await own.app.listen({ port: 0, host: '127.0.0.1' })
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 afterAll(() => own?.close())
 

@@ -1,13 +1,13 @@
 /** Changes to the audit log by the owner of the database are detected. */
 
 import { expect, test } from 'vitest'
-import { ofRoom, verified } from '../../support/clients/audit.ts'
-import { masked } from '../../support/clients/sql-as-role.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { entriesOfWorkspace, verified } from '../../support/clients/audit.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 /** A tenant with eight entries: itself, its workspace, two keys, and four more. */
-async function createChain(): Promise<Room> {
-  const workspace = await aRoom()
+async function createChain(): Promise<TestWorkspace> {
+  const workspace = await createTestWorkspace()
   for (const name of ['a', 'b', 'c', 'd']) {
     const body = { workspace_id: workspace.workspaceId, kind: 'anon', name }
     expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body })).status).toBe(201)
@@ -17,7 +17,7 @@ async function createChain(): Promise<Room> {
 }
 
 /** Bypasses the triggers, which takes a superuser. */
-const tamper = ({ tenantId }: Room, text: string) =>
+const tamper = ({ tenantId }: TestWorkspace, text: string) =>
   asSuperuser(`set session_replication_role = replica; ${text.replaceAll('$T', `tenant_id = '${tenantId}'`)}`)
 
 test.each([
@@ -102,12 +102,16 @@ test('audit table: login roles: cannot change or add rows; superuser: only by di
   ]
   for (const statement of statements) {
     for (const mask of ['tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon'])
-      await expect(masked(mask, ref, statement), `${mask}: ${statement}`).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(mask, ref, statement), `${mask}: ${statement}`).rejects.toThrow(
+        /permission denied/,
+      )
     if (statement.startsWith('insert')) continue
     await expect(asSuperuser(statement), statement).rejects.toThrow(/only appended to/)
     await expect(asSuperuser(`set role tenon_owner; ${statement}`)).rejects.toThrow(/only appended to|denied/)
   }
   for (const mask of ['tenon_admin', 'tenon_service', 'tenon_anon'])
-    await expect(masked(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(/denied/)
-  expect((await ofRoom(workspace)).length).toBe(8)
+    await expect(sqlAsRole(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(
+      /denied/,
+    )
+  expect((await entriesOfWorkspace(workspace)).length).toBe(8)
 })

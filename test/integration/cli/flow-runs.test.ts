@@ -6,18 +6,18 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
-let workspace: Room
+let workspace: TestWorkspace
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-runs-'))
   const { url, clientId, clientSecret } = inject('tenon')
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
   const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
   env = { ...process.env, ...secrets, ...settings }

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { printFaults } from '../../../src/cli/flows/diagnostics.ts'
-import { aRoom } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
@@ -17,7 +17,7 @@ let env: NodeJS.ProcessEnv
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-flows-'))
   const { url, clientId, clientSecret } = inject('tenon')
-  const { workspaceId: TENON_WORKSPACE_ID } = await aRoom()
+  const { workspaceId: TENON_WORKSPACE_ID } = await createTestWorkspace()
   const client = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
   const secrets = { ...client, TENON_WORKSPACE_ID, TENON_QUIET: '1' }
   env = { ...process.env, ...secrets, TENON_URL: url }

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
-import { aRoom } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 type Failed = { readonly code: number; readonly stdout: string; readonly stderr: string }
 
 test('fn: deploy, invoke, compile error, failure: result, file:line:column, log', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const env = {
     ...process.env,
     TENON_URL: url,

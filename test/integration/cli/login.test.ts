@@ -3,10 +3,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, inject, test } from 'vitest'
-import { aClient, aPerson, Browser, bearer, inRoom, type Person } from '../../support/clients/browser.ts'
-import { aRoom, call, eventually } from '../../support/fixtures/tenants.ts'
+import {
+  addAccount,
+  addClient,
+  Browser,
+  bearer,
+  inWorkspace,
+  type TestAccount,
+} from '../../support/clients/browser.ts'
+import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
-async function login(clientId: string, person: Person, action: 'allow' | 'deny') {
+async function login(clientId: string, person: TestAccount, action: 'allow' | 'deny') {
   const env = { ...process.env, TENON_URL: inject('tenon').url }
   const child = spawn(process.execPath, ['stack/bootstrap.mjs', 'login', '--client', clientId], { env })
   const output = { out: '', err: '' }
@@ -28,9 +35,9 @@ async function login(clientId: string, person: Person, action: 'allow' | 'deny')
 }
 
 test('login: user signs in: token alone on stdout; user denies: no token', async () => {
-  const workspace = await aRoom()
-  const person = await aPerson(workspace.operator, { role: 'workspace_admin', ...inRoom(workspace) })
-  const clientId = await aClient(workspace.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
+  const workspace = await createTestWorkspace()
+  const person = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
+  const clientId = await addClient(workspace.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
   const { out, back, code } = await login(clientId, person, 'allow')
   expect([code, back.html]).toEqual([0, expect.stringContaining('close this page')])
   const { body } = await call('GET', '/v1/workspaces', { as: bearer(out.trim()) })

@@ -4,13 +4,13 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
-import { aRoom, call } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
 test('mcp publish: collection: server with instructions for clients; its token and `mcp call`: call the tool', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
   const env = {
     ...process.env,

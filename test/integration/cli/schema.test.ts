@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
-import { aRoom, call } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 
 test('schema apply and update: valid file: two collections; invalid file: one line, exit code 1', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { url, clientId, clientSecret } = inject('tenon')
   const dir = await mkdtemp(join(tmpdir(), 'tenon-schema-'))
   const env = {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
-import { aRoom, eventually } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
 const UP = ['stack/bootstrap.mjs', 'up', '--ephemeral']
@@ -51,7 +51,7 @@ test('up: Ctrl-C during the start: ends and leaves nothing running', async () =>
 
 test('token: prints the token alone; flow validate: prints file:line:column', async () => {
   const { url, clientId, clientSecret } = inject('tenon')
-  const { workspaceId } = await aRoom()
+  const { workspaceId } = await createTestWorkspace()
   const env = {
     ...process.env,
     TENON_URL: url,

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { aRoom, type Room } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
-let workspace: Room
+let workspace: TestWorkspace
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   const { url, clientId, clientSecret } = inject('tenon')
   env = {
     ...process.env,
@@ -38,7 +38,7 @@ test('collection add and list: new collection: listed', async () => {
 }, 60_000)
 
 test('tenant suspend and resume: tenant and workspace: state changes', async () => {
-  const other = await aRoom()
+  const other = await createTestWorkspace()
   const states = []
   for (const id of [other.tenantId, other.workspaceId]) {
     states.push((await json('tenant', 'suspend', id, '--reason', 'unpaid')).suspended_reason)

@@ -2,14 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { stopHearing } from '../../support/clients/sse.ts'
-import { told } from '../../support/fixtures/outbox.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
+import { publishedChanges } from '../../support/fixtures/outbox.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 let declared: string
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   declared = await createCollection({
     store: 'relational',
     schema: {
@@ -38,7 +38,7 @@ const readAll = async (collection: string) => {
 const make = async (collection: string, body: object) =>
   (await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body })).body
     .id as string
-afterAll(stopHearing)
+afterAll(closeSubscriptions)
 
 describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
   let collection: string
@@ -74,7 +74,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
 
   test('batch: one op fails: nothing is stored, the reply names the op', async () => {
     const id = await make(collection, { n: 1 })
-    const before = [await readAll(collection), await told(workspace, collection)]
+    const before = [await readAll(collection), await publishedChanges(workspace, collection)]
     const missingId = '019aa0a0-0000-7000-8000-000000000000'
     const FAULTS: readonly [object, string][] = [
       [{ op: 'update', id: missingId, data: { n: 1 } }, 'not_found'],
@@ -95,7 +95,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       ])
       expect([code, reply.body.code]).toEqual([code, code])
       if (!JSON.stringify(fault).includes('null')) expect(reply.body.op_index).toBe(2)
-      expect([await readAll(collection), await told(workspace, collection)]).toEqual(before)
+      expect([await readAll(collection), await publishedChanges(workspace, collection)]).toEqual(before)
     }
   })
 

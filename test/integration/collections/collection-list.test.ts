@@ -1,16 +1,21 @@
 /** The list of collections: pages, and only what the caller may read. */
 
 import { expect, test } from 'vitest'
-import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
-const create = (workspace: Room, collection: string) =>
+const create = (workspace: TestWorkspace, collection: string) =>
   call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { n: 1 } })
-const declare = (workspace: Room, collection: string, body: object) =>
+const declare = (workspace: TestWorkspace, collection: string, body: object) =>
   call('POST', '/v1/schemas', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {}, ...body },
   })
-const list = async (as: Room['anon'], size = 50) => {
+const list = async (as: TestWorkspace['anon'], size = 50) => {
   const found = []
   for (let next: string | null = ''; next !== null; ) {
     const after = next === '' ? '' : `&page[after]=${next}`
@@ -24,8 +29,8 @@ const list = async (as: Room['anon'], size = 50) => {
 }
 
 test('collection list: declared and undeclared, with and without documents: sorted by name', async () => {
-  const workspace = await aRoom()
-  const [sibling, other] = await Promise.all([aWorkspace(workspace), aRoom()])
+  const workspace = await createTestWorkspace()
+  const [sibling, other] = await Promise.all([addTestWorkspace(workspace), createTestWorkspace()])
   for (const of of [sibling, other]) await create(of, 'foreign')
   for (const name of ['b', 'Z', 'z-1', 'b', 'A_2']) await create(workspace, name)
   const schema = { properties: { n: { type: 'integer' } } }
@@ -57,7 +62,7 @@ test('collection list: declared and undeclared, with and without documents: sort
 })
 
 test('collection list: a collection without writes: not listed', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   expect(await list(workspace.anon)).toEqual([])
   const { body } = await create(workspace, 'once')
   await call('DELETE', `/v1/collections/once/documents/${body.id}`, { as: workspace.service })

@@ -7,13 +7,13 @@ import { openPlatform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const DOCUMENTS = '/v1/collections/todos/documents'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 test('conditional read: If-None-Match with the current tag: 304 without a body', async () => {
@@ -40,7 +40,7 @@ test('conditional read: If-None-Match with the current tag: 304 without a body',
 
 test('conditional read: If-None-Match: * from another workspace: 404; without credentials: 401', async () => {
   const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: {} })
-  const other = await aRoom()
+  const other = await createTestWorkspace()
   const headers = { 'if-none-match': '*' }
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { as: other.service, headers })).status).toBe(404)
   expect((await call('GET', `${DOCUMENTS}/${body.id}`, { headers })).status).toBe(401)

@@ -1,17 +1,23 @@
 /** Documents that are expensive to validate: other requests of the process are served meanwhile. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 const SLOW = '^(a|b|ab)*$'
 /** An invalid text whose validation takes almost all of the steps that the main thread may spend on a document. */
 const costly = `${'ab'.repeat(120)}!`
 const MANY = 200
 
-let workspace: Room
-let neighbour: Room
+let workspace: TestWorkspace
+let neighbour: TestWorkspace
 beforeAll(async () => {
-  ;[workspace, neighbour] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, neighbour] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 }, 60_000)
 
 async function declare(more: object = {}): Promise<{ id: string; at: string }> {

@@ -2,19 +2,19 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const TODO = {
@@ -38,7 +38,7 @@ interface Declared {
   [member: string]: unknown
 }
 
-const declare = (body: Declared = {}, of: Room = workspace) =>
+const declare = (body: Declared = {}, of: TestWorkspace = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -53,7 +53,7 @@ const at = (collection: string, id = '') => `/v1/collections/${collection}/docum
 
 describe.each(['relational', 'document'])('declaration, %s store', (store) => {
   test('declaration: created, read, listed, deleted: deletion needs an empty collection', async () => {
-    const of = await aRoom()
+    const of = await createTestWorkspace()
     const made = await declare({ store }, of)
     expect(made.status).toBe(201)
     expect(made.headers.get('location')).toBe(`/v1/schemas/${made.body.id}`)
@@ -81,7 +81,7 @@ describe.each(['relational', 'document'])('declaration, %s store', (store) => {
   })
 })
 
-const create = (collection: string, body: unknown, of: Room = workspace): Promise<Reply> =>
+const create = (collection: string, body: unknown, of: TestWorkspace = workspace): Promise<Reply> =>
   call('POST', at(collection), { as: of.service, body })
 
 describe('documents of a declared collection', () => {
@@ -250,8 +250,8 @@ describe('declaring', () => {
   })
 
   test('declaration: same name in two tenants: two collections', async () => {
-    const [a, b] = await Promise.all([aRoom(), aRoom()])
-    const sibling = await aWorkspace(a)
+    const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    const sibling = await addTestWorkspace(a)
     for (const of of [a, b, sibling]) {
       await declare({ collection: 'shared' }, of)
       await create('shared', { title: of.workspaceId.slice(-12) }, of)
@@ -263,7 +263,7 @@ describe('declaring', () => {
   })
 
   test('declaration: workspace admin: allowed in the own workspace only', async () => {
-    const other = await aRoom()
+    const other = await createTestWorkspace()
     const as = await tokenOf({
       roles: ['workspace_admin'],
       tenant_id: workspace.tenantId,
@@ -273,7 +273,7 @@ describe('declaring', () => {
     const post = (workspace_id: string) =>
       call('POST', '/v1/schemas', { as, body: { ...body, workspace_id } })
     expect((await post(other.workspaceId)).status).toBe(404)
-    expect((await post((await aWorkspace(workspace)).workspaceId)).status).toBe(404)
+    expect((await post((await addTestWorkspace(workspace)).workspaceId)).status).toBe(404)
     expect((await post(workspace.workspaceId)).status).toBe(201)
   })
 })

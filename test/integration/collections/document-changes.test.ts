@@ -2,15 +2,15 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { stopHearing } from '../../support/clients/sse.ts'
-import { told } from '../../support/fixtures/outbox.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
+import { publishedChanges } from '../../support/fixtures/outbox.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
-afterAll(stopHearing)
+afterAll(closeSubscriptions)
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
 
@@ -151,7 +151,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
     await call('PATCH', at(collection, id), { as, body: { title: null } })
     await call('DELETE', at(collection, id), { as, headers: { 'content-type': 'application/json' } })
     await call('DELETE', at(collection, id), { as })
-    const lines = (await told(workspace, collection)).filter(({ data }) => data.id === id)
+    const lines = (await publishedChanges(workspace, collection)).filter(({ data }) => data.id === id)
     const title = { title: 'x' }
     expect(lines.map(({ topic, data }) => [topic.split('.')[2], data])).toEqual([
       ['created', { id, version: 1, document: { ...title, n: 1, a: { b: [null] }, o: null } }],

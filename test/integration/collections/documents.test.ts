@@ -1,11 +1,11 @@
 /** Documents through the API: reads return what was written, in order, with versions. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`

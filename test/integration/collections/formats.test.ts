@@ -2,16 +2,22 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
-import { stopHearing } from '../../support/clients/sse.ts'
-import { told } from '../../support/fixtures/outbox.ts'
-import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
+import { publishedChanges } from '../../support/fixtures/outbox.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
-afterAll(stopHearing)
+afterAll(closeSubscriptions)
 
 const properties = {
   n: { type: 'string' },
@@ -276,7 +282,7 @@ test('change events, exports, selections: formatted values: as written, without 
   })
   expect(names(await ask(collection, 'at=eq.2026-06-01'))).toBe('b')
   expect((await ask(collection, 'select=at')).body.data).toEqual([{ id, at: '2026-06-01T00:00:00.000Z' }])
-  const events = await told(workspace, collection)
+  const events = await publishedChanges(workspace, collection)
   expect(events.map(({ data }) => data.document)).toEqual([
     first,
     { ...first, at: '2026-06-01T00:00:00.000Z' },

@@ -5,23 +5,23 @@ import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const properties = { title: { type: 'string' }, age: { type: 'integer' } }
-const declare = (body: object = {}, of: Room = workspace) =>
+const declare = (body: object = {}, of: TestWorkspace = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {
@@ -183,7 +183,7 @@ test('index builds: many at once: few connections, workspaces can still be creat
       await holder.query('select pg_advisory_lock(hashtextextended($1, 16))', [id])
     for (const { id } of schemas) response.push(await change(id, { indexes: [{ fields: ['age'] }] }))
     await eventually(async () => ((await builders()) >= LIMITS.indexBuildsAtOnce ? true : undefined))
-    await aWorkspace(workspace)
+    await addTestWorkspace(workspace)
     expect(await builders()).toBe(LIMITS.indexBuildsAtOnce)
   } finally {
     await holder.end()

@@ -1,11 +1,11 @@
 /** Hostile queries and queries from flows: clear errors, bounded work. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`

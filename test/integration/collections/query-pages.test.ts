@@ -6,11 +6,18 @@ import { readFilters } from '../../../src/features/collections/query/url.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
-import { aRoom, asSuperuser, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let testWorkspace: Room
+let testWorkspace: TestWorkspace
 beforeAll(async () => {
-  testWorkspace = await aRoom()
+  testWorkspace = await createTestWorkspace()
 })
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
@@ -65,7 +72,7 @@ describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   })
 
   test('count: documents of other tenants: not included', async () => {
-    const otherTenant = await aRoom()
+    const otherTenant = await createTestWorkspace()
     for (const count of ['exact', 'estimated']) {
       const reply = await call('GET', `${at(collection)}?count=${count}`, { as: otherTenant.anon })
       expect(total(reply)).toBe(0)

@@ -2,11 +2,11 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { FOUND, FOUND_BY_JSON, ORDERED, PEOPLE } from '../../support/fixtures/odd-documents.ts'
-import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   for (const fields of PEOPLE) await call('POST', at('people'), { as: workspace.service, body: fields })
 })
 
@@ -230,7 +230,7 @@ describe('pages', () => {
     expect(await code('order=a&b=eq.2')).toBe('cursor_mismatch')
     expect(await code('order=a')).toBe('cursor_mismatch')
     expect(await code('order=a&b=eq.1', 'people')).toBe('cursor_mismatch')
-    const otherTenant = await aRoom()
+    const otherTenant = await createTestWorkspace()
     expect(await code('order=a&b=eq.1', 'paged', otherTenant.service)).toBe('cursor_invalid')
   })
 

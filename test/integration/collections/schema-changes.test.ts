@@ -3,22 +3,22 @@
 import { Client } from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
-  aRoom,
   asSuperuser,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const properties = { title: { type: 'string' }, age: { type: 'integer' } }
-const declare = (body: object = {}, of: Room = workspace) =>
+const declare = (body: object = {}, of: TestWorkspace = workspace) =>
   call('POST', '/v1/schemas', {
     as: of.operator,
     body: {

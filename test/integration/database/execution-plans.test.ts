@@ -13,7 +13,7 @@ import type { StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const EXECUTIONS = 20_000
 
@@ -25,20 +25,20 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let workspaces: Room[]
+let workspaces: TestWorkspace[]
 
 beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  workspaces = await Promise.all([aRoom(), aRoom()])
+  workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
   await asSuperuser('analyze tenon.executions')
 }, 60_000)
 afterAll(() => platform.close())
 
 /** One in a thousand is open, one in a hundred has faulted, one in 500 was started by a schedule. */
-async function fill({ operator: as, flows, tenantId, workspaceId }: Room): Promise<void> {
+async function fill({ operator: as, flows, tenantId, workspaceId }: TestWorkspace): Promise<void> {
   for (const name of ['often', 'seldom']) {
     await call('POST', `${flows}/definitions`, { as, body: { name, source: SOURCE(name) } })
     await call('POST', `${flows}/definitions/${name}/versions`, { as, body: {} })

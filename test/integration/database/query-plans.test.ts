@@ -15,7 +15,7 @@ import { openLog } from '../../../src/infra/log.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const DOCUMENTS = 20_000
 const COLLECTION = 'people'
@@ -30,7 +30,7 @@ interface Node {
 
 let platform: Platform
 let parts: PlatformServices
-let workspaces: Room[]
+let workspaces: TestWorkspace[]
 /** Column by declared property. */
 const columns = new Map<string, string>()
 
@@ -38,12 +38,12 @@ beforeAll(async () => {
   const opened = openPlatform(parseConfig(inject('tenon').env), openLog('silent', 'test'))
   platform = opened.platform
   parts = opened.parts
-  workspaces = await Promise.all([aRoom(), aRoom()])
+  workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
 }, 60_000)
 afterAll(() => platform.close())
 
-async function fill({ operator, workspaceId, tenantId }: Room): Promise<void> {
+async function fill({ operator, workspaceId, tenantId }: TestWorkspace): Promise<void> {
   const properties = {
     title: { type: 'string' },
     score: { type: 'integer' },

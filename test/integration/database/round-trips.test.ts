@@ -1,15 +1,15 @@
 /** One round trip to PostgreSQL per simple request, counted on the wire as Sync and Query messages. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../../support/stack/counted-api.ts'
 
-let node: CountedNode
-let workspace: Room
+let node: CountedApi
+let workspace: TestWorkspace
 
 beforeAll(async () => {
-  node = await countedNode()
-  workspace = await aRoom()
+  node = await startCountedApi()
+  workspace = await createTestWorkspace()
   const properties = { title: { type: 'string' }, n: { type: 'integer' } }
   const schema = { type: 'object', required: ['title'], properties, additionalProperties: false }
   const body = { workspace_id: workspace.workspaceId, collection: 'declared', store: 'relational', schema }

@@ -9,20 +9,26 @@ import { tableOf } from '../../../src/features/collections/postgres/table.ts'
 import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { coalesce } from '../../../src/infra/postgres/transaction-batcher.ts'
-import { aRoom, asSuperuser, type Caller, call, type Room } from '../../support/fixtures/tenants.ts'
-import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { type CountedApi, startCountedApi } from '../../support/stack/counted-api.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 const AT_ONCE = 60
 
-let node: CountedNode
+let node: CountedApi
 let address: string
-let workspaces: [Room, Room]
+let workspaces: [TestWorkspace, TestWorkspace]
 
 beforeAll(async () => {
-  node = await countedNode()
+  node = await startCountedApi()
   address = await node.app.listen({ host: '127.0.0.1', port: 0 })
-  workspaces = await Promise.all([aRoom(), aRoom()])
+  workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 })
 afterAll(() => node?.close())
 
@@ -50,7 +56,7 @@ async function ask(
 const many = <T>(work: (n: number) => Promise<T>, count = AT_ONCE) =>
   Promise.all(Array.from({ length: count }, (_, n) => work(n)))
 
-const countOf = async ({ tenantId }: Room, table: 'documents' | 'outbox') =>
+const countOf = async ({ tenantId }: TestWorkspace, table: 'documents' | 'outbox') =>
   (await asSuperuser(`select from tenon.${table} where tenant_id = $1`, [tenantId])).length
 
 test('group commit: requests of two tenants: each gets its own result', async () => {
@@ -99,7 +105,7 @@ const fieldsOf = (body: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => name !== 'id' && !/_at$/.test(name)))
 
 /** The outbox entries for documents of a workspace, by the field that identifies them. */
-async function outboxEntriesOf({ workspaceId }: Room): Promise<unknown[]> {
+async function outboxEntriesOf({ workspaceId }: TestWorkspace): Promise<unknown[]> {
   const lines = await asSuperuser<{ told: unknown }>(
     `select json_build_array(verb, version, document, bytes, anon_reads) as told from groups_test.told
       where workspace_id = $1 order by document ->> 'key', version, verb`,
@@ -111,7 +117,7 @@ async function outboxEntriesOf({ workspaceId }: Room): Promise<unknown[]> {
 test.each(['undeclared', 'declared'])(
   'group commit, %s collection: concurrent requests: same results as alone, in fewer transactions',
   async (name) => {
-    const [together, alone] = await Promise.all([aRoom(), aRoom()])
+    const [together, alone] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     for (const { workspaceId, operator: as } of name === 'declared' ? [together, alone] : []) {
       const body = { workspace_id: workspaceId, collection: name, store: 'relational', schema: SCHEMA }
       expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)
@@ -130,8 +136,8 @@ test.each(['undeclared', 'declared'])(
       .map((content, key) => ({ ...content, key: `${key}` }))
     const changes = fc.sample(record, { numRuns: 80, seed: 51 })
     const path = `${name}/documents`
-    const make = (workspace: Room, n: number) => ask('POST', workspace.service, path, contents[n])
-    const change = (workspace: Room, ids: string[], n: number) => {
+    const make = (workspace: TestWorkspace, n: number) => ask('POST', workspace.service, path, contents[n])
+    const change = (workspace: TestWorkspace, ids: string[], n: number) => {
       const id = n % 10 === 9 ? randomUUID() : (ids[n % ids.length] ?? '')
       // The same document twice, with a version that is outdated or never existed.
       const headers = n % 4 === 3 ? { 'if-match': `"${n % 8 === 3 ? 1 : 99}"` } : {}
@@ -177,7 +183,7 @@ const problemMembers = (answer: Answer | undefined) => {
 }
 
 test('group commit: many documents in the collection: coalesced reads use the index', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
       select $1, $2, 'plenty', gen_random_uuid(), '{}' from generate_series(1, 20000)`,
@@ -192,7 +198,7 @@ test('group commit: many documents in the collection: coalesced reads use the in
   )
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
-  const platform = openInside()
+  const platform = openInProcessPlatform()
   const scope = asWorkspaceService(scopeOf(platform, workspace))
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
@@ -228,7 +234,7 @@ test('group commit: one request violates a unique index: only that one is refuse
 })
 
 test('group commit: quota nearly reached: exactly as many as fit are stored', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const limits = { workspace_id: workspace.workspaceId, limits: { documents: 20 } }
   expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body: limits })).status).toBe(200)
   const answers = await many((n) => ask('POST', workspace.service, 'few/documents', { n }))
@@ -239,7 +245,7 @@ test('group commit: quota nearly reached: exactly as many as fit are stored', as
 })
 
 test('group commit: one request waits for a lock: the others continue, it finishes once the lock is free', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { body: held } = await ask('POST', workspace.service, 'held/documents', { n: 0 })
   const holder = new Client({ connectionString: inject('tenon').databaseUrl })
   await holder.connect()

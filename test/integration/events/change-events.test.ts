@@ -8,16 +8,28 @@ import { LIMITS } from '../../../src/core/limits.ts'
 import { Appender, Relay } from '../../../src/features/events/outbox-relay.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import type { StreamKey } from '../../../src/infra/valkey/streams.ts'
-import { hear, heardAtLeast, messages, stopHearing } from '../../support/clients/sse.ts'
+import {
+  closeSubscriptions,
+  messages,
+  receivedAtLeast,
+  subscribeToEvents,
+} from '../../support/clients/sse.ts'
 import { change, note, transaction } from '../../support/fixtures/outbox.ts'
-import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
 /** Waits until the outbox of the workspace is empty. */
-const waitForEmptyOutbox = (workspace: Room) =>
+const waitForEmptyOutbox = (workspace: TestWorkspace) =>
   eventually(async () => {
     const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [
       workspace.workspaceId,
@@ -26,11 +38,11 @@ const waitForEmptyOutbox = (workspace: Room) =>
   })
 
 test('change event: document changed: a CloudEvent under its topic and the topics above', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const topics = ['collections.todos.created', 'collections.todos.*', 'collections.*']
   const [created, todos, all, anon] = await Promise.all([
-    ...topics.map((topic) => hear(workspace.service, `topic=${topic}`)),
-    hear({}, `topic=collections.todos.*&apikey=${workspace.anon['apikey']}`),
+    ...topics.map((topic) => subscribeToEvents(workspace.service, `topic=${topic}`)),
+    subscribeToEvents({}, `topic=collections.todos.*&apikey=${workspace.anon['apikey']}`),
   ])
   const id = randomUUID()
   const document = { title: 'buy milk', price: 1e300, 'a.b': null, text: 'line\nline\u2028' }
@@ -40,7 +52,7 @@ test('change event: document changed: a CloudEvent under its topic and the topic
     { collection: 'todos2', id, document: {} },
     { collection: 'todos', verb: 'deleted', id, version: 2 },
   ])
-  const received = await heardAtLeast(all ?? [], 4)
+  const received = await receivedAtLeast(all ?? [], 4)
   const [first] = received
   expect(first?.data).toEqual({
     specversion: '1.0',
@@ -59,7 +71,7 @@ test('change event: document changed: a CloudEvent under its topic and the topic
     ['collections.todos.deleted', { id, version: 2 }],
   ])
   const verbs = async (of: typeof all, count: number) =>
-    (await heardAtLeast(of ?? [], count)).map(({ data }) => data.topic)
+    (await receivedAtLeast(of ?? [], count)).map(({ data }) => data.topic)
   const ofTodos = received
     .map(({ data }) => data.topic)
     .filter((topic) => topic !== 'collections.todos2.created')
@@ -69,52 +81,54 @@ test('change event: document changed: a CloudEvent under its topic and the topic
 })
 
 test('change events: 2,000 changes: each once, in order, and again after the last one seen', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.count.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.count.*')
   for (const part of numbers(20)) {
     const of = numbers(100).map((n) => ({ collection: 'count', document: { n: part * 100 + n } }))
     await change(workspace, of)
   }
-  const all = await heardAtLeast(received, 2_000)
+  const all = await receivedAtLeast(received, 2_000)
   expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(2_000))
   expect(new Set(all.map(({ data }) => data.id)).size).toBe(2_000)
-  const again = await hear(workspace.service, 'topic=collections.count.*', {
+  const again = await subscribeToEvents(workspace.service, 'topic=collections.count.*', {
     'last-event-id': all[1_499]?.id ?? '',
   })
   await change(workspace, [{ collection: 'count', document: { n: 2_000 } }])
-  const rest = (await heardAtLeast(again, 501)).map(({ data }) => data.data.document.n)
+  const rest = (await receivedAtLeast(again, 501)).map(({ data }) => data.data.document.n)
   expect(rest).toEqual(numbers(501).map((n) => 1_500 + n))
 })
 
 test('change events: long transaction meanwhile: versions keep their order, other changes are not delayed', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.*')
   const id = randomUUID()
   // The first transaction to get an id writes the document last: ordered by transaction id, its version would come too early.
   const [late, lasting] = [await transaction(workspace), await transaction(workspace)]
   await note(late, [{ collection: 'a', document: { of: 'late' } }])
   await note(lasting, [{ collection: 'a', document: { of: 'lasting' } }])
   await change(workspace, [{ collection: 'b', id, version: 1, document: {} }])
-  expect((await heardAtLeast(received, 1)).map(({ data }) => data.topic)).toEqual(['collections.b.created'])
+  expect((await receivedAtLeast(received, 1)).map(({ data }) => data.topic)).toEqual([
+    'collections.b.created',
+  ])
   const other = await transaction(workspace)
   await note(other, [{ collection: 'b', verb: 'updated', id, version: 2, document: {} }])
   await other.query('commit')
   await note(late, [{ collection: 'b', verb: 'updated', id, version: 3, document: {} }])
   await late.query('commit')
   const versions = async (count: number) =>
-    (await heardAtLeast(received, count)).flatMap(({ data }) =>
+    (await receivedAtLeast(received, count)).flatMap(({ data }) =>
       data.topic.includes('.b.') ? [data.data.version] : [],
     )
   expect(await versions(4)).toEqual([1, 2, 3])
   await lasting.query('commit')
-  const [last] = (await heardAtLeast(received, 5)).slice(-1)
+  const [last] = (await receivedAtLeast(received, 5)).slice(-1)
   expect(last?.data.data.document).toEqual({ of: 'lasting' })
   await Promise.all([late, lasting, other].map((client) => client.end()))
 })
 
 test('change event: effective change through the API: published; change without effect: none', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.tasks.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.tasks.*')
   const path = '/v1/collections/tasks/documents'
   const made = await call('POST', path, { as: workspace.service, body: { title: 'a', done: false } })
   const one = `${path}/${made.body.id}`
@@ -122,7 +136,7 @@ test('change event: effective change through the API: published; change without 
   expect((await call('PUT', one, { as: workspace.service, body: { done: true }, headers })).status).toBe(412)
   expect((await call('PUT', one, { as: workspace.service, body: { done: true } })).status).toBe(200)
   expect((await call('DELETE', one, { as: workspace.service })).status).toBe(200)
-  const { body: updated } = { body: (await heardAtLeast(received, 3))[1]?.data.data }
+  const { body: updated } = { body: (await receivedAtLeast(received, 3))[1]?.data.data }
   expect(messages(received).map(({ data }) => [data.topic.split('.')[2], data.data.id])).toEqual(
     ['created', 'updated', 'deleted'].map((verb) => [verb, made.body.id]),
   )
@@ -134,7 +148,7 @@ test('change event: effective change through the API: published; change without 
 })
 
 test('change event: collection with 100 columns: every member, nested nulls too', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const flat = numbers(120).map((n) => [`n${n}`, { type: 'number' }])
   const properties = {
     ...Object.fromEntries(flat),
@@ -150,7 +164,7 @@ test('change event: collection with 100 columns: every member, nested nulls too'
     },
   }
   expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
-  const received = await hear(workspace.service, 'topic=collections.wide.*')
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.wide.*')
   const document = {
     ...Object.fromEntries(numbers(119).map((n) => [`n${n}`, n])),
     ...{ list: [null, { a: null }], note: null, other: { b: null } },
@@ -160,26 +174,26 @@ test('change event: collection with 100 columns: every member, nested nulls too'
   expect(
     (await call('PUT', `${path}/${made.body.id}`, { as: workspace.service, body: { n7: -1 } })).status,
   ).toBe(200)
-  const [created, updated] = await heardAtLeast(received, 2)
+  const [created, updated] = await receivedAtLeast(received, 2)
   expect(created?.data.data.document).toEqual(document)
   expect(updated?.data.data.document).toEqual({ ...document, n7: -1 })
 })
 
 test('change event: transaction rolled back: none', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.*')
   const client = await transaction(workspace)
   await note(client, [{ collection: 'a', document: { n: 1 } }])
   await client.query('rollback')
   await client.end()
   await change(workspace, [{ collection: 'a', document: { n: 2 } }])
-  expect((await heardAtLeast(received, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
+  expect((await receivedAtLeast(received, 1)).map(({ data }) => data.data.document)).toEqual([{ n: 2 }])
 })
 
 test('change events: largest documents in a row: delivered as the client reads', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const [received, anon] = await Promise.all(
-    [workspace.service, workspace.anon].map((as) => hear(as, 'topic=collections.large.*')),
+    [workspace.service, workspace.anon].map((as) => subscribeToEvents(as, 'topic=collections.large.*')),
   )
   const text = 'x'.repeat(262_000)
   await change(
@@ -187,7 +201,7 @@ test('change events: largest documents in a row: delivered as the client reads',
     numbers(60).map((n) => ({ collection: 'large', document: { n, text } })),
   )
   for (const each of [received, anon]) {
-    const all = await heardAtLeast(each ?? [], 60)
+    const all = await receivedAtLeast(each ?? [], 60)
     expect(all.map(({ data }) => data.data.document.n)).toEqual(numbers(60))
     expect(all.every(({ data }) => data.data.document.text === text)).toBe(true)
     expect(each?.filter(({ event }) => event === 'end')).toEqual([])
@@ -195,21 +209,21 @@ test('change events: largest documents in a row: delivered as the client reads',
 }, 60_000)
 
 test('change event: numbers stored with more digits: no larger than the document sent', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.numbers.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.numbers.*')
   const document = { n: Array.from({ length: 30_000 }, () => 1e300) }
   await change(
     workspace,
     numbers(4).map(() => ({ collection: 'numbers', document })),
   )
-  const all = await heardAtLeast(received, 4)
+  const all = await receivedAtLeast(received, 4)
   for (const { data } of all) expect(JSON.stringify(data).length).toBeLessThan(300_000)
   expect(all[0]?.data.data.document).toEqual(document)
 }, 60_000)
 
 test('relay: several processes: one is active, nothing comes twice', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.once.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.once.*')
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = inject('tenon').env
   const log = pino({ level: 'silent' })
   const databases = numbers(2).map(() => Database.open(DATABASE_APP_URL, () => {}, 2))
@@ -219,7 +233,7 @@ test('relay: several processes: one is active, nothing comes twice', async () =>
     const of = numbers(10).map((n) => ({ collection: 'once', document: { n: part * 10 + n } }))
     await change(workspace, of)
   }
-  await heardAtLeast(received, 300)
+  await receivedAtLeast(received, 300)
   await waitForEmptyOutbox(workspace)
   await Promise.all(relays.map((relay) => relay.close()))
   await Promise.all(databases.map((database) => database.close()))
@@ -227,23 +241,23 @@ test('relay: several processes: one is active, nothing comes twice', async () =>
 })
 
 test('relay: flood of one tenant: other tenants are not delayed', async () => {
-  const [busy, quiet] = await Promise.all([aRoom(), aRoom()])
-  const received = await hear(quiet.service, 'topic=collections.*')
+  const [busy, quiet] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const received = await subscribeToEvents(quiet.service, 'topic=collections.*')
   const client = await transaction(busy)
   await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
     select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, 30000)`)
   await client.query('commit')
   await client.end()
   await change(quiet, [{ collection: 'a', document: {} }])
-  await heardAtLeast(received, 1)
+  await receivedAtLeast(received, 1)
   const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [busy.tenantId])
   expect(left.length).toBeGreaterThan(10_000)
   await waitForEmptyOutbox(busy)
 }, 60_000)
 
 test('relay: more tenants than fit in one round: all are served, in order', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=collections.*')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=collections.*')
   // Tenants that do not exist: before and after the one that subscribes.
   const tenants = numbers(120).map((n) => `ten_${n % 2 === 0 ? '0' : 'z'}${n}`)
   await asSuperuser(
@@ -253,7 +267,7 @@ test('relay: more tenants than fit in one round: all are served, in order', asyn
   )
   const ownChanges = numbers(200).map((n) => ({ collection: 'c', document: { n } }))
   await change(workspace, ownChanges)
-  expect((await heardAtLeast(received, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
+  expect((await receivedAtLeast(received, 200)).map(({ data }) => data.data.document.n)).toEqual(numbers(200))
   await eventually(async () => {
     const left = await asSuperuser('select seq from tenon.outbox where tenant_id = any($1)', [tenants])
     return left.length === 0 ? true : undefined
@@ -293,18 +307,18 @@ test('stream: over its capacity: keeps the newest events', async () => {
 }, 60_000)
 
 test('topics: change events and events of the tenant: never mixed', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const [changes, events] = await Promise.all([
-    hear(workspace.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
-    hear(workspace.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
+    subscribeToEvents(workspace.service, 'topic=collections.*', { 'last-event-id': '0-0' }),
+    subscribeToEvents(workspace.service, 'topic=todos.*', { 'last-event-id': '0-0' }),
   ])
   await change(workspace, [{ collection: 'todos', document: {} }])
   await call('POST', '/v1/events/publish', {
     as: workspace.service,
     body: { topic: 'todos.created', data: 1 },
   })
-  expect((await heardAtLeast(changes, 1)).map(({ data }) => data.topic)).toEqual([
+  expect((await receivedAtLeast(changes, 1)).map(({ data }) => data.topic)).toEqual([
     'collections.todos.created',
   ])
-  expect((await heardAtLeast(events, 1)).map(({ data }) => data.topic)).toEqual(['todos.created'])
+  expect((await receivedAtLeast(events, 1)).map(({ data }) => data.topic)).toEqual(['todos.created'])
 })

@@ -6,7 +6,14 @@ import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { changesOf, eventsOf, timeOf } from '../../../src/infra/valkey/streams.ts'
 import { emitAt, ended, type Published, publishOn, runsOf } from '../../support/fixtures/event-triggers.ts'
 import { limit } from '../../support/fixtures/quotas.ts'
-import { aRoom, asSuperuser, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 let redis: Redis
 beforeAll(() => {
@@ -14,14 +21,14 @@ beforeAll(() => {
 })
 afterAll(() => redis.disconnect())
 
-const refOf = ({ tenantId, workspaceId }: Room) => ({
+const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
   tenantId: tenantId as TenantId,
   workspaceId: workspaceId as WorkspaceId,
 })
 
 /** While its quota is used up, events wait in their streams. */
-const blockStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 0 })
-const allowStarts = (workspace: Room) => limit(workspace, { concurrent_executions: 10 })
+const blockStarts = (workspace: TestWorkspace) => limit(workspace, { concurrent_executions: 0 })
+const allowStarts = (workspace: TestWorkspace) => limit(workspace, { concurrent_executions: 10 })
 
 /** Drops all but the newest entries of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
@@ -29,12 +36,12 @@ async function dropAllButLast(key: string, length: number): Promise<void> {
   await redis.xtrim(key, 'MAXLEN', 1)
 }
 
-async function readTrigger(workspace: Room, flow: Published) {
+async function readTrigger(workspace: TestWorkspace, flow: Published) {
   const { body } = await call('GET', `${workspace.flows}/triggers`, { as: workspace.operator })
   return body.data.find(({ id }: { id: string }) => id === flow.triggerId)
 }
 
-const gapOf = (workspace: Room, flow: Published) =>
+const gapOf = (workspace: TestWorkspace, flow: Published) =>
   eventually(async () => (await readTrigger(workspace, flow)).gap as { from: string; to: string } | undefined)
 
 /** Waits until the trigger has consumed its whole stream. */
@@ -51,7 +58,7 @@ const waitUntilConsumed = (flow: Published, key: string) =>
 const inputsOf = async (flow: Published) => (await runsOf(flow)).map(({ input }) => input)
 
 test('event trigger: first start after entries were dropped: reports a gap', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const topic = unique('first')
   const flow = await publishOn(workspace, `{ one: { with: { type: ${topic} } } }`)
   await blockStarts(workspace)
@@ -69,7 +76,7 @@ test('event trigger: first start after entries were dropped: reports a gap', asy
 }, 60_000)
 
 test('event trigger on changes: far behind, entries dropped: reports a gap', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const key = changesOf(refOf(workspace))
   const flow = await publishOn(workspace, '{ one: { with: { type: collections.far.created } } }')
   const make = (n: number) =>
@@ -89,7 +96,7 @@ test('event trigger on changes: far behind, entries dropped: reports a gap', asy
 }, 60_000)
 
 test('event trigger: dropped entries already consumed, or trigger paused: no gap', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const key = eventsOf(refOf(workspace).tenantId)
   const topic = unique('heard')
   const on = `{ one: { with: { type: ${topic} } } }`

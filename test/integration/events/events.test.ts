@@ -1,24 +1,34 @@
 /** Events through the API: delivered within the tenant only, in order, and replayed from a position. */
 
 import { afterEach, describe, expect, test } from 'vitest'
-import { hear, heardAtLeast, messages, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  closeSubscriptions,
+  messages,
+  receivedAtLeast,
+  subscribeToEvents,
+} from '../../support/clients/sse.ts'
+import {
+  addTestWorkspace,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
-const publish = (workspace: Room, topic: string, data: unknown) =>
+const publish = (workspace: TestWorkspace, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: workspace.service, body: { topic, data } })
 
 test('event: published: delivered as a CloudEvent, also to an anon key in the query', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const [byHeader, byQuery] = await Promise.all([
-    hear(workspace.service, 'topic=orders.created'),
-    hear({}, `topic=orders.*&apikey=${workspace.anon['apikey']}`),
+    subscribeToEvents(workspace.service, 'topic=orders.created'),
+    subscribeToEvents({}, `topic=orders.*&apikey=${workspace.anon['apikey']}`),
   ])
   const sent = await publish(workspace, 'orders.created', { n: 1 })
   expect(sent.status).toBe(202)
   for (const received of [byHeader, byQuery]) {
-    const [event] = await heardAtLeast(received, 1)
+    const [event] = await receivedAtLeast(received, 1)
     expect(event?.data).toEqual({
       specversion: '1.0',
       id: sent.body.id,
@@ -34,39 +44,41 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
 })
 
 test('events: another tenant: never delivered; another workspace of the tenant: delivered unless excluded', async () => {
-  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(workspace)
+  const [workspace, otherTenant] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(workspace)
   const [own, secondWorkspace, narrow, foreign] = await Promise.all([
-    hear(workspace.service, 'topic=news'),
-    hear(sibling.service, 'topic=news'),
-    hear(sibling.service, 'topic=news&workspace=self'),
-    hear(otherTenant.service, 'topic=news'),
+    subscribeToEvents(workspace.service, 'topic=news'),
+    subscribeToEvents(sibling.service, 'topic=news'),
+    subscribeToEvents(sibling.service, 'topic=news&workspace=self'),
+    subscribeToEvents(otherTenant.service, 'topic=news'),
   ])
   await publish(workspace, 'news', 'ours')
   await publish(otherTenant, 'news', 'theirs')
-  await heardAtLeast(own, 1)
-  await heardAtLeast(secondWorkspace, 1)
-  expect((await heardAtLeast(foreign, 1)).map(({ data }) => data.data)).toEqual(['theirs'])
+  await receivedAtLeast(own, 1)
+  await receivedAtLeast(secondWorkspace, 1)
+  expect((await receivedAtLeast(foreign, 1)).map(({ data }) => data.data)).toEqual(['theirs'])
   expect(messages(own).map(({ data }) => data.data)).toEqual(['ours'])
   expect(messages(narrow)).toEqual([])
 })
 
 test('events: 300 in a row: all in order, and again after the last one seen', async () => {
-  const workspace = await aRoom()
-  const received = await hear(workspace.service, 'topic=count')
+  const workspace = await createTestWorkspace()
+  const received = await subscribeToEvents(workspace.service, 'topic=count')
   for (let n = 0; n < 300; n++) await publish(workspace, 'count', n)
-  const all = await heardAtLeast(received, 300)
+  const all = await receivedAtLeast(received, 300)
   expect(all.map(({ data }) => data.data)).toEqual(Array.from({ length: 300 }, (_, n) => n))
-  const again = await hear(workspace.service, 'topic=count', { 'last-event-id': all[199]?.id ?? '' })
+  const again = await subscribeToEvents(workspace.service, 'topic=count', {
+    'last-event-id': all[199]?.id ?? '',
+  })
   await publish(workspace, 'count', 300)
-  expect((await heardAtLeast(again, 101)).map(({ data }) => data.data)).toEqual(
+  expect((await receivedAtLeast(again, 101)).map(({ data }) => data.data)).toEqual(
     Array.from({ length: 101 }, (_, n) => 200 + n),
   )
 })
 
 describe('refused requests', () => {
   test('subscribe: service key in the URL, or a key in the URL of another route: refused', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${workspace.service['apikey']}`)
     expect([service.status, service.body.code]).toEqual([401, 'service_key_in_query'])
     const other = await call('GET', `/v1/collections/a/documents?apikey=${workspace.anon['apikey']}`)
@@ -82,12 +94,12 @@ describe('refused requests', () => {
     [{ topic: 'a' }, 400],
     [{ topic: 'a', data: 'x'.repeat(300_000) }, 413],
   ])('publish: %j: refused with %i', async (body, status) => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     expect((await call('POST', '/v1/events/publish', { as: workspace.service, body })).status).toBe(status)
   })
 
   test('anon key: publishes: refused; topic with a wildcard in the middle: refused', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     expect(
       (await call('POST', '/v1/events/publish', { as: workspace.anon, body: { topic: 'a', data: 1 } }))
         .status,

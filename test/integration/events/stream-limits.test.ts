@@ -2,8 +2,8 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { hear, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom, type Caller, call, eventually } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
+import { type Caller, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 let nodes: [ApiProcess, ApiProcess]
@@ -15,18 +15,18 @@ beforeAll(async () => {
   }
   nodes = await Promise.all([startApi(settings), startApi(settings)])
 }, 90_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
 
 const TOPIC = 'topic=news'
 const at = (n: number) => (nodes[n % 2] as ApiProcess).at
 const open = async (as: Caller, count: number) => {
-  for (let n = 0; n < count; n++) await hear(as, TOPIC, {}, at(n))
+  for (let n = 0; n < count; n++) await subscribeToEvents(as, TOPIC, {}, at(n))
 }
 const ask = (as: Caller, n = 0) => call('GET', `/v1/events/subscribe?${TOPIC}`, { as, at: at(n) })
 
 test('streams: quota of the tenant reached, over all processes: refused until one ends', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   await open(workspace.service, 7)
   for (const n of [0, 1]) {
     const { status, body } = await ask(workspace.service, n)
@@ -34,12 +34,12 @@ test('streams: quota of the tenant reached, over all processes: refused until on
     expect(body).toMatchObject({ quota: 'sse_streams', limit: 7, used: 7 })
   }
   expect((await ask(other.service)).status).toBe(200)
-  stopHearing()
+  closeSubscriptions()
   await eventually(async () => ((await ask(workspace.service)).status === 200 ? true : undefined))
 })
 
 test('streams: limit of an address with an anon key reached: other addresses can connect', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = (address: string) => ({ ...workspace.anon, 'x-forwarded-for': address })
   await open(as('203.0.113.1'), 3)
   const { status, body } = await ask(as('203.0.113.1'), 1)
@@ -49,15 +49,15 @@ test('streams: limit of an address with an anon key reached: other addresses can
 })
 
 test('streams: twenty at once: quota is not exceeded', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const tried = await Promise.allSettled(
-    Array.from({ length: 20 }, (_, n) => hear(workspace.service, TOPIC, {}, at(n))),
+    Array.from({ length: 20 }, (_, n) => subscribeToEvents(workspace.service, TOPIC, {}, at(n))),
   )
   expect(tried.filter(({ status }) => status === 'fulfilled')).toHaveLength(7)
 })
 
 test('streams: refused or invalid request: no lease is left', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   for (let n = 0; n < 10; n++) {
     const wrong = '/v1/events/subscribe?topic=a.*.b'
     expect((await call('GET', wrong, { as: workspace.service, at: at(0) })).status).toBe(400)
@@ -66,11 +66,11 @@ test('streams: refused or invalid request: no lease is left', async () => {
 })
 
 test('streams: still open: leases are renewed; process died: leases expire', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const [stays] = nodes
   const shortLived = await startApi({ TENON_STREAMS_PER_TENANT: '7' })
-  for (let n = 0; n < 4; n++) await hear(workspace.service, TOPIC, {}, shortLived.at)
-  for (let n = 0; n < 3; n++) await hear(workspace.service, TOPIC, {}, stays.at)
+  for (let n = 0; n < 4; n++) await subscribeToEvents(workspace.service, TOPIC, {}, shortLived.at)
+  for (let n = 0; n < 3; n++) await subscribeToEvents(workspace.service, TOPIC, {}, stays.at)
   const openedMs = performance.now()
   shortLived.process.kill('SIGKILL')
   expect((await ask(workspace.service)).status).toBe(429)
@@ -81,6 +81,6 @@ test('streams: still open: leases are renewed; process died: leases expire', asy
     30_000,
   )
   for (let n = 0; n < 4; n++)
-    await eventually(() => hear(workspace.service, TOPIC, {}, stays.at).catch(() => undefined))
+    await eventually(() => subscribeToEvents(workspace.service, TOPIC, {}, stays.at).catch(() => undefined))
   expect((await ask(workspace.service)).status).toBe(429)
 }, 60_000)

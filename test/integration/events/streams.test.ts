@@ -8,7 +8,7 @@ import { LIMITS } from '../../../src/core/limits.ts'
 import { Events } from '../../../src/features/events/events.ts'
 import { changesOf, eventsOf, isBefore, type StreamKey, Streams } from '../../../src/infra/valkey/streams.ts'
 import { eventually, unique } from '../../support/fixtures/tenants.ts'
-import { passingTo } from '../../support/servers/tcp-proxy.ts'
+import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 
 const LATE_MS = 150
 const url = new URL(inject('tenon').env['REDIS_URL'] ?? '')
@@ -25,7 +25,7 @@ function streamsAt(at: string): Streams {
 
 /** A Redis connection whose replies are delayed, except for those of its reader, which connects second. */
 async function connectWithDelay(): Promise<Streams> {
-  const proxy = await passingTo(url, { lateMs: (connection) => (connection === 0 ? LATE_MS : 0) })
+  const proxy = await startTcpProxy(url, { lateMs: (connection) => (connection === 0 ? LATE_MS : 0) })
   open.push(proxy)
   return streamsAt(Object.assign(new URL(url), { port: String(proxy.port) }).href)
 }

@@ -2,20 +2,26 @@
 /** Cancels executions while something is in progress: a call, a function, or their compensation. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
-import { Holding } from '../../support/servers/blocking-server.ts'
+import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { BlockingServer } from '../../support/servers/blocking-server.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
-let server: Holding
+let server: BlockingServer
 beforeEach(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
-  server = await Holding.open()
-  const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
-  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  server = await BlockingServer.open()
+  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.place] } }
+  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 })
 afterEach(() => server.close())
 
@@ -28,9 +34,9 @@ const statusOf = ({ steps }: Shown, name: string) =>
  */
 async function startFlow(it: string, ledger: string): Promise<string> {
   const flow =
-    await runs.publish(`  - did: { ${noting('did', ledger)}, compensate: [{ undo: { ${noting('undid', ledger)} } }] }
-  - it: { ${it}, compensate: [{ never: { ${noting('never', ledger)} } }] }
-  - after: { ${noting('after', ledger)} }`)
+    await runs.publish(`  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
+  - it: { ${it}, compensate: [{ never: { ${createEntry('never', ledger)} } }] }
+  - after: { ${createEntry('after', ledger)} }`)
   return runs.start(flow)
 }
 
@@ -58,14 +64,14 @@ describe('cancel during a call', () => {
   test('function: ends cancelled and abandons the function', async () => {
     const ledger = unique('c')
     const source = 'export default () => new Promise(() => {})'
-    const body = { workspace_id: room.workspaceId, name: 'endless', source }
-    expect((await call('POST', '/v1/functions', { as: room.operator, body })).status).toBe(201)
+    const body = { workspace_id: workspace.workspaceId, name: 'endless', source }
+    expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
     const id = await startFlow('call: function.invoke, with: { id: endless, input: {} }', ledger)
     await withRawClient(async ({ workflow }) => {
       await eventually(async () => {
         const query = "WorkflowType = 'functionRun' and ExecutionStatus = 'Running'"
         for await (const { workflowId } of workflow.list({ query })) {
-          if (!workflowId.includes(room.workspaceId)) continue
+          if (!workflowId.includes(workspace.workspaceId)) continue
           const { raw } = await workflow.getHandle(workflowId).describe()
           // The code runs: Temporal has started the activity, not only recorded it.
           if (raw.pendingActivities?.some(({ lastStartedTime }) => lastStartedTime)) return true

@@ -2,14 +2,14 @@
 /** Cancels executions at each step: completed steps are compensated in reverse order, nothing else runs. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { noting, Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
 const STEPS = [1, 2, 3, 4]
@@ -19,8 +19,8 @@ const gate = (n: number) => `listen: { to: { one: { with: { type: gate${n} } } }
 const saga = (ledger: string) =>
   STEPS.map(
     (n) => `  - s${n}:
-      do: [{ wait${n}: { ${gate(n)} } }, { note${n}: { ${noting(`did${n}`, ledger)} } }]
-      compensate: [{ undo${n}: { ${noting(`undid${n}`, ledger)} } }]`,
+      do: [{ wait${n}: { ${gate(n)} } }, { note${n}: { ${createEntry(`did${n}`, ledger)} } }]
+      compensate: [{ undo${n}: { ${createEntry(`undid${n}`, ledger)} } }]`,
   ).join('\n')
 
 const waitsFor = (name: string) => (run: { steps: { name: string; status: string }[] }) =>
@@ -68,9 +68,9 @@ const WAITING: Readonly<Record<string, string>> = {
 test.each(Object.keys(WAITING))('cancel while waiting in %s: compensates, ends cancelled', async (kind) => {
   const ledger = unique('c')
   const flow = await runs.publish(
-    `  - did: { ${noting('did', ledger)}, compensate: [{ undo: { ${noting('undid', ledger)} } }] }
+    `  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
   - it: { ${WAITING[kind]} }
-  - after: { ${noting('after', ledger)} }`,
+  - after: { ${createEntry('after', ledger)} }`,
   )
   const id = await runs.start(flow)
   await runs.until(id, ({ status, steps }) => status === 'waiting' && steps.length > 1)
@@ -97,7 +97,7 @@ test('approve by a caller that is no approver: refused with 409, execution keeps
     status: 409,
     body: { detail: expect.stringContaining('none of those who may decide') },
   })
-  expect(await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })).toMatchObject({
+  expect(await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })).toMatchObject({
     body: { status: 'waiting' },
   })
   await runs.send(id, 'cancel')

@@ -2,14 +2,20 @@
 /** Commands of executions on Temporal: signals, approvals, held steps, cancel with compensation. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
-import { Holding } from '../../support/servers/blocking-server.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { BlockingServer } from '../../support/servers/blocking-server.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let subject: string
 beforeAll(async () => {
-  room = await aRoom()
-  const me = await call('GET', '/v1/me', { as: room.operator })
+  workspace = await createTestWorkspace()
+  const me = await call('GET', '/v1/me', { as: workspace.operator })
   subject = me.body.subject
 })
 
@@ -17,11 +23,14 @@ beforeAll(async () => {
 async function startFlow(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
-  const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
+  const made = await call('POST', `${workspace.flows}/definitions`, {
+    as: workspace.operator,
+    body: { name, source },
+  })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
-  const run = await call('POST', `${room.flows}/definitions/${name}/executions`, {
-    as: room.operator,
+  await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
+  const run = await call('POST', `${workspace.flows}/definitions/${name}/executions`, {
+    as: workspace.operator,
     body: {},
   })
   expect(run.status).toBe(201)
@@ -29,9 +38,9 @@ async function startFlow(tasks: string, more = ''): Promise<string> {
 }
 
 const read = async (id: string) =>
-  (await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })).body
+  (await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })).body
 const send = (id: string, command: string, body: object = {}) =>
-  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+  call('POST', `${workspace.flows}/executions/${id}/${command}`, { as: workspace.operator, body })
 
 const until = (id: string, status: string) =>
   eventually(async () => {
@@ -61,9 +70,9 @@ describe('signal', () => {
   })
 
   test('events during a call: kept until the execution listens', async () => {
-    const server = await Holding.open()
-    const body = { workspace_id: room.workspaceId, egress: { allow: [server.place] } }
-    await call('POST', '/v1/services/configure', { as: room.operator, body })
+    const server = await BlockingServer.open()
+    const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.place] } }
+    await call('POST', '/v1/services/configure', { as: workspace.operator, body })
     server.hold('slow')
     const id = await startFlow(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
     await server.reached('slow')
@@ -226,7 +235,7 @@ test('cancel: compensates completed tasks, ends cancelled', async () => {
         - free: { call: collection.delete, with: { name: bookings, id: '\${ .output.id }' } }
   - nap: { wait: P1D }`)
   await until(id, 'waiting')
-  const booked = () => call('GET', '/v1/collections/bookings/documents', { as: room.service })
+  const booked = () => call('GET', '/v1/collections/bookings/documents', { as: workspace.service })
   expect((await booked()).body.data).toHaveLength(1)
   expect(await send(id, 'cancel')).toMatchObject({ status: 202 })
   expect(await until(id, 'cancelled')).toMatchObject({ output: null })

@@ -3,7 +3,13 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
-import { aRoom, asSuperuser, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
 const newId = () => typeId('run', randomIds.uuid())
 
@@ -26,16 +32,19 @@ const RUNS = [
   { id: newId(), flow: 'a', version: 2, status: 'running', paused: true },
 ]
 
-let room: Room
-let sibling: Room
+let workspace: TestWorkspace
+let sibling: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
-  sibling = await aWorkspace(room)
+  workspace = await createTestWorkspace()
+  sibling = await addTestWorkspace(workspace)
   for (const name of ['a', 'b']) {
     const body = { name, source: SOURCE(name) }
-    await call('POST', `${room.flows}/definitions`, { as: room.operator, body })
+    await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body })
     for (let n = 0; n < 2; n++)
-      await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
+      await call('POST', `${workspace.flows}/definitions/${name}/versions`, {
+        as: workspace.operator,
+        body: {},
+      })
   }
   await asSuperuser(
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, output,
@@ -48,11 +57,11 @@ beforeAll(async () => {
     from rows from (jsonb_to_recordset($3::jsonb) as (id text, flow text, version int, status text, ended boolean,
       held boolean, paused boolean, kind text, by text, key text)) with ordinality
       as r (id, flow, version, status, ended, held, paused, kind, by, key, n)`,
-    [room.tenantId, room.workspaceId, JSON.stringify(RUNS)],
+    [workspace.tenantId, workspace.workspaceId, JSON.stringify(RUNS)],
   )
 })
 
-const list = (query: string, path = 'executions', of = room) =>
+const list = (query: string, path = 'executions', of = workspace) =>
   call('GET', `${of.flows}/${path}${query}`, { as: of.operator })
 
 /** The numbers of the executions found, in the order of the response. */

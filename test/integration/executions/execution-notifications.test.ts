@@ -4,7 +4,7 @@ import { afterEach, expect, inject, test } from 'vitest'
 import { ExecutionNotifier } from '../../../src/features/flows/executions/watcher.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { eventually, unique } from '../../support/fixtures/tenants.ts'
-import { passingTo } from '../../support/servers/tcp-proxy.ts'
+import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
 const connections: { close(): unknown }[] = []
@@ -49,7 +49,7 @@ test('subscribe while the server is down: a later subscribe succeeds once the se
   const subscriber = openNotifier(through.href, errors)
   subscriber.subscribe((name) => received.push(name))
   await eventually(async () => (errors.length > 1 ? true : undefined))
-  connections.push(await passingTo(new URL(url), { port }))
+  connections.push(await startTcpProxy(new URL(url), { port }))
   const [publisher, name] = [openNotifier(url), unique('run')]
   await eventually(async () => {
     subscriber.subscribe((executionName) => received.push(executionName))

@@ -4,20 +4,20 @@ import { expect, test } from 'vitest'
 import type { StepUpdate } from '../../../src/core/run.ts'
 import { recordRun } from '../../../src/features/flows/executions/record.ts'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { reachable } from '../../support/fixtures/secrets.ts'
-import { aRoom } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { allowLoopback } from '../../support/fixtures/secrets.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const MARKER = 25
 
 test('many concurrent branches: their steps are written in batches', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
-  const fakeServer = await Outside.open({ '/': () => ({ json: {} }) })
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
+  const fakeServer = await FakeServers.open({ '/': () => ({ json: {} }) })
   try {
-    await reachable(room, fakeServer)
+    await allowLoopback(workspace, fakeServer)
     const name = await runs.publish(
       `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
     )
@@ -40,7 +40,7 @@ test('many concurrent branches: their steps are written in batches', async () =>
 })
 
 test('branch completes while another waits: its steps are shown as completed', async () => {
-  const runs = new Runs(await aRoom())
+  const runs = new Runs(await createTestWorkspace())
   const id = await runs.start(
     await runs.publish(`  - both:
       fork:
@@ -57,15 +57,15 @@ test('branch completes while another waits: its steps are shown as completed', a
 })
 
 test('lost write, repeated in another order: the record shows the repeated write', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
   const id = await runs.start(
     await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
   await runs.shown(id, 'waiting')
-  const platform = openInside()
+  const platform = openInProcessPlatform()
   try {
-    const scope = scopeOf(platform, room)
+    const scope = scopeOf(platform, workspace)
     const step = (seq: number, name: string, iteration: number): StepUpdate => ({
       ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, place: `${name}~x${iteration}` },
       ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, eventually, unique } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const raiseTask = (type: string) =>
@@ -20,8 +20,8 @@ const findWorkflows = (query: string, many: number) =>
   )
 
 test('faulted execution: found by the short name of its error type; completed and cancelled ones are not', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
   const canary = unique('canary')
   const flows = await Promise.all([
     runs.publish(raiseTask(`${STANDARD}/communication`)),
@@ -38,7 +38,7 @@ test('faulted execution: found by the short name of its error type; completed an
   expect(ended.map(({ status }) => status)).toEqual([...Array(3).fill('faulted'), 'completed', 'cancelled'])
   const workflows = new Map(ended.map(({ id, workflow_id }) => [id, workflow_id]))
 
-  const ownQuery = `TenantId = "${room.tenantId}" and WorkflowType = "flowRun"`
+  const ownQuery = `TenantId = "${workspace.tenantId}" and WorkflowType = "flowRun"`
   const of = (id = '') => [workflows.get(id)]
   expect(await findWorkflows(`${ownQuery} and ErrorType = "communication"`, 1)).toEqual(of(first))
   expect(await findWorkflows(`${ownQuery} and ErrorType = "timeout"`, 1)).toEqual(of(second))
@@ -50,19 +50,19 @@ test('faulted execution: found by the short name of its error type; completed an
 })
 
 test('fault in a subflow: parent and subflow are found; a failed function is found by its problem code', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
   const lower = await runs.publish(raiseTask(`${STANDARD}/authorization`))
   const upper = await runs.publish(
     `  - lower: { run: { workflow: { namespace: n, name: ${lower}, version: '1.0.0' } } }`,
   )
   await runs.ended(await runs.start(upper))
   const source = 'export default () => { throw new Error("no") }'
-  const deploy = { workspace_id: room.workspaceId, name: 'no', source }
-  await call('POST', '/v1/functions', { as: room.operator, body: deploy })
-  const { body: refused } = await call('POST', '/v1/functions/no/invoke', { as: room.service, body: {} })
+  const deploy = { workspace_id: workspace.workspaceId, name: 'no', source }
+  await call('POST', '/v1/functions', { as: workspace.operator, body: deploy })
+  const { body: refused } = await call('POST', '/v1/functions/no/invoke', { as: workspace.service, body: {} })
 
-  const ownQuery = `TenantId = "${room.tenantId}"`
+  const ownQuery = `TenantId = "${workspace.tenantId}"`
   expect(await findWorkflows(`${ownQuery} and ErrorType = "authorization"`, 2)).toHaveLength(2)
   expect(
     await findWorkflows(`${ownQuery} and ErrorType = "${refused.code}" and WorkflowType = "functionRun"`, 1),

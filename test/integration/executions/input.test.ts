@@ -2,8 +2,8 @@
 /** Input of an execution is validated against the flow's schema before the execution is created. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { noting, Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 const ORDER = `input:
   schema:
@@ -17,25 +17,27 @@ const ORDER = `input:
 const GOOD = { customer: 'Ada', items: [{ sku: 'a/b', count: 2 }] }
 const BAD = { customer: '', items: [{ sku: 'x' }, { count: 'two' }] }
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
 const start = (flow: string, body: object, headers: Record<string, string> = {}) =>
-  call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
+  call('POST', `${workspace.flows}/definitions/${flow}/executions`, { as: workspace.operator, body, headers })
 
 async function executionsOf(flow: string): Promise<unknown[]> {
-  const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+  const { body } = await call('GET', `${workspace.flows}/definitions/${flow}/executions`, {
+    as: workspace.operator,
+  })
   return body.data
 }
 
 describe('start of an execution', () => {
   test('invalid input: refused with 422 and every failing pointer, no execution is created', async () => {
     const ledger = unique('c')
-    const flow = await runs.publish(`  - a: { ${noting("'${ .customer }'", ledger)} }`, { more: ORDER })
+    const flow = await runs.publish(`  - a: { ${createEntry("'${ .customer }'", ledger)} }`, { more: ORDER })
     const { status, body } = await start(flow, { input: BAD })
     expect(status).toBe(422)
     expect(body).toMatchObject({
@@ -55,8 +57,8 @@ describe('start of an execution', () => {
   test('version by number, alias or default: validates against the schema of that version', async () => {
     const name = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     await runs.publish('  - a: { set: { n: 2 } }', { name })
-    const path = `${room.flows}/definitions/${name}/aliases/strict`
-    expect((await call('PUT', path, { as: room.operator, body: { version: 1 } })).status).toBe(200)
+    const path = `${workspace.flows}/definitions/${name}/aliases/strict`
+    expect((await call('PUT', path, { as: workspace.operator, body: { version: 1 } })).status).toBe(200)
     expect((await start(name, { input: BAD, version: 1 })).status).toBe(422)
     expect((await start(name, { input: BAD, alias: 'strict' })).status).toBe(422)
     expect((await start(name, { input: BAD })).status).toBe(201)

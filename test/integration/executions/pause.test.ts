@@ -2,14 +2,14 @@
 /** Pauses executions, changes their data while paused, and resumes them. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { noting, Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
@@ -18,7 +18,7 @@ const goSignal = { event: { type: 'go', data: 1 } }
 describe('paused execution', () => {
   test('event arrives: starts no further task, shows the reason; resume continues where it stopped', async () => {
     const ledger = unique('c')
-    const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${noting('a', ledger)} }`))
+    const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`))
     await runs.shown(id, 'waiting')
     const paused = await runs.send(id, 'pause', { reason: 'The prices are wrong.' })
     expect(paused).toMatchObject({
@@ -89,7 +89,7 @@ describe('paused execution', () => {
     const ledger = unique('c')
     const id = await runs.start(
       await runs.publish(
-        `  - a: { ${noting('a', ledger)}, compensate: [{ u: { ${noting('undone', ledger)} } }] }\n${LISTEN}`,
+        `  - a: { ${createEntry('a', ledger)}, compensate: [{ u: { ${createEntry('undone', ledger)} } }] }\n${LISTEN}`,
       ),
     )
     await runs.shown(id, 'waiting')
@@ -127,7 +127,7 @@ ${LISTEN}
     const find = "find: { call: collection.get, with: { name: '${ .in }', id: '${ .id }' } }"
     const flow = await runs.publish(`  - ${find}`, { more: 'onFault: hold\n' })
     const document = await call('POST', '/v1/collections/things/documents', {
-      as: room.service,
+      as: workspace.service,
       body: { name: 'lamp' },
     })
     const id = await runs.start(flow, { input: { in: 'things', id: '0198c0de-0000-7000-8000-000000000000' } })
@@ -143,8 +143,8 @@ ${LISTEN}
   })
 
   test('pause, resume and patch-data: written to the audit log', async () => {
-    const { body } = await call('GET', `/v1/audit?tenant_id=${room.tenantId}&page[size]=200`, {
-      as: room.operator,
+    const { body } = await call('GET', `/v1/audit?tenant_id=${workspace.tenantId}&page[size]=200`, {
+      as: workspace.operator,
     })
     const names = body.data.map(({ operation }: { operation: string }) => operation)
     expect(names).toEqual(

@@ -3,21 +3,21 @@
 import { readFile } from 'node:fs/promises'
 import { beforeAll, expect, test } from 'vitest'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
 async function publishExample(name: string, source?: string): Promise<string> {
-  const as = room.operator
+  const as = workspace.operator
   const body = { name, source: source ?? (await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8')) }
-  const made = await call('POST', `${room.flows}/definitions`, { as, body })
+  const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/${name}/versions`, { as, body: {} })
+  await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
   return name
 }
 

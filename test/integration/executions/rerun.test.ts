@@ -2,14 +2,14 @@
 /** Reruns executions: what is reused from the record, what runs again, what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 beforeAll(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
 })
 
 /** Reruns an execution and waits until it ends. */
@@ -26,7 +26,7 @@ const reused = ({ steps }: Shown) => names(steps.filter((step: { reused: boolean
 /** Creates a document for `collection.get` to find. @returns its id */
 async function createDocument(document: object): Promise<string> {
   const { body } = await call('POST', '/v1/collections/things/documents', {
-    as: room.service,
+    as: workspace.service,
     body: document,
   })
   return body.id
@@ -38,7 +38,7 @@ const FIND = "call: collection.get, with: { name: things, id: '${ $workflow.inpu
 describe('rerun from the start', () => {
   test('no changes given: keeps input and correlation key, runs every task again', async () => {
     const ledger = unique('c')
-    const flow = await runs.publish(`  - a: { ${noting("'${ .n }'", ledger)} }`)
+    const flow = await runs.publish(`  - a: { ${createEntry("'${ .n }'", ledger)} }`)
     const id = await runs.start(flow, { input: { n: 'one' }, correlation_key: 'order 7' })
     const first = await runs.ended(id)
     const second = await rerunToEnd(id, {})
@@ -65,9 +65,10 @@ describe('rerun from the start', () => {
 describe('rerun from a step', () => {
   test('steps before it: reuses their results, waits for no elapsed time', async () => {
     const ledger = unique('c')
-    const flow = await runs.publish(`  - a: { ${noting('a', ledger)}, export: { as: '\${ { a: .id } }' } }
+    const flow =
+      await runs.publish(`  - a: { ${createEntry('a', ledger)}, export: { as: '\${ { a: .id } }' } }
   - nap: { wait: PT3S }
-  - b: { ${noting('b', ledger)} }
+  - b: { ${createEntry('b', ledger)} }
   - find: { ${FIND} }
   - all: { set: { a: '\${ $context.a }', found: '\${ .colour }' } }`)
     const id = await runs.start(flow, { input: { id: MISSING_ID } })
@@ -97,22 +98,24 @@ describe('rerun from a step', () => {
     // A rerun can be rerun like any other execution.
     expect(reused(await rerunToEnd(run.id, { from: '/do/2/b#0' }))).toEqual(['a', 'nap'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'b', 'b'])
-    const { body } = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/definitions/${flow}/executions`, {
+      as: workspace.operator,
+    })
     expect(body.data).toHaveLength(3)
   })
 
   test('newer version: finds moved tasks, lists missing ones, refuses if the step itself is gone', async () => {
     const ledger = unique('c')
-    const flow = await runs.publish(`  - a: { ${noting('a', ledger)} }
-  - gone: { ${noting('gone', ledger)} }
-  - inner: { do: [{ c: { ${noting('c', ledger)} } }] }
+    const flow = await runs.publish(`  - a: { ${createEntry('a', ledger)} }
+  - gone: { ${createEntry('gone', ledger)} }
+  - inner: { do: [{ c: { ${createEntry('c', ledger)} } }] }
   - find: { ${FIND} }`)
     const id = await runs.start(flow, { input: { id: MISSING_ID } })
     await runs.shown(id, 'faulted')
     await runs.publish(
-      `  - first: { ${noting('first', ledger)} }
-  - a: { ${noting('a', ledger)} }
-  - inner: { do: [{ new: { set: { x: 1 } } }, { c: { ${noting('c', ledger)} } }] }
+      `  - first: { ${createEntry('first', ledger)} }
+  - a: { ${createEntry('a', ledger)} }
+  - inner: { do: [{ new: { set: { x: 1 } } }, { c: { ${createEntry('c', ledger)} } }] }
   - find: { set: { mended: true } }`,
       { name: flow },
     )
@@ -137,7 +140,7 @@ describe('rerun from a step', () => {
         - late: { switch: [{ first: { when: '$index == 0', then: long } }] }
         - short: { wait: PT0.1S, then: note }
         - long: { wait: PT1S }
-        - note: { ${noting("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
+        - note: { ${createEntry("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
   - find: { ${FIND} }`,
     )
     const id = await runs.start(flow, { input: { id: MISSING_ID } })
@@ -148,7 +151,7 @@ describe('rerun from a step', () => {
       `  - each:
       for: { in: '\${ [3, 2, 1, 0] }', concurrency: 4 }
       do:
-        - note: { ${noting("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
+        - note: { ${createEntry("'${ $index | tostring }'", ledger)}, output: { as: .entry } }
   - find: { set: { each: '\${ . }' } }`,
       { name: flow },
     )
@@ -165,8 +168,8 @@ describe('rerun from a step', () => {
       try: [{ find: { ${FIND} } }]
       catch:
         retry: { delay: PT1S, limit: { attempt: { count: 2 } } }
-        do: [{ caught: { ${noting('caught', ledger)} } }]
-  - last: { ${noting('last', ledger)} }`)
+        do: [{ caught: { ${createEntry('caught', ledger)} } }]
+  - last: { ${createEntry('last', ledger)} }`)
     const id = await runs.start(flow, { input: { id: MISSING_ID } })
     const first = await runs.ended(id)
     expect(first.status).toBe('completed')
@@ -179,14 +182,14 @@ describe('rerun from a step', () => {
   })
 
   test('events, approvals and subflows: reused, not awaited or run again', async () => {
-    const { subject } = (await call('GET', '/v1/me', { as: room.operator })).body
+    const { subject } = (await call('GET', '/v1/me', { as: workspace.operator })).body
     const ledger = unique('c')
-    const child = await runs.publish(`  - c: { ${noting('child', ledger)} }`)
+    const child = await runs.publish(`  - c: { ${createEntry('child', ledger)} }`)
     const flow = await runs.publish(`  - heard: { listen: { to: { one: { with: { type: go } } } } }
   - ask: { approve: { approvers: [${subject}], fourEyes: false } }
   - sub: { run: { workflow: { namespace: n, name: ${child} } } }
   - say: { emit: { event: { with: { type: said } } } }
-  - last: { ${noting('last', ledger)} }`)
+  - last: { ${createEntry('last', ledger)} }`)
     const id = await runs.start(flow)
     await runs.send(id, 'signal', { event: { type: 'go', data: 1 } })
     await runs.until(id, ({ steps }) => steps.some(({ name }: { name: string }) => name === 'ask'))
@@ -196,15 +199,17 @@ describe('rerun from a step', () => {
     expect(run.status).toBe('completed')
     expect(reused(run)).toEqual(['heard', 'ask', 'sub', 'say'])
     expect((await runs.ledger(ledger)).toSorted()).toEqual(['child', 'last', 'last'])
-    const { body } = await call('GET', `${room.flows}/definitions/${child}/executions`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/definitions/${child}/executions`, {
+      as: workspace.operator,
+    })
     expect(body.data).toHaveLength(1)
   })
 })
 
 describe('rerun with compensation', () => {
   const SAGA = (ledger: string) => `  - book:
-      ${noting('book', ledger).replace(', with', '\n      with')}
-      compensate: [{ free: { ${noting('\'${ "free " + .output.entry }\'', ledger)} } }]
+      ${createEntry('book', ledger).replace(', with', '\n      with')}
+      compensate: [{ free: { ${createEntry('\'${ "free " + .output.entry }\'', ledger)} } }]
   - find: { ${FIND} }`
 
   test('the rerun faults: compensates reused steps', async () => {

@@ -5,8 +5,8 @@
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
 import { refOf } from '../../../src/core/tenant.ts'
-import { Place } from '../../conformance/flows/flow-runner.ts'
-import { aRoom, call, eventually } from '../../support/fixtures/tenants.ts'
+import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
+import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
@@ -23,9 +23,9 @@ do:
       output: { as: '\${ { count: length, sum: (map(.n) | add), last: (map(.n) | max) } }' }
 `
 
-let place: Place
+let place: FlowRunner
 beforeAll(async () => {
-  place = new Place(await aRoom(), inject('tenon'))
+  place = new FlowRunner(await createTestWorkspace(), inject('tenon'))
 })
 
 test('one execution receives thousands of signals: counts every accepted one, other executions and readyz respond', async () => {
@@ -34,7 +34,7 @@ test('one execution receives thousands of signals: counts every accepted one, ot
   const ref = refOf(workflow_id)
   if (ref === undefined) throw new Error('an id has four parts')
   const { temporal, close } = openTemporal()
-  const path = `${place.room.flows}/executions/${id}`
+  const path = `${place.workspace.flows}/executions/${id}`
   const event = (n: number) => ({ type: 'reading', source: '/many', id: `r${n}`, data: { n } })
   /** A busy execution answers 503, one whose history is full 409; the sender then retries. */
   const sendEvent = (n: number) =>
@@ -61,7 +61,7 @@ test('one execution receives thousands of signals: counts every accepted one, ot
   try {
     const sending = Promise.all(Array.from({ length: LANES }, lane))
     const other = await place.begin('gather', {})
-    await place.call('POST', `${place.room.flows}/executions/${other.id}/signal`, {
+    await place.call('POST', `${place.workspace.flows}/executions/${other.id}/signal`, {
       event: { type: 'closed' },
     })
     expect(await place.ended(other.id)).toMatchObject({ status: 'completed' })

@@ -6,29 +6,40 @@
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { type Heard, listen, messages, stopHearing } from '../../support/clients/sse.ts'
+import {
+  closeSubscriptions,
+  messages,
+  type ReceivedEvent,
+  subscribeToStream,
+} from '../../support/clients/sse.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { type Passing, passingTo } from '../../support/servers/tcp-proxy.ts'
-import { type CountedNode, countedNode } from '../../support/stack/counted-api.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { startTcpProxy, type TcpProxy } from '../../support/servers/tcp-proxy.ts'
+import { type CountedApi, startCountedApi } from '../../support/stack/counted-api.ts'
 import type { Running } from '../../support/stack/start.ts'
 
 const FEW = 10
 const MANY = 6_100
 const POLLS = 3
 
-let node: CountedNode
+let node: CountedApi
 let at: Running
-let toTemporal: Passing
-let room: Room
+let toTemporal: TcpProxy
+let workspace: TestWorkspace
 let runs: Runs
 let flow: string
 let short: string
 let long: string
 beforeAll(async () => {
   await openCountedNode()
-  room = await aRoom()
-  runs = new Runs(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
   const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
   const frames = 'listen: { to: { one: { with: { type: go } } } }'
   flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)
@@ -37,7 +48,7 @@ beforeAll(async () => {
   const waits = async () => ((await runs.read(long)).status === 'waiting' ? true : undefined)
   await Promise.all([runs.shown(short, 'waiting'), eventually(waits, 150_000)])
 }, 180_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(async () => {
   await node?.close()
   toTemporal?.close()
@@ -46,15 +57,20 @@ afterAll(async () => {
 /** Starts an API node whose connections to PostgreSQL and Temporal are counted. */
 async function openCountedNode(): Promise<void> {
   const temporal = new URL(`tcp://${inject('tenon').env['TEMPORAL_ADDRESS']}`)
-  toTemporal = await passingTo(temporal)
+  toTemporal = await startTcpProxy(temporal)
   const TEMPORAL_ADDRESS = `127.0.0.1:${toTemporal.port}`
-  node = await countedNode({ TEMPORAL_ADDRESS, TENON_EAGER_START_SOCKET: undefined })
+  node = await startCountedApi({ TEMPORAL_ADDRESS, TENON_EAGER_START_SOCKET: undefined })
   at = { ...inject('tenon'), url: await node.app.listen({ port: 0, host: '127.0.0.1' }) }
 }
 
 const watch = (id: string, after: number) =>
-  listen(room.operator, `${room.flows}/executions/${id}/events`, { 'last-event-id': String(after) }, at)
-const findEnd = (frames: readonly Heard[]) => frames.find(({ event }) => event === 'end')
+  subscribeToStream(
+    workspace.operator,
+    `${workspace.flows}/executions/${id}/events`,
+    { 'last-event-id': String(after) },
+    at,
+  )
+const findEnd = (frames: readonly ReceivedEvent[]) => frames.find(({ event }) => event === 'end')
 
 /** The number of the execution's newest event. */
 async function newest(id: string): Promise<number> {
@@ -75,7 +91,7 @@ async function tripsOf(work: () => Promise<unknown>): Promise<number> {
     const before = node.seen.trips
     await work()
     counts.push(node.seen.trips - before)
-    stopHearing()
+    closeSubscriptions()
   }
   return Math.min(...counts)
 }
@@ -92,7 +108,7 @@ test('watch resumed at the newest event of a waiting execution: one query, then 
     expect(frames.map(({ event }) => event)).toEqual(['ready'])
     // One query to begin with, one that was due anyway, and perhaps one for a cache that expired.
     expect(node.seen.trips - before).toBeLessThanOrEqual(polls + 3)
-    stopHearing()
+    closeSubscriptions()
   }
   expect(toTemporal.connections).toBe(0)
 })
@@ -112,8 +128,10 @@ test('watch resumed at the newest event of an ended execution: one query', async
   }
   expect([costs, toTemporal.connections]).toEqual([[1, 1], 0])
   // Verifies the counter: a start does connect to Temporal.
-  const path = `${room.flows}/definitions/${flow}/executions`
-  expect((await call('POST', path, { as: room.operator, at, body: { input: { n: 1 } } })).status).toBe(201)
+  const path = `${workspace.flows}/definitions/${flow}/executions`
+  expect((await call('POST', path, { as: workspace.operator, at, body: { input: { n: 1 } } })).status).toBe(
+    201,
+  )
   expect(toTemporal.connections).toBeGreaterThan(0)
 })
 

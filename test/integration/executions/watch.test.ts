@@ -2,31 +2,36 @@
 /** The live event stream of an execution: order of steps, resumption from any event, isolation of workspaces. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { masked } from '../../support/clients/sql-as-role.ts'
-import { type Heard, listen, messages, stopHearing } from '../../support/clients/sse.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
-  aRoom,
+  closeSubscriptions,
+  messages,
+  type ReceivedEvent,
+  subscribeToStream,
+} from '../../support/clients/sse.ts'
+import {
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let subject: string
 beforeAll(async () => {
-  room = await aRoom()
-  subject = (await call('GET', '/v1/me', { as: room.operator })).body.subject
+  workspace = await createTestWorkspace()
+  subject = (await call('GET', '/v1/me', { as: workspace.operator })).body.subject
 })
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 /** Publishes a flow and starts it. @returns the execution's id */
 async function startFlow(tasks: string, more = ''): Promise<string> {
   const name = await publishFlow(tasks, more)
-  const path = `${room.flows}/definitions/${name}/executions`
-  const run = await call('POST', path, { as: room.operator, body: {} })
+  const path = `${workspace.flows}/definitions/${name}/executions`
+  const run = await call('POST', path, { as: workspace.operator, body: {} })
   expect(run.status).toBe(201)
   return run.body.id
 }
@@ -34,33 +39,36 @@ async function startFlow(tasks: string, more = ''): Promise<string> {
 async function publishFlow(tasks: string, more = ''): Promise<string> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n${tasks}`
-  const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
+  const made = await call('POST', `${workspace.flows}/definitions`, {
+    as: workspace.operator,
+    body: { name, source },
+  })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
+  await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
   return name
 }
 
 const read = async (id: string) =>
-  (await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })).body
+  (await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })).body
 const send = (id: string, command: string, body: object = {}) =>
-  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+  call('POST', `${workspace.flows}/executions/${id}/${command}`, { as: workspace.operator, body })
 const watch = (id: string, after?: number) => {
   const headers = after === undefined ? {} : { 'last-event-id': String(after) }
-  return listen(room.operator, `${room.flows}/executions/${id}/events`, headers)
+  return subscribeToStream(workspace.operator, `${workspace.flows}/executions/${id}/events`, headers)
 }
 
-const findEnd = (frames: readonly Heard[]) => frames.find(({ event }) => event === 'end')
+const findEnd = (frames: readonly ReceivedEvent[]) => frames.find(({ event }) => event === 'end')
 /** All frames of an execution's stream, to its end. */
-async function toEnd(id: string, after?: number): Promise<Heard[]> {
+async function toEnd(id: string, after?: number): Promise<ReceivedEvent[]> {
   const frames = await watch(id, after)
   await eventually(async () => findEnd(frames))
   return frames
 }
 
 /** `name status`, or the status alone for events of the execution itself. */
-const lines = (frames: readonly Heard[]) =>
+const lines = (frames: readonly ReceivedEvent[]) =>
   messages(frames).map(({ data: { data } }) => [data.name, data.status].filter(Boolean).join(' '))
-const until = (frames: readonly Heard[], line: string) =>
+const until = (frames: readonly ReceivedEvent[], line: string) =>
   eventually(async () => (lines(frames).includes(line) ? true : undefined))
 
 describe('execution stream: events', () => {
@@ -82,7 +90,7 @@ describe('execution stream: events', () => {
     expect(messages(frames)[1]?.data).toMatchObject({
       specversion: '1.0',
       id: '2',
-      source: `/workspaces/${room.workspaceId}/executions/${id}`,
+      source: `/workspaces/${workspace.workspaceId}/executions/${id}`,
       data: {
         execution: id,
         task: '/do/0/a',
@@ -193,7 +201,7 @@ describe('execution stream: events', () => {
       ...['running', 'sub running', 'sub waiting', 'waiting', 'sub completed', 'completed'],
     ])
     const { data } = (
-      await call('GET', `${room.flows}/definitions/${name}/executions`, { as: room.operator })
+      await call('GET', `${workspace.flows}/definitions/${name}/executions`, { as: workspace.operator })
     ).body
     expect(lines(await toEnd(data[0].id))).toEqual([
       'running',
@@ -204,17 +212,17 @@ describe('execution stream: events', () => {
   })
 
   test('workspace suspended while an operator watches: reports suspended', async () => {
-    const own = await aWorkspace(room)
+    const own = await addTestWorkspace(workspace)
     const source = `document: { dsl: '1.0.3', namespace: n, name: rest, version: '1.0.0' }\ndo: [{ r: { wait: PT1H } }]`
     await call('POST', `${own.flows}/definitions`, { as: own.operator, body: { name: 'rest', source } })
     await call('POST', `${own.flows}/definitions/rest/versions`, { as: own.operator, body: {} })
     const run = await call('POST', `${own.flows}/definitions/rest/executions`, { as: own.operator, body: {} })
-    const frames = await listen(own.operator, `${own.flows}/executions/${run.body.id}/events`)
+    const frames = await subscribeToStream(own.operator, `${own.flows}/executions/${run.body.id}/events`)
     await until(frames, 'waiting')
     await call('POST', `/v1/workspaces/${own.workspaceId}/suspend`, { as: own.operator, body: {} })
     await until(frames, 'suspended')
     expect(messages(frames).at(-1)?.id).toBeUndefined()
-    const again = await listen(own.operator, `${own.flows}/executions/${run.body.id}/events`)
+    const again = await subscribeToStream(own.operator, `${own.flows}/executions/${run.body.id}/events`)
     expect(again[0]?.data.status).toBe('suspended')
   })
 })
@@ -234,12 +242,12 @@ describe('execution stream: resumption', () => {
   test('reconnecting while it runs: receives every event once', async () => {
     const loop = 'for: { in: "${ [range(12)] }" }, do: [{ each: { wait: PT0.05S } }]'
     const id = await startFlow(`  - all: { ${loop} }`)
-    const frames: Heard[] = []
+    const frames: ReceivedEvent[] = []
     const seen = () => messages(frames).length
     while (findEnd(frames) === undefined) {
       const part = await watch(id, seen())
       await eventually(async () => (messages(part).length > 2 || findEnd(part) ? true : undefined))
-      stopHearing()
+      closeSubscriptions()
       frames.push(...part)
     }
     expect(messages(frames).map((one) => Number(one.id))).toEqual(
@@ -256,8 +264,8 @@ describe('execution stream: resumption', () => {
     await asSuperuser('delete from tenon.execution_events where execution_id = $1 and seq < 3', [id])
     const frames = await toEnd(id)
     expect(frames.map(({ event, id: at }) => event ?? at)).toEqual(['ready', 'gap', '3', '4', 'end'])
-    const malformed = await call('GET', `${room.flows}/executions/${id}/events`, {
-      as: room.operator,
+    const malformed = await call('GET', `${workspace.flows}/executions/${id}/events`, {
+      as: workspace.operator,
       headers: { 'last-event-id': '1-0' },
     })
     expect([malformed.status, malformed.body.errors[0].name]).toEqual([400, 'last_event_id'])
@@ -267,7 +275,7 @@ describe('execution stream: resumption', () => {
 describe('execution stream: access', () => {
   test('other workspace or other tenant: 404', async () => {
     const id = await startFlow('  - a: { set: { x: 1 } }')
-    for (const other of [await aWorkspace(room), await aRoom()]) {
+    for (const other of [await addTestWorkspace(workspace), await createTestWorkspace()]) {
       const reply = await call('GET', `${other.flows}/executions/${id}/events`, { as: other.operator })
       expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
     }
@@ -276,26 +284,26 @@ describe('execution stream: access', () => {
   test('operator role: reads event counts of all tenants, never contents; workspace admin reads its own events only', async () => {
     const id = await startFlow('  - a: { set: { x: 1 } }')
     await toEnd(id)
-    const own = [room.tenantId, room.workspaceId]
+    const own = [workspace.tenantId, workspace.workspaceId]
     const seen = `select events from tenon.executions where id = '${id}'`
-    expect(await masked('tenon_operator', ['', ''], seen)).toEqual([{ events: 4 }])
+    expect(await sqlAsRole('tenon_operator', ['', ''], seen)).toEqual([{ events: 4 }])
     const reported = `select what from tenon.execution_events where execution_id = '${id}'`
-    expect(await masked('tenon_admin', own, reported)).toHaveLength(4)
-    const sibling = await aWorkspace(room)
+    expect(await sqlAsRole('tenon_admin', own, reported)).toHaveLength(4)
+    const sibling = await addTestWorkspace(workspace)
     for (const ref of [
-      [room.tenantId, sibling.workspaceId],
+      [workspace.tenantId, sibling.workspaceId],
       ['', ''],
     ])
-      expect(await masked('tenon_admin', ref, reported)).toEqual([])
+      expect(await sqlAsRole('tenon_admin', ref, reported)).toEqual([])
     const hidden = [
       'input from tenon.executions',
       'error from tenon.executions',
       'what from tenon.execution_events',
     ]
     for (const what of hidden)
-      await expect(masked('tenon_operator', own, `select ${what}`)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole('tenon_operator', own, `select ${what}`)).rejects.toThrow(/permission denied/)
     for (const mask of ['tenon_service', 'tenon_anon'])
-      await expect(masked(mask, own, reported)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(mask, own, reported)).rejects.toThrow(/permission denied/)
   })
 
   test('twenty concurrent watchers: all receive the same events live', async () => {
@@ -309,10 +317,10 @@ describe('execution stream: access', () => {
 
   test("flow deleted: its executions' events are deleted", async () => {
     const name = await publishFlow('  - a: { set: { x: 1 } }')
-    const path = `${room.flows}/definitions/${name}`
-    const run = await call('POST', `${path}/executions`, { as: room.operator, body: {} })
+    const path = `${workspace.flows}/definitions/${name}`
+    const run = await call('POST', `${path}/executions`, { as: workspace.operator, body: {} })
     await toEnd(run.body.id)
-    expect((await call('DELETE', path, { as: room.operator })).status).toBe(200)
+    expect((await call('DELETE', path, { as: workspace.operator })).status).toBe(200)
     const text = 'select seq from tenon.execution_events where execution_id = $1'
     expect(await asSuperuser(text, [run.body.id])).toEqual([])
   })

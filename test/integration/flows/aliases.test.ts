@@ -2,18 +2,25 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
-import { masked } from '../../support/clients/sql-as-role.ts'
-import { aRoom, asSuperuser, aWorkspace, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let flow: string
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   flow = await publishFlow(3)
 })
 
 /** Publishes a flow with that many versions. @returns its id */
-async function publishFlow(versions: number, of = room): Promise<string> {
+async function publishFlow(versions: number, of = workspace): Promise<string> {
   const body = { source: SOURCE(unique('f')) }
   const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body })
   for (let n = 0; n < versions; n++)
@@ -21,10 +28,10 @@ async function publishFlow(versions: number, of = room): Promise<string> {
   return made.body.id
 }
 
-const sendAlias = (method: string, name: string, body?: unknown, id = flow, of = room) =>
+const sendAlias = (method: string, name: string, body?: unknown, id = flow, of = workspace) =>
   call(method, `${of.flows}/definitions/${id}/aliases${name}`, { as: of.operator, body })
 const start = (body: object, headers = {}) =>
-  call('POST', `${room.flows}/definitions/${flow}/executions`, { as: room.operator, body, headers })
+  call('POST', `${workspace.flows}/definitions/${flow}/executions`, { as: workspace.operator, body, headers })
 
 describe('flow alias', () => {
   test('set, read, listed, moved, deleted: executions keep the version chosen at their start', async () => {
@@ -39,7 +46,9 @@ describe('flow alias', () => {
     await sendAlias('PUT', '/live', { version: 1 })
     expect((await start({ alias: 'live' })).body.version).toBe(1)
     expect((await start({})).body.version).toBe(3)
-    const read = await call('GET', `${room.flows}/executions/${first.body.id}`, { as: room.operator })
+    const read = await call('GET', `${workspace.flows}/executions/${first.body.id}`, {
+      as: workspace.operator,
+    })
     expect(read.body.version).toBe(2)
     await sendAlias('PUT', '/canary', { version: 3 })
     const page = (await sendAlias('GET', '?page[size]=1')).body
@@ -98,7 +107,7 @@ describe('flow alias', () => {
 
   test('unknown version, other flow or other workspace: not found', async () => {
     expect((await sendAlias('PUT', '/none', { version: 4 })).body.code).toBe('not_found')
-    const sibling = await aWorkspace(room)
+    const sibling = await addTestWorkspace(workspace)
     const theirs = await publishFlow(1, sibling)
     expect((await sendAlias('PUT', '/x', { version: 1 }, flow, sibling)).status).toBe(404)
     await sendAlias('PUT', '/theirs', { version: 1 }, theirs, sibling)
@@ -113,7 +122,7 @@ describe('flow version', () => {
   const ROLES = ['tenon_admin', 'tenon_service', 'tenon_anon', 'tenon_operator']
 
   test.each(ROLES)('update, delete or truncate as database role %s: permission denied', async (role) => {
-    const ref = [room.tenantId, room.workspaceId]
+    const ref = [workspace.tenantId, workspace.workspaceId]
     for (const statement of [
       `update tenon.flow_versions set ir = '{}' where flow_id = '${flow}'`,
       `delete from tenon.flow_versions where flow_id = '${flow}'`,
@@ -121,19 +130,19 @@ describe('flow version', () => {
       `insert into tenon.flow_versions as v select * from tenon.flow_versions where flow_id = '${flow}'
         on conflict (tenant_id, workspace_id, flow_id, version) do update set ir = '{}'`,
     ])
-      await expect(masked(role, ref, statement)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(role, ref, statement)).rejects.toThrow(/permission denied/)
   })
 
   test('flow deleted: its versions and aliases are deleted with it, and only then', async () => {
     const id = await publishFlow(2)
     await sendAlias('PUT', '/live', { version: 1 }, id)
-    const ref = [room.tenantId, room.workspaceId]
+    const ref = [workspace.tenantId, workspace.workspaceId]
     const deleteAndCount = `delete from tenon.flow_triggers where flow_id = '${id}';
       delete from tenon.flows where id = '${id}';
       select (select count(*)::int from tenon.flow_versions where flow_id = '${id}') as versions,
         (select count(*)::int from tenon.flow_aliases where flow_id = '${id}') as aliases`
-    expect(await masked('tenon_admin', ref, deleteAndCount)).toEqual([{ versions: 0, aliases: 0 }])
-    const deletion = await call('DELETE', `${room.flows}/definitions/${id}`, { as: room.operator })
+    expect(await sqlAsRole('tenon_admin', ref, deleteAndCount)).toEqual([{ versions: 0, aliases: 0 }])
+    const deletion = await call('DELETE', `${workspace.flows}/definitions/${id}`, { as: workspace.operator })
     expect([deletion.status, deletion.body]).toEqual([200, { id, deleted: true }])
     const rows =
       'select from tenon.flow_versions where flow_id = $1 union all select from tenon.flow_aliases where flow_id = $1'

@@ -7,15 +7,15 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let echo: Server
 let base: string
 const requestedUrls: (string | undefined)[] = []
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const port = inject('tenon').echoPorts[1] ?? 0
   base = `http://127.0.0.1:${port}`
   echo = createServer((request, response) => {
@@ -32,7 +32,7 @@ const flow = (name: string, ...lines: readonly string[]) =>
   [`document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`, ...lines].join('\n')
 
 const post = (path: string, body: unknown, headers = {}) =>
-  call('POST', `${room.flows}/${path}`, { as: room.operator, body, headers })
+  call('POST', `${workspace.flows}/${path}`, { as: workspace.operator, body, headers })
 
 async function runFlow(source: string, input: unknown = {}) {
   const { body } = await post('definitions', { source })
@@ -121,8 +121,8 @@ test('flow with a warning validated, saved or published: the same warnings, and 
   ])
   const published = await post(`definitions/${draft.body.id}/versions`, {})
   expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
-  const path = `${room.flows}/definitions/${draft.body.id}`
-  const replaced = await call('PUT', path, { as: room.operator, body: { source } })
+  const path = `${workspace.flows}/definitions/${draft.body.id}`
+  const replaced = await call('PUT', path, { as: workspace.operator, body: { source } })
   expect([replaced.status, replaced.body.warnings]).toEqual([200, body.warnings])
   const page = await call('GET', body.warnings[0].docs)
   expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
@@ -132,12 +132,12 @@ test('tool flow_validate of the official MCP server: returns the same result as 
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
   const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
   const client = new Client({ name: 'test', version: '1' })
-  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: room.operator } })
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: workspace.operator } })
   await client.connect(transport as Parameters<typeof client.connect>[0])
   const { body } = await post('validate', { source })
   expect(body.faults).toHaveLength(2)
   try {
-    const args = { ws: room.workspaceId, source }
+    const args = { ws: workspace.workspaceId, source }
     const result = await client.callTool({ name: 'flow_validate', arguments: args })
     expect(result.structuredContent).toEqual(body)
   } finally {

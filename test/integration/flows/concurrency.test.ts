@@ -4,31 +4,36 @@
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
-import { resumeWorkspace, runOf, shown, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
-  aRoom,
+  readExecution,
+  resumeWorkspace,
+  suspendWorkspace,
+  waitForStatus,
+} from '../../support/fixtures/suspension.ts'
+import {
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
-let room: Room
+let workspace: TestWorkspace
 let temporal: Client
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const connection = await Connection.connect({ address: inject('tenon').env['TEMPORAL_ADDRESS'] ?? '' })
   temporal = new Client({ connection })
 })
 afterAll(() => temporal.connection.close())
 
 /** Publishes a flow, by default one that waits for a `go` event. @returns its name */
-async function publishFlow(concurrency: string, tasks = LISTEN, of = room): Promise<string> {
+async function publishFlow(concurrency: string, tasks = LISTEN, of = workspace): Promise<string> {
   const name = unique('f')
   const bound = concurrency === '' ? '' : `concurrency: ${concurrency}\n`
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${bound}do:\n${tasks}`
@@ -38,10 +43,10 @@ async function publishFlow(concurrency: string, tasks = LISTEN, of = room): Prom
   return name
 }
 
-const start = (flow: string, input: object = {}, headers: Record<string, string> = {}, of = room) =>
+const start = (flow: string, input: object = {}, headers: Record<string, string> = {}, of = workspace) =>
   call('POST', `${of.flows}/definitions/${flow}/executions`, { as: of.operator, body: { input }, headers })
 const send = (id: string, command: string, body: object = {}) =>
-  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+  call('POST', `${workspace.flows}/executions/${id}/${command}`, { as: workspace.operator, body })
 const sendGo = (id: string) => send(id, 'signal', { event: { type: 'go' } })
 const idOf = ({ status, body }: Reply): string => {
   expect([status, body.detail]).toEqual([201, undefined])
@@ -62,24 +67,24 @@ describe('concurrency limit', () => {
   test('more executions than slots: the rest queue, show their position, and start in order', async () => {
     const flow = await publishFlow('{ limit: 2 }')
     const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)
-    await shown(room, a, 'waiting')
-    await shown(room, b, 'waiting')
-    const waits = await runOf(room, d)
+    await waitForStatus(workspace, a, 'waiting')
+    await waitForStatus(workspace, b, 'waiting')
+    const waits = await readExecution(workspace, d)
     expect(waits).toMatchObject({ status: 'pending', ended_at: null, steps: [] })
     expect(waits.queue).toEqual({ position: 2, key: '', limit: 2, running: 2 })
-    expect((await runOf(room, c)).queue.position).toBe(1)
-    expect(await runOf(room, a)).not.toHaveProperty('queue')
-    const listed = await call('GET', `${room.flows}/executions?status=pending&flow=${flow}`, {
-      as: room.operator,
+    expect((await readExecution(workspace, c)).queue.position).toBe(1)
+    expect(await readExecution(workspace, a)).not.toHaveProperty('queue')
+    const listed = await call('GET', `${workspace.flows}/executions?status=pending&flow=${flow}`, {
+      as: workspace.operator,
     })
     expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual([d, c])
     await sendGo(b)
-    await shown(room, c, 'waiting')
-    expect((await runOf(room, d)).queue).toMatchObject({ position: 1, running: 2 })
+    await waitForStatus(workspace, c, 'waiting')
+    expect((await readExecution(workspace, d)).queue).toMatchObject({ position: 1, running: 2 })
     for (const id of [a, c]) await sendGo(id)
-    await shown(room, d, 'waiting')
+    await waitForStatus(workspace, d, 'waiting')
     await sendGo(d)
-    expect(await shown(room, d, 'completed')).toMatchObject({ output: expect.anything() })
+    expect(await waitForStatus(workspace, d, 'completed')).toMatchObject({ output: expect.anything() })
     expect(
       await asSuperuser('select from tenon.concurrency_slots where execution_id = any($1)', [[a, b, c, d]]),
     ).toEqual([])
@@ -90,13 +95,13 @@ describe('concurrency limit', () => {
     const flow = await publishFlow(bound)
     const [first = '', second = ''] = await startInOrder(flow, 2, { customer: 'c1' })
     const [other = ''] = await startInOrder(flow, 1, { customer: 'c2' })
-    await shown(room, first, 'waiting')
-    await shown(room, other, 'waiting')
-    expect((await runOf(room, second)).queue).toMatchObject({ key: 'c1', position: 1 })
-    const sibling = await aWorkspace(room)
+    await waitForStatus(workspace, first, 'waiting')
+    await waitForStatus(workspace, other, 'waiting')
+    expect((await readExecution(workspace, second)).queue).toMatchObject({ key: 'c1', position: 1 })
+    const sibling = await addTestWorkspace(workspace)
     const theirs = await publishFlow(bound, LISTEN, sibling)
     const id = idOf(await start(theirs, { customer: 'c1' }, {}, sibling))
-    await shown(sibling, id, 'waiting')
+    await waitForStatus(sibling, id, 'waiting')
     const refused = await start(flow, {})
     expect([refused.status, refused.body.code]).toEqual([400, 'validation_failed'])
     expect(refused.body.detail).toContain('concurrency')
@@ -145,46 +150,50 @@ describe('concurrency limit', () => {
       429,
       { code: 'concurrency_limited', limit: 1, running: 1, key: '' },
     ])
-    const listed = await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })
+    const listed = await call('GET', `${workspace.flows}/definitions/${flow}/executions`, {
+      as: workspace.operator,
+    })
     expect(listed.body.data).toHaveLength(1)
     await sendGo(first)
-    await shown(room, first, 'completed')
+    await waitForStatus(workspace, first, 'completed')
     expect((await start(flow)).status).toBe(201)
   })
 
   test('onLimit is cancel_running: the oldest execution is cancelled, the new one starts', async () => {
     const flow = await publishFlow('{ limit: 1, onLimit: cancel_running }')
     const [first = '', second = ''] = await startInOrder(flow, 2)
-    expect(await shown(room, first, 'cancelled')).toMatchObject({ ended_at: expect.any(String) })
-    await shown(room, second, 'waiting')
+    expect(await waitForStatus(workspace, first, 'cancelled')).toMatchObject({ ended_at: expect.any(String) })
+    await waitForStatus(workspace, second, 'waiting')
     const [third = '', last = ''] = await startInOrder(flow, 2)
-    await shown(room, second, 'cancelled')
-    await shown(room, third, 'cancelled')
-    await sendGo(idOf({ status: 201, headers: new Headers(), body: await shown(room, last, 'waiting') }))
-    await shown(room, last, 'completed')
+    await waitForStatus(workspace, second, 'cancelled')
+    await waitForStatus(workspace, third, 'cancelled')
+    await sendGo(
+      idOf({ status: 201, headers: new Headers(), body: await waitForStatus(workspace, last, 'waiting') }),
+    )
+    await waitForStatus(workspace, last, 'completed')
   })
 
   test('subflows: count towards the limit, never queue', async () => {
     const child = await publishFlow('{ limit: 1 }')
     const [own = ''] = await startInOrder(child, 1)
-    await shown(room, own, 'waiting')
+    await waitForStatus(workspace, own, 'waiting')
     const parent = await publishFlow('', `  - a: { run: { workflow: { namespace: n, name: ${child} } } }`)
     const [run = ''] = await startInOrder(parent, 1)
     const children = () =>
-      call('GET', `${room.flows}/executions?flow=${child}&trigger=flow&trigger_id=${run}`, {
-        as: room.operator,
+      call('GET', `${workspace.flows}/executions?flow=${child}&trigger=flow&trigger_id=${run}`, {
+        as: workspace.operator,
       })
     const [inner] = await eventually(async () => {
       const { body } = await children()
       return body.data[0]?.status === 'waiting' ? body.data : undefined
     })
     const [queued = ''] = await startInOrder(child, 1)
-    expect((await runOf(room, queued)).queue).toMatchObject({ limit: 1, running: 2 })
+    expect((await readExecution(workspace, queued)).queue).toMatchObject({ limit: 1, running: 2 })
     await sendGo(inner.id)
-    await shown(room, run, 'completed')
-    expect((await runOf(room, queued)).queue).toMatchObject({ running: 1 })
+    await waitForStatus(workspace, run, 'completed')
+    expect((await readExecution(workspace, queued)).queue).toMatchObject({ running: 1 })
     await sendGo(own)
-    await shown(room, queued, 'waiting')
+    await waitForStatus(workspace, queued, 'waiting')
   })
 })
 
@@ -196,28 +205,28 @@ describe('queued execution', () => {
     expect([cancelled.status, cancelled.body.status]).toEqual([202, 'cancelled'])
     expect(cancelled.body).not.toHaveProperty('queue')
     expect((await send(b, 'cancel')).status).toBe(409)
-    expect((await runOf(room, c)).queue.position).toBe(1)
-    const { workflow_id } = await runOf(room, b)
+    expect((await readExecution(workspace, c)).queue.position).toBe(1)
+    const { workflow_id } = await readExecution(workspace, b)
     await expect(temporal.workflow.getHandle(workflow_id).describe()).rejects.toThrow()
-    await shown(room, a, 'waiting')
+    await waitForStatus(workspace, a, 'waiting')
     await send(a, 'cancel')
-    await shown(room, c, 'waiting')
+    await waitForStatus(workspace, c, 'waiting')
   })
 
   test('workspace suspended: stays queued, starts after the workspace is resumed', async () => {
-    const own = await aWorkspace(room)
+    const own = await addTestWorkspace(workspace)
     const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
     const [a, b] = [idOf(await start(flow, {}, {}, own)), idOf(await start(flow, {}, {}, own))]
-    await shown(own, a, 'waiting')
+    await waitForStatus(own, a, 'waiting')
     await suspendWorkspace(own, own.operator)
     // The timer ends while the execution is suspended; terminating the workflow frees its slot.
-    const { workflow_id } = await runOf(own, a)
+    const { workflow_id } = await readExecution(own, a)
     await temporal.workflow.getHandle(workflow_id).terminate()
-    await shown(own, a, 'cancelled', 30_000)
+    await waitForStatus(own, a, 'cancelled', 30_000)
     const [row] = await asSuperuser('select state from tenon.concurrency_slots where execution_id = $1', [b])
     expect(row).toEqual({ state: 'queued' })
     await resumeWorkspace(own, own.operator)
-    await shown(own, b, 'completed', 30_000)
+    await waitForStatus(own, b, 'completed', 30_000)
   }, 90_000)
 })
 
@@ -225,10 +234,10 @@ describe('reconciler', () => {
   test('workflow terminated from outside: slot is released, execution shown as cancelled', async () => {
     const flow = await publishFlow('{ limit: 1 }')
     const [a = '', b = ''] = await startInOrder(flow, 2)
-    const { workflow_id } = await shown(room, a, 'waiting')
+    const { workflow_id } = await waitForStatus(workspace, a, 'waiting')
     await temporal.workflow.getHandle(workflow_id).terminate()
-    await shown(room, b, 'waiting', 30_000)
-    const ended = await runOf(room, a)
+    await waitForStatus(workspace, b, 'waiting', 30_000)
+    const ended = await readExecution(workspace, a)
     expect(ended).toMatchObject({
       status: 'cancelled',
       error: { detail: expect.stringContaining('outside') },
@@ -239,17 +248,17 @@ describe('reconciler', () => {
   test('crash before the next execution is promoted or started: both queued executions start', async () => {
     const flow = await publishFlow('{ limit: 2 }')
     const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)
-    for (const id of [a, b]) await shown(room, id, 'waiting')
+    for (const id of [a, b]) await waitForStatus(workspace, id, 'waiting')
     // As if the process had crashed after recording the end of `a`, before promoting the next execution, …
     await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [a])
-    await shown(room, c, 'waiting', 30_000)
+    await waitForStatus(workspace, c, 'waiting', 30_000)
     // … and after recording that of `b` and promoting the next, before starting it.
     await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [b])
     await asSuperuser(
       "update tenon.concurrency_slots set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
       [d],
     )
-    await shown(room, d, 'waiting', 30_000)
+    await waitForStatus(workspace, d, 'waiting', 30_000)
   }, 90_000)
 
   /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
@@ -273,24 +282,24 @@ describe('reconciler', () => {
     const flow = await publishFlow('', "  - a: { set: { n: '${ .n }' } }")
     const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
     const id = await insertUnstarted(done.workflow_id)
-    expect(await shown(room, id, 'completed', 30_000)).toMatchObject({ output: { n: 7 } })
+    expect(await waitForStatus(workspace, id, 'completed', 30_000)).toMatchObject({ output: { n: 7 } })
     const waiting = (await start(await publishFlow(''))).body
     const unstarted = await insertUnstarted(done.workflow_id, { kind: 'flow', by: waiting.id })
     const orphan = await insertUnstarted(done.workflow_id, { kind: 'flow', by: done.id })
-    expect((await shown(room, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
-    expect((await runOf(room, unstarted)).status).toBe('pending')
+    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
+    expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
 
   test('running execution that is due for a check: left unchanged', async () => {
     const [id = ''] = await startInOrder(await publishFlow(''), 1)
-    await shown(room, id, 'waiting')
+    await waitForStatus(workspace, id, 'waiting')
     await asSuperuser("update tenon.executions set due_at = now() - interval '1 day' where id = $1", [id])
     await eventually(async () => {
       const [row] = await asSuperuser('select from tenon.executions where id = $1 and due_at > now()', [id])
       return row
     })
     await sendGo(id)
-    await shown(room, id, 'completed')
+    await waitForStatus(workspace, id, 'completed')
   })
 })
 
@@ -303,7 +312,7 @@ describe('concurrent starts', () => {
     // Requests that arrive while the first is in progress get 409 and may be repeated.
     expect(replies.filter(({ status }) => status !== 201 && status !== 409)).toEqual([])
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
-    const listed = await call('GET', `${room.flows}/executions?flow=${flow}`, { as: room.operator })
+    const listed = await call('GET', `${workspace.flows}/executions?flow=${flow}`, { as: workspace.operator })
     expect(listed.body.data).toHaveLength(1)
     const other = await start(flow, { n: 2 }, headers)
     expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused'])
@@ -311,7 +320,7 @@ describe('concurrent starts', () => {
 
   // T28: when running executions were counted through Temporal visibility, its lag let too many start.
   test('100 starts under a quota of 7 concurrent executions: exactly 7 start', async () => {
-    const own = await aWorkspace(room)
+    const own = await addTestWorkspace(workspace)
     const flow = await publishFlow('', LISTEN, own)
     const body = { workspace_id: own.workspaceId, limits: { concurrent_executions: 7 } }
     await call('PUT', '/v1/quotas', { as: own.operator, body })

@@ -3,7 +3,13 @@
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
 const TASKS = '  - a: { set: { n: 1 } }\n  - b: { set: { n: 2 } }\n'
 
@@ -15,29 +21,33 @@ async function recordCounts(id: string): Promise<object | undefined> {
   return (await asSuperuser(`select ${counts.join(', ')}`, [id]))[0]
 }
 
-const remove = ({ flows, operator: as }: Room, name: string) =>
+const remove = ({ flows, operator: as }: TestWorkspace, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
 
-async function runOnce(room: Room) {
-  const runs = new Runs(room)
+async function runOnce(workspace: TestWorkspace) {
+  const runs = new Runs(workspace)
   const name = await runs.publish(TASKS)
   const { id } = await runs.ended(await runs.start(name))
   return { name, id: id as string }
 }
 
 test('flow deleted: its steps and events are deleted, those of other flows and workspaces stay', async () => {
-  const [room, other] = [await aRoom(), await aRoom()]
-  const [deleted, kept, inOtherWorkspace] = [await runOnce(room), await runOnce(room), await runOnce(other)]
+  const [workspace, other] = [await createTestWorkspace(), await createTestWorkspace()]
+  const [deleted, kept, inOtherWorkspace] = [
+    await runOnce(workspace),
+    await runOnce(workspace),
+    await runOnce(other),
+  ]
   expect(await recordCounts(deleted.id)).toEqual({ steps: 2, events: 6 })
-  expect((await remove(room, deleted.name)).status).toBe(200)
+  expect((await remove(workspace, deleted.name)).status).toBe(200)
   expect(await recordCounts(deleted.id)).toEqual({ steps: 0, events: 0 })
   for (const { id } of [kept, inOtherWorkspace])
     expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
 })
 
 test('flow deleted while a step is being recorded: nothing is left behind', async () => {
-  const room = await aRoom()
-  const { name, id } = await runOnce(room)
+  const workspace = await createTestWorkspace()
+  const { name, id } = await runOnce(workspace)
   const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
   await recorder.connect()
   // As the recorder does: it locks the execution first, then inserts the steps.
@@ -50,7 +60,7 @@ test('flow deleted while a step is being recorded: nothing is left behind', asyn
     from tenon.executions where id = $1`,
     [id],
   )
-  const removed = remove(room, name)
+  const removed = remove(workspace, name)
   const waiting = "wait_event_type = 'Lock' and query like 'delete from executions%'"
   await eventually(async () => {
     const found = await asSuperuser(`select from pg_stat_activity where ${waiting}`)
@@ -63,16 +73,16 @@ test('flow deleted while a step is being recorded: nothing is left behind', asyn
 })
 
 test('two deletions of a flow while it is being started: one succeeds, the other gets 409, neither deadlocks', async () => {
-  const room = await aRoom()
-  const runs = new Runs(room)
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
   const name = await runs.publish(TASKS)
   const [{ id: flowId = '' } = {}] = await asSuperuser<{ id: string }>(
     'select id from tenon.flows where workspace_id = $1',
-    [room.workspaceId],
+    [workspace.workspaceId],
   )
   const start = (id: string, endedAt: string) =>
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by, ended_at)
-      values ('${room.tenantId}', '${room.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
+      values ('${workspace.tenantId}', '${workspace.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
   const starter = new Client({ connectionString: inject('tenon').databaseUrl })
   await starter.connect()
   // Holds a lock on the version until the transaction ends.
@@ -88,11 +98,11 @@ test('two deletions of a flow while it is being started: one succeeds, the other
       )
       return found.length >= count ? true : undefined
     })
-  const first = remove(room, name)
+  const first = remove(workspace, name)
   await waiting(1)
   // The second deletion finds an execution to delete; the first finds a reference to the version it has deleted.
   await asSuperuser(start('run_ended', 'now()'))
-  const second = remove(room, name)
+  const second = remove(workspace, name)
   await waiting(2)
   await starter.query('rollback')
   await starter.end()

@@ -11,7 +11,7 @@ import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
@@ -27,7 +27,7 @@ let maxInProgress = 0
 let dir: string
 let relay: Server
 let node: ApiProcess
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 let flow: string
 
@@ -35,8 +35,11 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'tenon-near-'))
   const socket = join(dir, 's')
   relay = createServer((incoming, reply) => void relayStart(incoming, reply)).listen(socket)
-  ;[node, room] = await Promise.all([startApi({ TENON_EAGER_START_SOCKET: socket }), aRoom()])
-  runs = new Runs(room, node.at)
+  ;[node, workspace] = await Promise.all([
+    startApi({ TENON_EAGER_START_SOCKET: socket }),
+    createTestWorkspace(),
+  ])
+  runs = new Runs(workspace, node.at)
   flow = await runs.publish('- a: { set: { done: true } }')
 })
 afterAll(async () => {
@@ -148,6 +151,6 @@ test('malformed start or other namespace: refused with 503, the worker keeps wor
   )
   expect(outcomes.slice(0, 3)).toEqual([503, 503, 503])
   expect(outcomes[3]).not.toBe(200)
-  const ours = new Runs(room)
+  const ours = new Runs(workspace)
   expect((await ours.ended(await ours.start(flow))).status).toBe('completed')
 })

@@ -2,12 +2,12 @@
 
 import { beforeAll, inject } from 'vitest'
 import { testExamples } from '../../conformance/flows/examples-run.ts'
-import { Place } from '../../conformance/flows/flow-runner.ts'
-import { aRoom } from '../../support/fixtures/tenants.ts'
+import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let place: Place
+let place: FlowRunner
 beforeAll(async () => {
-  place = new Place(await aRoom(), inject('tenon'))
+  place = new FlowRunner(await createTestWorkspace(), inject('tenon'))
 })
 
 testExamples(() => place)

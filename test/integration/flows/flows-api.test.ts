@@ -3,15 +3,15 @@
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let echo: Server
 let base: string
 const requests: { method: string | undefined; path: string | undefined; body: string }[] = []
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const [port = 0] = inject('tenon').echoPorts
   base = `http://127.0.0.1:${port}`
   echo = createServer((request, response) => void respond(request, response))
@@ -32,16 +32,16 @@ const flow = (name: string, tasks: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\ndo:\n${tasks.replaceAll(/^/gm, '  ')}\n`
 
 const yaml = { 'content-type': 'application/yaml' }
-const operator = () => room.operator
+const operator = () => workspace.operator
 
 async function publishFlow(source: string): Promise<string> {
-  const made = await call('POST', `${room.flows}/definitions`, {
+  const made = await call('POST', `${workspace.flows}/definitions`, {
     as: operator(),
     body: source,
     headers: yaml,
   })
   expect(made.status, JSON.stringify(made.body)).toBe(201)
-  const version = await call('POST', `${room.flows}/definitions/${made.body.id}/versions`, {
+  const version = await call('POST', `${workspace.flows}/definitions/${made.body.id}/versions`, {
     as: operator(),
     body: {},
   })
@@ -51,7 +51,7 @@ async function publishFlow(source: string): Promise<string> {
 
 async function runFlow(id: string, input: unknown = {}): Promise<Reply> {
   const headers = { prefer: 'wait=20' }
-  return call('POST', `${room.flows}/definitions/${id}/executions`, {
+  return call('POST', `${workspace.flows}/definitions/${id}/executions`, {
     as: operator(),
     body: { input },
     headers,
@@ -61,28 +61,28 @@ async function runFlow(id: string, input: unknown = {}): Promise<Reply> {
 describe('first flow', () => {
   test('hello.yaml validated, created, published and run: completes, stores its document', async () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
-    const valid = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
+    const valid = await call('POST', `${workspace.flows}/validate`, { as: operator(), body: { source } })
     expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
     const id = await publishFlow(source)
     const { body } = await runFlow('hello', { name: 'Ada' })
     expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })
     expect(body.output.message).toBe('Hello, Ada!')
-    const { tenantId, workspaceId } = room
+    const { tenantId, workspaceId } = workspace
     expect(body.workflow_id).toMatch(new RegExp(`^${tenantId}:${workspaceId}:${id}:[0-9a-f-]{36}$`))
     expect(body.temporal_url).toContain(encodeURIComponent(body.workflow_id))
     expect(
       body.steps.every(({ status }: { status: string }) => status === 'completed' || status === 'skipped'),
     ).toBe(true)
-    const read = await call('GET', `${room.flows}/executions/${body.id}`, { as: operator() })
+    const read = await call('GET', `${workspace.flows}/executions/${body.id}`, { as: operator() })
     expect(read.body).toEqual(body)
-    const stored = await call('GET', '/v1/collections/greetings/documents', { as: room.anon })
+    const stored = await call('GET', '/v1/collections/greetings/documents', { as: workspace.anon })
     expect(stored.body.data).toHaveLength(1)
     expect(stored.body.data[0].message).toBe('Hello, Ada!')
   })
 
   test('start without Prefer: wait: answered at once, before the execution ends', async () => {
     const id = await publishFlow(flow('patient', '- rest:\n    wait: PT1S\n- done:\n    set: { ok: true }'))
-    const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
+    const started = await call('POST', `${workspace.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
     })
@@ -97,13 +97,13 @@ describe('flow definition', () => {
       'faulty',
       '- one:\n    call: collection.creat\n    with: { name: a }\n- two:\n    sett: {}',
     )
-    const made = await call('POST', `${room.flows}/definitions`, {
+    const made = await call('POST', `${workspace.flows}/definitions`, {
       as: operator(),
       body: { name: 'faulty', source },
     })
     expect(made.body).toMatchObject({ state: 'draft', valid: false })
     expect(made.body.faults.length).toBeGreaterThanOrEqual(2)
-    const reply = await call('POST', `${room.flows}/definitions/faulty/versions`, {
+    const reply = await call('POST', `${workspace.flows}/definitions/faulty/versions`, {
       as: operator(),
       body: {},
     })
@@ -117,7 +117,7 @@ describe('flow definition', () => {
 
   test('new version published: older versions stay unchanged and can still be run', async () => {
     const id = await publishFlow(flow('versions', '- a:\n    set: { v: 1 }'))
-    const path = `${room.flows}/definitions/${id}`
+    const path = `${workspace.flows}/definitions/${id}`
     await call('PUT', path, {
       as: operator(),
       body: flow('versions', '- a:\n    set: { v: 2 }'),
@@ -145,7 +145,7 @@ describe('flow definition', () => {
 
   test('five concurrent publications: each gets its own version number or 409', async () => {
     const id = await publishFlow(flow('publishers', '- a:\n    set: { v: 1 }'))
-    const path = `${room.flows}/definitions/${id}/versions`
+    const path = `${workspace.flows}/definitions/${id}/versions`
     const replies = await Promise.all(
       Array.from({ length: 5 }, () => call('POST', path, { as: operator(), body: {} })),
     )
@@ -156,34 +156,39 @@ describe('flow definition', () => {
 
   test('delete: refused with 409 while an execution is open, then deletes its executions too', async () => {
     const id = await publishFlow(flow('doomed', '- a:\n    wait: PT1S'))
-    const started = await call('POST', `${room.flows}/definitions/${id}/executions`, {
+    const started = await call('POST', `${workspace.flows}/definitions/${id}/executions`, {
       as: operator(),
       body: {},
     })
-    expect((await call('DELETE', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(409)
+    expect((await call('DELETE', `${workspace.flows}/definitions/${id}`, { as: operator() })).status).toBe(
+      409,
+    )
     await expect
       .poll(
         async () =>
-          (await call('GET', `${room.flows}/executions/${started.body.id}`, { as: operator() })).body.status,
+          (await call('GET', `${workspace.flows}/executions/${started.body.id}`, { as: operator() })).body
+            .status,
         { timeout: 10_000 },
       )
       .toBe('completed')
-    expect((await call('DELETE', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(200)
-    expect((await call('GET', `${room.flows}/definitions/${id}`, { as: operator() })).status).toBe(404)
+    expect((await call('DELETE', `${workspace.flows}/definitions/${id}`, { as: operator() })).status).toBe(
+      200,
+    )
+    expect((await call('GET', `${workspace.flows}/definitions/${id}`, { as: operator() })).status).toBe(404)
     expect(
-      (await call('GET', `${room.flows}/executions/${started.body.id}`, { as: operator() })).status,
+      (await call('GET', `${workspace.flows}/executions/${started.body.id}`, { as: operator() })).status,
     ).toBe(404)
   })
 
   test('unpublished flow started: 409; name used twice: 409', async () => {
     const source = flow('twice', '- a:\n    set: {}')
-    const made = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
-    const start = await call('POST', `${room.flows}/definitions/${made.body.id}/executions`, {
+    const made = await call('POST', `${workspace.flows}/definitions`, { as: operator(), body: { source } })
+    const start = await call('POST', `${workspace.flows}/definitions/${made.body.id}/executions`, {
       as: operator(),
       body: {},
     })
     expect([start.status, start.body.code]).toEqual([409, 'state_conflict'])
-    const again = await call('POST', `${room.flows}/definitions`, { as: operator(), body: { source } })
+    const again = await call('POST', `${workspace.flows}/definitions`, { as: operator(), body: { source } })
     expect([again.status, again.body.code]).toEqual([409, 'conflict'])
   })
 })
@@ -204,14 +209,14 @@ describe('malformed YAML', () => {
     ['two documents', `${flow('a', '- a:\n    set: {}')}---\n${flow('b', '- a:\n    set: {}')}`],
   ])('%s: diagnostics with line and column, within three seconds', async (_name, source) => {
     const startedMs = performance.now()
-    const { status, body } = await call('POST', `${room.flows}/validate`, {
+    const { status, body } = await call('POST', `${workspace.flows}/validate`, {
       as: operator(),
       body: { source },
     })
     expect([status, body.valid]).toEqual([200, false])
     expect(body.faults[0]).toMatchObject({ line: expect.any(Number), column: expect.any(Number) })
     expect(performance.now() - startedMs).toBeLessThan(3_000)
-    const create = await call('POST', `${room.flows}/definitions`, {
+    const create = await call('POST', `${workspace.flows}/definitions`, {
       as: operator(),
       body: source,
       headers: yaml,
@@ -221,7 +226,7 @@ describe('malformed YAML', () => {
 
   test('one megabyte: refused by size', async () => {
     const body = `document: {}\n# ${'x'.repeat(1_000_000)}`
-    const reply = await call('POST', `${room.flows}/validate`, { as: operator(), body, headers: yaml })
+    const reply = await call('POST', `${workspace.flows}/validate`, { as: operator(), body, headers: yaml })
     expect([400, 413]).toContain(reply.status)
     expect(reply.headers.get('content-type')).toContain('problem+json')
   })
@@ -275,7 +280,7 @@ describe('task', () => {
     'HTTP call to %s: invalid when literal, faults when computed',
     async (url) => {
       const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
-      const { body } = await call('POST', `${room.flows}/validate`, { as: operator(), body: { source } })
+      const { body } = await call('POST', `${workspace.flows}/validate`, { as: operator(), body: { source } })
       expect(body).toMatchObject({ valid: false, faults: [{ line: 9 }] })
       const hidden = flow(
         `hidden-${Buffer.from(url).toString('hex')}`,
@@ -310,7 +315,7 @@ describe('task', () => {
     const id = await publishFlow(flow('sizes', tasks))
     await runFlow(id, { n: 11 })
     await runFlow(id, { n: 3 })
-    const { body } = await call('GET', '/v1/collections/sizes/documents', { as: room.service })
+    const { body } = await call('GET', '/v1/collections/sizes/documents', { as: workspace.service })
     expect(body.data.map(({ size }: { size: string }) => size)).toEqual(['big', 'small'])
   })
 
@@ -352,7 +357,7 @@ describe('task', () => {
     expect(body.error).toBeNull()
     expect(body).toMatchObject({ status: 'completed', output: { type: 'flows.done', data: { n: 3 } } })
     expect(requests.filter(({ path }) => path === '/teapot')).toHaveLength(teapots + 3)
-    const stored = await call('GET', '/v1/collections/loops/documents', { as: room.service })
+    const stored = await call('GET', '/v1/collections/loops/documents', { as: workspace.service })
     expect(stored.body.data.map(({ n }: { n: number }) => n)).toEqual([1, 2, 3])
     const slow = body.steps.find(({ name }: { name: string }) => name === 'slow')
     expect(slow.status).toBe('cancelled')
@@ -369,16 +374,16 @@ describe('task', () => {
 })
 
 test('flow started and deleted concurrently: every request gets 200, 201, 404 or 409', async () => {
-  const room = await aRoom()
-  const as = room.operator
+  const workspace = await createTestWorkspace()
+  const as = workspace.operator
   const statuses = new Set<number>()
   for (let n = 0; n < 8; n++) {
     const source = `document: { dsl: '1.0.3', namespace: t, name: f${n}, version: '1.0.0' }\ndo:\n  - a: { set: { ok: true } }\n`
-    await call('POST', `${room.flows}/definitions`, { as, body: { source } })
-    await call('POST', `${room.flows}/definitions/f${n}/versions`, { as, body: {} })
+    await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
+    await call('POST', `${workspace.flows}/definitions/f${n}/versions`, { as, body: {} })
     const start = () =>
-      call('POST', `${room.flows}/definitions/f${n}/executions`, { as, body: { input: {} } })
-    const remove = () => call('DELETE', `${room.flows}/definitions/f${n}`, { as })
+      call('POST', `${workspace.flows}/definitions/f${n}/executions`, { as, body: { input: {} } })
+    const remove = () => call('DELETE', `${workspace.flows}/definitions/f${n}`, { as })
     for (const { status } of await Promise.all([start(), remove(), start(), remove(), start()]))
       statuses.add(status)
   }

@@ -1,12 +1,12 @@
 /** Graph of a flow through the API, from JSON and from YAML. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: picture, version: '1.0.0' }
@@ -18,10 +18,10 @@ do:
 `
 
 test('valid flow as JSON or YAML: the same nodes, edges and Mermaid text', async () => {
-  const caller = { as: room.operator }
-  const json = await call('POST', `${room.flows}/graph`, { ...caller, body: { source: SOURCE } })
+  const caller = { as: workspace.operator }
+  const json = await call('POST', `${workspace.flows}/graph`, { ...caller, body: { source: SOURCE } })
   const headers = { 'content-type': 'application/yaml' }
-  const yaml = await call('POST', `${room.flows}/graph`, { ...caller, body: SOURCE, headers })
+  const yaml = await call('POST', `${workspace.flows}/graph`, { ...caller, body: SOURCE, headers })
   expect([json.status, yaml.body]).toEqual([200, json.body])
   expect(json.body.nodes).toContainEqual({
     id: '/do/1/review/do/0/ask',
@@ -45,7 +45,10 @@ test('valid flow as JSON or YAML: the same nodes, edges and Mermaid text', async
 
 test('faulty flow: refused with all its diagnostics', async () => {
   const source = SOURCE.replace('then: review', 'then: revue').replace('PT1S', 'soon')
-  const { status, body } = await call('POST', `${room.flows}/graph`, { as: room.operator, body: { source } })
+  const { status, body } = await call('POST', `${workspace.flows}/graph`, {
+    as: workspace.operator,
+    body: { source },
+  })
   expect([status, body.code]).toEqual([422, 'flow_invalid'])
   expect(body.faults.map(({ code, line }: { code: string; line: number }) => [code, line])).toEqual([
     ['unknown_target', 4],

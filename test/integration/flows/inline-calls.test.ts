@@ -3,35 +3,35 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
-let quick: Outside
-let nearlySlow: Outside
-let slow: Outside
-let failing: Outside
-let paged: Outside
+let quick: FakeServers
+let nearlySlow: FakeServers
+let slow: FakeServers
+let failing: FakeServers
+let paged: FakeServers
 let closedOrigin: string
 /** How long the server takes for a page. */
 const PAGE_MS = 10
 beforeEach(async () => {
-  room = await aRoom()
-  runs = new Runs(room)
-  const openServer = (lateMs: number) => Outside.open({ '/': () => ({ json: {}, lateMs }) })
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  const openServer = (lateMs: number) => FakeServers.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await openServer(0)
   nearlySlow = await openServer(LIMITS.briefCalls.lastMs / 2)
-  paged = await Outside.open({
+  paged = await FakeServers.open({
     '/': ({ url }, { origin }) => ({
       json: { next: `${origin}/p${Number(url.slice(2)) + 1}` },
       lateMs: PAGE_MS,
     }),
   })
   slow = await openServer(2 * LIMITS.briefCalls.lastMs)
-  failing = await Outside.open({ '/': () => ({ status: 503 }) })
-  const closing = await Outside.open()
+  failing = await FakeServers.open({ '/': () => ({ status: 503 }) })
+  const closing = await FakeServers.open()
   closedOrigin = closing.origin
   const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ place }) => place)
   await allowEgress(allow)
@@ -40,12 +40,12 @@ beforeEach(async () => {
 afterEach(() => Promise.all([quick, nearlySlow, slow, failing, paged].map((each) => each.close())))
 
 async function allowEgress(allow: readonly string[]): Promise<void> {
-  const body = { workspace_id: room.workspaceId, egress: { allow } }
-  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+  const body = { workspace_id: workspace.workspaceId, egress: { allow } }
+  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 }
 
 /** Method and path of each request received. */
-const requestsOf = ({ asked }: Outside) => asked.map(({ method, url }) => `${method} ${url}`)
+const requestsOf = ({ asked }: FakeServers) => asked.map(({ method, url }) => `${method} ${url}`)
 
 const httpTask = (name: string, origin: string, more = '', method = 'get') =>
   `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`

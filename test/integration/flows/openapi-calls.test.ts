@@ -1,14 +1,20 @@
 /** OpenAPI calls and authentication of calls, on Temporal against local servers. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
-let room: Room
-let fakeServer: Outside
+let workspace: TestWorkspace
+let fakeServer: FakeServers
 
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const document =
     (path: string, more: object = {}) =>
     () => ({
@@ -24,7 +30,7 @@ beforeAll(async () => {
     })
   const internal = { servers: [{ url: 'http://169.254.169.254/' }], operationId: 'op' }
   const bomb = Array.from({ length: 30 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}, *a${n}]`)
-  fakeServer = await Outside.open({
+  fakeServer = await FakeServers.open({
     '/flaky.json': document('/flaky'),
     '/flaky/': () => ({ gone: true }),
     '/secured.json': () => ({
@@ -38,13 +44,13 @@ beforeAll(async () => {
     '/closed/echo.json': ({ headers }) =>
       headers.authorization === 'Bearer own' ? document('/echo')() : { status: 401 },
   })
-  const body = { workspace_id: room.workspaceId, egress: { allow: [fakeServer.place] } }
-  expect((await call('POST', '/v1/services/configure', { as: room.operator, body })).status).toBe(200)
+  const body = { workspace_id: workspace.workspaceId, egress: { allow: [fakeServer.place] } }
+  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 })
 afterAll(() => fakeServer.close())
 
 /** Publishes the tasks as a flow and runs it once. */
-async function runFlow(tasks: string, input: unknown = {}, as: Room = room): Promise<Reply> {
+async function runFlow(tasks: string, input: unknown = {}, as: TestWorkspace = workspace): Promise<Reply> {
   const name = unique('f')
   const source = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
   const headers = { 'content-type': 'application/yaml' }
@@ -135,7 +141,7 @@ describe('call openapi', () => {
   test('document cached in one workspace: not available to another one that may not reach it', async () => {
     const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
     expect((await runFlow(tasks)).body.status).toBe('completed')
-    const { body } = await runFlow(tasks, {}, await aRoom())
+    const { body } = await runFlow(tasks, {}, await createTestWorkspace())
     expect(body.error.detail).toMatch(/egress_refused/)
   })
 })

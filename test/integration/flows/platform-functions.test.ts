@@ -4,17 +4,18 @@
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
-import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aStoringRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
-  room = await aStoringRoom()
-  bucket = (await call('GET', `/v1/workspaces/${room.workspaceId}`, { as: room.operator })).body.bucket
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body
+    .bucket
 })
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 interface ExpectedCall {
   readonly with: object
@@ -49,23 +50,23 @@ const CALLS: Readonly<Record<string, ExpectedCall>> = {
 test('every platform function called by one flow: returns what the API returns', async () => {
   expect(Object.keys(CALLS).toSorted()).toEqual(Object.keys(CATALOGUE).toSorted())
   const source = 'export default ({ n }: { n: number }) => 2 * n'
-  const double = { workspace_id: room.workspaceId, name: 'double', source }
-  expect((await call('POST', '/v1/functions', { as: room.operator, body: double })).status).toBe(201)
-  const stream = await hear(room.service, 'topic=told')
+  const double = { workspace_id: workspace.workspaceId, name: 'double', source }
+  expect((await call('POST', '/v1/functions', { as: workspace.operator, body: double })).status).toBe(201)
+  const stream = await subscribeToEvents(workspace.service, 'topic=told')
   const tasks = Object.entries(CALLS).map(([name, { with: given }], nth) => {
     const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
     return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
   })
-  const runs = new Runs(room)
+  const runs = new Runs(workspace)
   const flow = await runs.publish([...tasks, "  - all: { set: '${ $context }' }"].join('\n'))
   const run = await runs.ended(await runs.start(flow, { input: { bucket } }))
   expect(run.error).toBeNull()
   for (const [name, { gives }] of Object.entries(CALLS))
     expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })
-  expect(await heardAtLeast(stream, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
-  const remaining = await call('GET', '/v1/collections/things/documents', { as: room.service })
+  expect(await receivedAtLeast(stream, 1)).toMatchObject([{ data: { data: { n: 4 } } }])
+  const remaining = await call('GET', '/v1/collections/things/documents', { as: workspace.service })
   expect(remaining.body.data).toEqual([])
-  expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: room.service })).status).toBe(404)
+  expect((await call('GET', `/v1/objects/${bucket}/a/b`, { as: workspace.service })).status).toBe(404)
 })
 
 /** Operations on data that flows cannot call, with the reason. A new one belongs in the catalogue or here. */

@@ -2,7 +2,7 @@
 /** Flow simulations through the API: no side effects, located errors, bounded cost. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const SOURCE = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
 do:
@@ -10,12 +10,13 @@ do:
   - rest: { wait: P30D }
   - tell: { set: { id: '\${ .id }' } }`
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
-const simulate = (body: object) => call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+const simulate = (body: object) =>
+  call('POST', `${workspace.flows}/simulate`, { as: workspace.operator, body })
 
 test('wait of thirty days and a document call: completes at once, stores no document', async () => {
   const mocks = { keep: { output: { id: 'd1' } } }
@@ -32,7 +33,7 @@ test('wait of thirty days and a document call: completes at once, stores no docu
     phase: 'started',
     asks: { function: 'collection.create', arguments: { name: 'pets', document: { name: 'Rex' } } },
   })
-  const { body: pets } = await call('GET', '/v1/collections/pets/documents', { as: room.service })
+  const { body: pets } = await call('GET', '/v1/collections/pets/documents', { as: workspace.service })
   expect(pets.data).toEqual([])
 })
 
@@ -51,10 +52,10 @@ do:
   - lost:
       try: [{ find: { call: collection.get, with: { name: kept, id: 0198c0de-0000-7000-8000-000000000000 } } }]
       catch: { do: [{ note: { set: { status: '\${ $error.status }', last: '\${ .last }' } } }] }`
-  await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
-  await call('POST', `${room.flows}/definitions/recorded/versions`, { as: room.operator, body: {} })
-  const { body: run } = await call('POST', `${room.flows}/definitions/recorded/executions`, {
-    as: room.operator,
+  await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body: { source } })
+  await call('POST', `${workspace.flows}/definitions/recorded/versions`, { as: workspace.operator, body: {} })
+  const { body: run } = await call('POST', `${workspace.flows}/definitions/recorded/executions`, {
+    as: workspace.operator,
     body: { input: { names: ['Ada', 'Bob'] } },
     headers: { prefer: 'wait=20' },
   })
@@ -65,7 +66,7 @@ do:
   expect((await simulate({ source, mocks_from: run.id, mocks: changed })).body.output).toEqual(run.output)
   const named = { '/do/1/lost/try/0/find': { output: { found: true } } }
   expect((await simulate({ source, mocks_from: run.id, mocks: named })).body.output).toEqual({ found: true })
-  const elsewhere = await aRoom()
+  const elsewhere = await createTestWorkspace()
   const foreign = await call('POST', `${elsewhere.flows}/simulate`, {
     as: elsewhere.operator,
     body: { source, mocks_from: run.id },
@@ -113,7 +114,7 @@ do: [{ rest: { wait: PT1S } }]`
   }
   for (const [name, value] of Object.entries(values)) {
     const body = `{"source": ${JSON.stringify(source)}, "${name}": ${value}}`
-    const answer = await call('POST', `${room.flows}/simulate`, { as: room.operator, body })
+    const answer = await call('POST', `${workspace.flows}/simulate`, { as: workspace.operator, body })
     expect({ name, code: answer.body.code }).toEqual({ name, code: 'validation_failed' })
   }
 })

@@ -4,25 +4,32 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { Place } from '../../conformance/flows/flow-runner.ts'
-import { agrees, madeUpFlows } from '../../conformance/flows/simulator-agreement.ts'
-import { noting, Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
+import { agrees, generatedFlows } from '../../conformance/flows/simulator-agreement.ts'
+import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
 const FLOWS = repeated(12, 40)
 /** A multiple of a hundred; one in a hundred fails. */
 const ITEMS = repeated(1_000, 5_000)
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 test('generated flows: Temporal and the simulator agree on end and steps', async () => {
-  const place = new Place(room, inject('tenon'))
+  const place = new FlowRunner(workspace, inject('tenon'))
   const ends: string[] = []
-  for (const [n, source] of madeUpFlows(FLOWS).entries()) ends.push(await agrees(place, `made-${n}`, source))
+  for (const [n, source] of generatedFlows(FLOWS).entries())
+    ends.push(await agrees(place, `made-${n}`, source))
   // They do not all end alike.
   expect(new Set(ends).size).toBeGreaterThan(1)
 }, 180_000)
@@ -54,11 +61,11 @@ async function openCountingServer() {
 }
 
 test('loop over many items, twenty at a time, one in a hundred fails: all items run, output in order', async () => {
-  const as = room.operator
+  const as = workspace.operator
   const { server, seen: counts, place } = await openCountingServer()
-  const egress = { workspace_id: room.workspaceId, egress: { allow: [place] } }
+  const egress = { workspace_id: workspace.workspaceId, egress: { allow: [place] } }
   expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
-  const name = await new Runs(room).publish(`  - all:
+  const name = await new Runs(workspace).publish(`  - all:
       for: { each: n, in: '\${ [range(${ITEMS})] }', concurrency: 20, onError: continue }
       do:
         - ask:
@@ -70,9 +77,9 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
             with: { name: wide, document: { n: '\${ $n }' } }
             output: { as: '\${ .n }' }
       output: { as: '\${ map(if type == "number" then . else -1 end) }' }`)
-  const id = await new Runs(room).start(name)
+  const id = await new Runs(workspace).start(name)
   const run = await eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`, { as })
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as })
     return body.ended_at === null ? undefined : body
   }, 170_000)
   server.close()
@@ -80,15 +87,15 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
   expect(run.output).toEqual(Array.from({ length: ITEMS }, (_, n) => (fails(n) ? -1 : n)))
   expect(counts.most).toBe(20)
   const { body } = await call('GET', '/v1/collections/wide/documents?page[size]=1&count=exact', {
-    as: room.service,
+    as: workspace.service,
   })
   expect(body.page.total).toBe(ITEMS * 0.99)
 }, 180_000)
 
 test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')
-  const runs = new Runs(room)
-  const noteCall = noting("'${ $n }'", ledger)
+  const runs = new Runs(workspace)
+  const noteCall = createEntry("'${ $n }'", ledger)
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }
       do:

@@ -2,14 +2,24 @@
 /** Subflows on Temporal: output, faults, cancellation, isolation of workspaces. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
-async function publish(name: string, tasks: string, { version = '1.0.0', at = room } = {}): Promise<void> {
+async function publish(
+  name: string,
+  tasks: string,
+  { version = '1.0.0', at = workspace } = {},
+): Promise<void> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '${version}' }\ndo:\n${tasks}`
   const headers = { 'content-type': 'application/yaml' }
   const drafted = await call('GET', `${at.flows}/definitions/${name}`, { as: at.operator })
@@ -25,8 +35,8 @@ async function publish(name: string, tasks: string, { version = '1.0.0', at = ro
 
 async function runFlow(name: string, input: object = {}, wait = 20) {
   const headers = { prefer: `wait=${wait}` }
-  const { body } = await call('POST', `${room.flows}/definitions/${name}/executions`, {
-    as: room.operator,
+  const { body } = await call('POST', `${workspace.flows}/definitions/${name}/executions`, {
+    as: workspace.operator,
     body: { input },
     headers,
   })
@@ -34,7 +44,8 @@ async function runFlow(name: string, input: object = {}, wait = 20) {
 }
 
 const executions = async (flow: string) =>
-  (await call('GET', `${room.flows}/definitions/${flow}/executions`, { as: room.operator })).body.data
+  (await call('GET', `${workspace.flows}/definitions/${flow}/executions`, { as: workspace.operator })).body
+    .data
 
 const run = (name: string, more = '') =>
   `run: { workflow: { namespace: n, name: ${name}, input: { n: '\${ .n }' } }${more} }`
@@ -52,7 +63,7 @@ test("subflow with or without a version: the task's output is its output", async
   })
   const [first, second] = await executions(child)
   expect([first.version, second.version].toSorted()).toEqual([1, 2])
-  expect(first.workflow_id.split(':').slice(0, 2)).toEqual([room.tenantId, room.workspaceId])
+  expect(first.workflow_id.split(':').slice(0, 2)).toEqual([workspace.tenantId, workspace.workspaceId])
 })
 
 test("subflow faults: caught as the task's error; unknown or in another workspace: 404", async () => {
@@ -68,7 +79,7 @@ test("subflow faults: caught as the task's error; unknown or in another workspac
   expect(await runFlow(parent, { n: 9 })).toMatchObject({
     output: { caught: { status: 418, detail: '9', instance: '/do/0/a/try/0/b' } },
   })
-  await publish(foreignFlow, '  - a: { set: { leaked: true } }', { at: await aRoom() })
+  await publish(foreignFlow, '  - a: { set: { leaked: true } }', { at: await createTestWorkspace() })
   const caller = unique('caller')
   await publish(caller, `  - a: { ${run(foreignFlow)} }`)
   expect(await runFlow(caller)).toMatchObject({
@@ -91,7 +102,7 @@ test('parent cancelled: cancels the subflow it waits for', async () => {
   await publish(parent, `  - a: { ${run(child)} }`)
   const { id } = await runFlow(parent, {}, 0)
   await eventually(async () => ((await executions(child))[0]?.status === 'waiting' ? true : undefined))
-  await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
+  await call('POST', `${workspace.flows}/executions/${id}/cancel`, { as: workspace.operator, body: {} })
   await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
   await eventually(async () => ((await executions(parent))[0]?.status === 'cancelled' ? true : undefined))
 })
@@ -113,7 +124,7 @@ test.each([
   await eventually(async () => ((await executions(child))[0]?.status === 'cancelled' ? true : undefined))
   const [{ id, status }] = await executions(parent)
   expect(status).toBe('waiting')
-  await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
+  await call('POST', `${workspace.flows}/executions/${id}/cancel`, { as: workspace.operator, body: {} })
 })
 
 test('flow that runs itself: faults eight levels deep', async () => {

@@ -7,8 +7,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { reacquireSlot, yieldSlot } from '../../../src/features/flows/executions/concurrency.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }\n'
 
@@ -18,7 +24,7 @@ let pendingReplies: ServerResponse[] = []
 let repliesAtOnce = false
 let inProgress = 0
 let maxInProgress = 0
-let room: Room
+let workspace: TestWorkspace
 let runs: Runs
 
 beforeAll(async () => {
@@ -31,9 +37,9 @@ beforeAll(async () => {
     if (repliesAtOnce) setTimeout(() => reply.end('{}'), 20)
     else pendingReplies.push(reply)
   }).listen(0, '127.0.0.1')
-  room = await aRoom()
-  runs = new Runs(room)
-  await allowEgress(room)
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  await allowEgress(workspace)
 })
 afterAll(() => {
   server.closeAllConnections()
@@ -49,7 +55,7 @@ const place = () => `127.0.0.1:${(server.address() as AddressInfo).port}`
 const httpTask = (name: string, more = '') =>
   `  - ${name}: { call: http, with: { method: post, endpoint: 'http://${place()}/${name}' }${more} }\n`
 
-async function allowEgress({ workspaceId, operator: as }: Room): Promise<void> {
+async function allowEgress({ workspaceId, operator: as }: TestWorkspace): Promise<void> {
   const body = { workspace_id: workspaceId, egress: { allow: [place()] } }
   expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(200)
 }
@@ -143,8 +149,8 @@ describe('waiting execution', () => {
     )
     const id = await runs.start(flow)
     const [inner] = await eventually(async () => {
-      const path = `${room.flows}/executions?flow=${child}&status=waiting`
-      const { body } = await call('GET', path, { as: room.operator })
+      const path = `${workspace.flows}/executions?flow=${child}&status=waiting`
+      const { body } = await call('GET', path, { as: workspace.operator })
       return body.data.length > 0 ? body.data : undefined
     })
     await new Promise((done) => setTimeout(done, 1_500))
@@ -195,7 +201,7 @@ describe('execution queued to continue', () => {
   })
 
   test('workspace suspended: stays queued despite a free slot, continues after resume', async () => {
-    const own = await aRoom()
+    const own = await createTestWorkspace()
     await allowEgress(own)
     const theirs = new Runs(own)
     repliesAtOnce = true
@@ -233,9 +239,9 @@ test('slot message of an earlier generation: ignored', async () => {
   const flow = await publishFlow(LISTEN + httpTask('after'))
   const id = await runs.start(flow)
   await reachesState(id, 'yielded')
-  const platform = openInside()
+  const platform = openInProcessPlatform()
   try {
-    const scope = scopeOf(platform, room)
+    const scope = scopeOf(platform, workspace)
     // It has reacquired its slot twice since, and the second grant is not yet acknowledged.
     await asSuperuser(
       "update tenon.concurrency_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where execution_id = $1",

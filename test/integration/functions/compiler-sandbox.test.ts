@@ -4,15 +4,20 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { aStoringRoom as aRoom, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 /** Stands for a folder of the object store, where files are named by buckets of all tenants. */
 let folder: string
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-host-'))
   await writeFile(join(folder, 'bucket-of-another-tenant.dat'), 'no map')
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 

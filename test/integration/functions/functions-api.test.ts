@@ -3,27 +3,32 @@
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
-  aRoom,
-  aWorkspace,
+  addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
-const deploy = (at: Room, name: string, source: string, config?: object): Promise<Reply> =>
+const deploy = (at: TestWorkspace, name: string, source: string, config?: object): Promise<Reply> =>
   call('POST', '/v1/functions', {
     as: at.operator,
     body: { workspace_id: at.workspaceId, name, source, ...(config && { config }) },
   })
 
-async function deployFunction(at: Room, name: string, source: string, config?: object): Promise<string> {
+async function deployFunction(
+  at: TestWorkspace,
+  name: string,
+  source: string,
+  config?: object,
+): Promise<string> {
   const made = await deploy(at, name, source, config)
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   return made.body.id
@@ -201,7 +206,7 @@ test('anon key: invokes a function opened to it: result, or a failure without de
 })
 
 test('function: same name in other tenants and workspaces: own code each; foreign id: 404', async () => {
-  const [other, sibling] = await Promise.all([aRoom(), aWorkspace(workspace)])
+  const [other, sibling] = await Promise.all([createTestWorkspace(), addTestWorkspace(workspace)])
   const workspaces = [workspace, other, sibling]
   const ids = await Promise.all(
     workspaces.map((at, n) => deployFunction(at, 'same', `export default () => 'workspace ${n}'`)),

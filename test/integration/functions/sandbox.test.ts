@@ -1,11 +1,17 @@
 /** Code of functions cannot affect others: each case is code that tries. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, call, type Reply, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 async function run(source: string, options: { config?: object; input?: unknown } = {}): Promise<Reply> {

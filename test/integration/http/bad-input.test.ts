@@ -3,11 +3,11 @@
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { aRoom, call, type Reply, type Room } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const DOCUMENTS = '/v1/collections/todos/documents'

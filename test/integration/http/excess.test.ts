@@ -3,17 +3,17 @@
 import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
 import {
-  aStoringRoom as aRoom,
   call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 test('page: many large documents: refused; smaller page: served', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const path = '/v1/collections/large/documents'
   const text = 'x'.repeat(260_000)
   for (let n = 0; n < 140; n += 10) {
@@ -31,7 +31,7 @@ test('page: many large documents: refused; smaller page: served', async () => {
 })
 
 test("stream: megabytes of old events: all sent at the client's pace, then new ones", async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const publish = (data: string) =>
     call('POST', '/v1/events/publish', { as: workspace.service, body: { topic: 'large', data } })
   const count = 40
@@ -56,19 +56,19 @@ test("stream: megabytes of old events: all sent at the client's pace, then new o
 })
 
 test('HEAD: event stream: refused, since its reply would never end', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const head = await call('HEAD', '/v1/events/subscribe?topic=a', { as: workspace.service })
   expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
 })
 
 test('HTTP method: on no route: refused like any other', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const refused = await call('QUERY', '/v1/events/publish', { as: workspace.service })
   expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
 })
 
 test('JSON: any depth: client error', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const deep = '['.repeat(100_000) + ']'.repeat(100_000)
   const event = { as: workspace.service, body: `{"topic":"a","data":${deep}}` }
   expect((await call('POST', '/v1/events/publish', event)).status).toBe(400)
@@ -76,7 +76,7 @@ test('JSON: any depth: client error', async () => {
   expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(400)
 })
 
-async function runToEnd(workspace: Room, tasks: string, input: unknown): Promise<Reply> {
+async function runToEnd(workspace: TestWorkspace, tasks: string, input: unknown): Promise<Reply> {
   const name = unique('flow')
   const source = `document: {dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0'}\ndo:\n${tasks}`
   const as = workspace.operator
@@ -91,7 +91,7 @@ async function runToEnd(workspace: Room, tasks: string, input: unknown): Promise
 }
 
 test('call: payload too large, alone or in twelve branches: the execution faults', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const grown = `- grow: {set: '\${ {t: (.s + .s + .s + .s + .s + .s)} }'}\n`
   const save = '- save: {call: collection.create, with: {name: large, document: {t: "${ .t }"}}}\n'
   const large = await runToEnd(workspace, grown + save, { s: '\u0001'.repeat(80_000) })
@@ -103,7 +103,7 @@ test('call: payload too large, alone or in twelve branches: the execution faults
 }, 60_000)
 
 test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { bucket } = (
     await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
   ).body
@@ -123,7 +123,7 @@ test('execution: more data than a Temporal history may hold: completes, large pa
 }, 60_000)
 
 test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const raise = `- no: {raise: {error: {type: 'https://a.b/c', status: 400, detail: '\${ .s + .s }'}}}\n`
   const { body } = await runToEnd(workspace, raise, { s: '€'.repeat(160_000) })
   expect([body.status, body.error.status]).toEqual(['faulted', 400])
@@ -132,7 +132,7 @@ test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
 })
 
 /** Our record is written before the workflow fails; only Temporal knows whether the workflow ended. */
-async function endedOnTemporal(workspace: Room, flowId: string): Promise<boolean> {
+async function endedOnTemporal(workspace: TestWorkspace, flowId: string): Promise<boolean> {
   const { env } = inject('tenon')
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   try {

@@ -4,18 +4,23 @@ import { createServer } from 'node:http'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { expect, inject, test } from 'vitest'
 import {
-  aStoringRoom as aRoom,
   asSuperuser,
   call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
 const DOCUMENTS = '/v1/collections/c/documents'
 
-async function runFlow(workspace: Room, name: string, tasks: string, input: unknown = {}): Promise<Reply> {
+async function runFlow(
+  workspace: TestWorkspace,
+  name: string,
+  tasks: string,
+  input: unknown = {},
+): Promise<Reply> {
   const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
   const as = workspace.operator
   const made = await call('POST', `${workspace.flows}/definitions`, {
@@ -29,7 +34,7 @@ async function runFlow(workspace: Room, name: string, tasks: string, input: unkn
 }
 
 test('flow: multiplies a large value in a loop: faults, other tenants are unaffected', async () => {
-  const [greedy, victim] = await Promise.all([aRoom(), aRoom()])
+  const [greedy, victim] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const input = Array(250_000).fill(0)
   const runs = [1, 2, 3, 4].map((n) =>
     runFlow(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
@@ -42,7 +47,7 @@ test('flow: multiplies a large value in a loop: faults, other tenants are unaffe
 }, 60_000)
 
 test('reply: request with very many errors: bounded size', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const key = 'k'.repeat(200_000)
   const inside = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [n, '\u0000']))
   const reply = await call('POST', DOCUMENTS, { as: workspace.service, body: { [key]: inside } })
@@ -55,7 +60,7 @@ test('reply: request with very many errors: bounded size', async () => {
 })
 
 test('suspended tenant: tokens: refused; token with inconsistent claims: refused', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const mixed = await tokenOf({
     roles: ['service'],
     tenant_id: workspace.tenantId,
@@ -78,7 +83,7 @@ test('suspended tenant: tokens: refused; token with inconsistent claims: refused
 })
 
 test('bucket: exists already: cannot be claimed; scopes: unknown: refused', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { env } = inject('tenon')
   const s3 = new S3Client({
     endpoint: env['S3_ENDPOINT'] ?? '',
@@ -112,12 +117,12 @@ test.each([
     'completed',
   ],
 ])('execution: %s: always ends', async (_name, tasks, status) => {
-  const { body } = await runFlow(await aRoom(), unique('f'), tasks)
+  const { body } = await runFlow(await createTestWorkspace(), unique('f'), tasks)
   expect([body.status, body.ended_at === null]).toEqual([status, false])
 })
 
 test('execution: result too large for Temporal: faults; input too large: refused', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   for (let n = 0; n < 22; n++) {
     expect(
       (await call('POST', DOCUMENTS, { as: workspace.service, body: { x: 'x'.repeat(200_000) } })).status,
@@ -138,7 +143,7 @@ test('execution: result too large for Temporal: faults; input too large: refused
 })
 
 test('document: grows beyond its limit by updates: refused; number that cannot be stored: refused', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { body } = await call('POST', DOCUMENTS, { as: workspace.service, body: { a: 'x'.repeat(200_000) } })
   const grow = await call('PUT', `${DOCUMENTS}/${body.id}`, {
     as: workspace.service,
@@ -149,14 +154,14 @@ test('document: grows beyond its limit by updates: refused; number that cannot b
 })
 
 test('credentials: invalid one next to a valid one: 401', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   for (const authorization of ['Bearer garbage', 'Basic abc']) {
     expect((await call('GET', DOCUMENTS, { as: { ...workspace.service, authorization } })).status).toBe(401)
   }
 })
 
 test('flow: request that HTTP cannot express, truncated response: errors that a flow can catch', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const port = inject('tenon').echoPorts[3] ?? 0
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-length': '100' }).write('half')

@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
-import { aRoom, asSuperuser, type Room } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 test('expired claims: any new claim: removes some of them, of any workspace', async () => {
-  const [silent, busy] = await Promise.all([aRoom(), aRoom()])
+  const [silent, busy] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   await asSuperuser(
     `insert into tenon.idempotency (tenant_id, workspace_id, role, id, request, seed, expires_at)
      select $1, $2, 'tenon_service', sha256(n::text::bytea), sha256('x'), '\\x00112233445566778899aabbccddeeff', now() - interval '9 days'
@@ -22,7 +22,7 @@ test('expired claims: any new claim: removes some of them, of any workspace', as
 
 describe('bounds of a workspace', () => {
   /** Older rows in the partition of the workspace's single row. */
-  const fill = (workspace: Room, role: string, rows: number, bytes: number, more = '') =>
+  const fill = (workspace: TestWorkspace, role: string, rows: number, bytes: number, more = '') =>
     asSuperuser(
       `insert into tenon.idempotency
          (tenant_id, workspace_id, role, id, request, seed, expires_at, made_at, status, reply, held_until)
@@ -33,7 +33,7 @@ describe('bounds of a workspace', () => {
     )
 
   test('claims: bound by rows reached: the own oldest are dropped', async () => {
-    const [workspace, neighbour] = await Promise.all([aRoom(), aRoom()])
+    const [workspace, neighbour] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     for (const { service } of [workspace, neighbour]) await post(service, 'k', { n: 1 })
     await fill(workspace, 'tenon_service', 500, 1)
     await fill(neighbour, 'tenon_service', 500, 1)
@@ -46,7 +46,7 @@ describe('bounds of a workspace', () => {
   })
 
   test('claims: bound by bytes reached: the own oldest are dropped; anon keys never drop those of service keys', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     await post(workspace.service, 'k', { n: 1 })
     await fill(workspace, 'tenon_anon', 3, 500_000)
     await fill(workspace, 'tenon_service', 4, 500_000, "and i.role = 'tenon_service'")
@@ -56,7 +56,7 @@ describe('bounds of a workspace', () => {
   })
 
   test('claims: bound reached: running ones are kept', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     await post(workspace.service, 'k', { n: 1 })
     await fill(workspace, 'tenon_service', 450, 1)
     const running = `update tenon.idempotency set status = null, reply = null, held_until = now() + interval '1 minute'

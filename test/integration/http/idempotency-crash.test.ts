@@ -1,13 +1,13 @@
 /** A process dies between effect and reply: the next attempt under the key finds the first effect. */
 
 import { expect, test } from 'vitest'
-import { count, cutOff, deploy, post, replayed } from '../../support/clients/idempotency.ts'
-import { aRoom, asSuperuser, call, unique } from '../../support/fixtures/tenants.ts'
+import { count, deploy, post, replayed, simulateCrash } from '../../support/clients/idempotency.ts'
+import { asSuperuser, call, createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 test('crash after create: next attempt: same document, no second one', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const first = await post(testWorkspace.service, 'k', { n: 1 })
-  await cutOff(testWorkspace)
+  await simulateCrash(testWorkspace)
   const again = await post(testWorkspace.service, 'k', { n: 1 })
   expect([again.status, replayed(again), again.body]).toEqual([201, null, first.body])
   expect(await count(testWorkspace)).toBe(1)
@@ -15,7 +15,7 @@ test('crash after create: next attempt: same document, no second one', async () 
 })
 
 test('crash after create in a declared collection, or after a function: next attempt: same document, same run', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const schema = { type: 'object', properties: { n: { type: 'integer' } } }
   const declared = {
     workspace_id: testWorkspace.workspaceId,
@@ -31,7 +31,7 @@ test('crash after create in a declared collection, or after a function: next att
   ]
   for (const ask of asks) {
     const first = await ask()
-    await cutOff(testWorkspace)
+    await simulateCrash(testWorkspace)
     const again = await ask()
     expect([again.body, replayed(again)]).toEqual([first.body, null])
   }
@@ -39,12 +39,12 @@ test('crash after create in a declared collection, or after a function: next att
 })
 
 test('crash after a batch: next attempt: finds the same documents', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const ops = [1, 2, 3].map((n) => ({ op: 'create', data: { n } }))
   const ask = () => post(testWorkspace.service, 'k', { ops }, '/v1/collections/orders/batch')
   const first = await ask()
   expect([first.status, first.body.results.length]).toEqual([200, 3])
-  await cutOff(testWorkspace)
+  await simulateCrash(testWorkspace)
   const again = await ask()
   expect([again.status, replayed(again), again.body]).toEqual([200, null, first.body])
   expect(await count(testWorkspace)).toBe(3)
@@ -53,7 +53,7 @@ test('crash after a batch: next attempt: finds the same documents', async () => 
 test.each([true, false])(
   'crash after a batch of increments (declared collection: %s): next attempt: applied once',
   async (isDeclared) => {
-    const testWorkspace = await aRoom()
+    const testWorkspace = await createTestWorkspace()
     const collection = isDeclared ? 'table' : 'orders'
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
     const declared = { workspace_id: testWorkspace.workspaceId, collection, store: 'relational', schema }
@@ -67,7 +67,7 @@ test.each([true, false])(
       post(testWorkspace.service, 'k1', { ops: [increment] }, `/v1/collections/${collection}/batch`)
     for (const each of [ask, alone]) {
       expect((await each()).status).toBe(200)
-      await cutOff(testWorkspace)
+      await simulateCrash(testWorkspace)
       for (let again = 0; again < 2; again++) {
         const { status, body } = await each()
         expect([status, body.code, body.detail]).toEqual([
@@ -83,27 +83,27 @@ test.each([true, false])(
 )
 
 test('crash after a rollback: next attempt: the same refusal, not a success', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const { body: made } = await post(testWorkspace.service, 'made', { n: 1 })
   const increment = { op: 'increment', id: made.id, field: 'n' }
   const ops = [increment, { ...increment, if_version: 99 }]
   const ask = () => post(testWorkspace.service, 'k', { ops }, '/v1/collections/orders/batch')
   const first = await ask()
   expect(first.status).toBe(412)
-  await cutOff(testWorkspace)
+  await simulateCrash(testWorkspace)
   expect((await ask()).status).toBe(412)
 })
 
 test('claim: may still be running: idempotency_in_flight; lapsed: same body runs once, another is refused', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   await post(testWorkspace.service, 'k', { n: 1 })
-  await cutOff(testWorkspace)
+  await simulateCrash(testWorkspace)
   await asSuperuser(
     "update tenon.idempotency set held_until = now() + interval '1 minute' where workspace_id = $1",
     [testWorkspace.workspaceId],
   )
   expect((await post(testWorkspace.service, 'k', { n: 1 })).body.code).toBe('idempotency_in_flight')
-  await cutOff(testWorkspace)
+  await simulateCrash(testWorkspace)
   expect((await post(testWorkspace.service, 'k', { n: 2 })).body.code).toBe('idempotency_key_reused')
   const race = await Promise.all(Array.from({ length: 10 }, () => post(testWorkspace.service, 'k', { n: 1 })))
   expect(race.filter((reply) => reply.status === 201 && replayed(reply) === null)).toHaveLength(1)
@@ -111,7 +111,7 @@ test('claim: may still be running: idempotency_in_flight; lapsed: same body runs
 })
 
 test('crash during creation of a tenant, workspace or execution: next attempt: continues', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const source = `document: { dsl: '1.0.3', namespace: t, name: f, version: '1.0.0' }\ndo: [{ a: { set: { ok: true } } }]`
   await call('POST', `${testWorkspace.flows}/definitions`, { as: testWorkspace.operator, body: { source } })
   await call('POST', `${testWorkspace.flows}/definitions/f/versions`, {
@@ -127,7 +127,7 @@ test('crash during creation of a tenant, workspace or execution: next attempt: c
   for (const [path, body, status] of asks) {
     const key = unique('k')
     const first = await post(testWorkspace.operator, key, body, path)
-    await cutOff(testWorkspace, body)
+    await simulateCrash(testWorkspace, body)
     const again = await post(testWorkspace.operator, key, body, path)
     expect([path, again.status, again.body.id]).toEqual([path, status, first.body.id])
     expect(replayed(again)).toBeNull()
@@ -137,11 +137,11 @@ test('crash during creation of a tenant, workspace or execution: next attempt: c
 })
 
 test('tenant creation: failed without being started: begins again under the same ids; failed in a step: stays failed', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const [key, body] = [unique('k'), { name: 'X', slug: unique('x') }]
   const first = await post(testWorkspace.operator, key, body, '/v1/tenants')
   const refuse = async (detail: string) => {
-    await cutOff(testWorkspace, body)
+    await simulateCrash(testWorkspace, body)
     const error = { code: 'dependency_unavailable', detail }
     const operation = `update tenon.operations set state = 'failed', error = $2 where id = $1 returning target`
     const [row] = await asSuperuser<{ target: string }>(operation, [first.body.id, error])
@@ -159,12 +159,12 @@ test('tenant creation: failed without being started: begins again under the same
 })
 
 test('crash after creating an API key, whose text cannot be rebuilt: next attempt: conflict', async () => {
-  const testWorkspace = await aRoom()
+  const testWorkspace = await createTestWorkspace()
   const key = unique('k')
   const body = { workspace_id: testWorkspace.workspaceId, kind: 'anon', name: 'x' }
   const ask = () => post(testWorkspace.operator, key, body, '/v1/api-keys')
   expect((await ask()).status).toBe(201)
-  await cutOff(testWorkspace, body)
+  await simulateCrash(testWorkspace, body)
   const again = await ask()
   expect([again.status, again.body.code, replayed(await ask())]).toEqual([409, 'conflict', 'true'])
 })

@@ -7,15 +7,15 @@ import type { WorkspaceScope } from '../../../src/access/scope.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { Secrets } from '../../../src/infra/crypto/secrets.ts'
-import { aRoom } from '../../support/fixtures/tenants.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 let platform: Platform
 let scope: WorkspaceScope
 let idempotency: Idempotency
 beforeAll(async () => {
-  platform = openInside()
-  scope = scopeOf(platform, await aRoom())
+  platform = openInProcessPlatform()
+  scope = scopeOf(platform, await createTestWorkspace())
   idempotency = new Idempotency(new Secrets(inject('tenon').masterKey))
 })
 afterAll(() => platform.close())

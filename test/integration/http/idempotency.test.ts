@@ -8,17 +8,17 @@ import { LIMITS } from '../../../src/core/limits.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { count, DOCUMENTS, deploy, post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 
 test('idempotent request: repeated: same reply, one effect', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const first = await post(workspace.service, 'k1', { n: 1, nested: { a: 1, b: 2 } })
   expect([first.status, replayed(first)]).toEqual([201, null])
   // Equal values with members in another order; the key in quotes is the same key.
@@ -33,7 +33,7 @@ test('idempotent request: repeated: same reply, one effect', async () => {
 })
 
 test('idempotent request: another body under the key: refused, no effect', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   await post(workspace.service, 'k', { n: 1 })
   const { status, body } = await post(workspace.service, 'k', { n: 2 })
   expect([status, body.code]).toEqual([422, 'idempotency_key_reused'])
@@ -41,8 +41,8 @@ test('idempotent request: another body under the key: refused, no effect', async
 })
 
 test('idempotency key: other credential, operation or path: another request, nothing is disclosed', async () => {
-  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
-  const sibling = await aWorkspace(workspace)
+  const [workspace, otherTenant] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const sibling = await addTestWorkspace(workspace)
   const { body: key } = await call('POST', '/v1/api-keys', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, kind: 'service', name: 'second' },
@@ -62,7 +62,7 @@ test('idempotency key: other credential, operation or path: another request, not
 })
 
 test('idempotent request: twenty at once: one effect, the others wait or get a conflict', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   for (let round = 0; round < 5; round++) {
     const replies = await Promise.all(
       Array.from({ length: 20 }, () => post(workspace.service, `race-${round}`, { round })),
@@ -78,7 +78,7 @@ test('idempotent request: twenty at once: one effect, the others wait or get a c
 
 describe('stored replies', () => {
   test('stored reply: refusal of the request: kept; 403 or 404: not kept', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
     const body = { workspace_id: workspace.workspaceId, collection: 'strict', store: 'document', schema }
     await call('POST', '/v1/schemas', { as: workspace.operator, body })
@@ -102,7 +102,7 @@ describe('stored replies', () => {
   })
 
   test('stored reply: refused before it runs: key stays free', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     expect((await post(workspace.service, 'k', { _version: 1 })).status).toBe(400)
     expect((await post(workspace.service, 'k', { n: 1 })).status).toBe(201)
     expect((await post(workspace.service, 'free', { topic: 7 }, '/v1/events/publish')).status).toBe(400)
@@ -113,7 +113,7 @@ describe('stored replies', () => {
   })
 
   test('anon key: where it may write: keys of its own; elsewhere: nothing is stored', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     expect((await post(workspace.anon, 'k', { n: 1 })).body.code).toBe('forbidden')
     expect(await rowsOf(workspace)).toEqual([])
     await deploy(workspace, 'open', 'export default () => crypto.randomUUID()', { anon: true })
@@ -126,7 +126,7 @@ describe('stored replies', () => {
   })
 
   test('stored reply: quota used up: not kept, checked again', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const limit = (documents: number) =>
       call('PUT', '/v1/quotas', {
         as: workspace.operator,
@@ -142,7 +142,7 @@ describe('stored replies', () => {
   })
 
   test('stored reply: contains a new API key: encrypted, the text is stored nowhere', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
     const body = { workspace_id: workspace.workspaceId, kind: 'service', name: 'x' }
     const ask = () => post(admin, 'k', body, '/v1/api-keys')
@@ -159,7 +159,7 @@ describe('stored replies', () => {
   })
 
   test('stored reply: document of the maximum size: kept; larger: reply lost, effect not repeated', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const long = 'x'.repeat(LIMITS.documentBytesMax - 100)
     const [first, again] = [
       await post(workspace.service, 'k', { long }),
@@ -175,7 +175,7 @@ describe('stored replies', () => {
 })
 
 test('stored reply: caller disconnected: gets the reply of its execution later', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const source =
     'export default async () => { await new Promise((d) => setTimeout(d, 1500)); return crypto.randomUUID() }'
   await deploy(workspace, 'slow', source)
@@ -195,7 +195,7 @@ test('stored reply: caller disconnected: gets the reply of its execution later',
 })
 
 test('stored reply: function failed: the failure is the reply', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   await deploy(workspace, 'bad', 'export default () => { throw new Error(crypto.randomUUID()) }')
   const invoke = () => post(workspace.service, 'k', {}, '/v1/functions/bad/invoke')
   const [first, again] = [await invoke(), await invoke()]
@@ -204,7 +204,7 @@ test('stored reply: function failed: the failure is the reply', async () => {
 })
 
 test('idempotency key: after a day: free for another request', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const first = await post(workspace.service, 'k', { n: 1 })
   const [row] = await asSuperuser<{ hours: number }>(
     'select extract(epoch from expires_at - now()) / 3600 as hours from tenon.idempotency where workspace_id = $1',
@@ -224,7 +224,7 @@ test.each([
   ['256 characters', 'x'.repeat(256)],
   ['non-ASCII character', 'sch\u00fcssel'],
 ])('idempotency key: %s: 400 header_invalid', async (_name, key) => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { status, body } = await post(workspace.service, key, { n: 1 })
   expect([status, body.code]).toEqual([400, 'header_invalid'])
   expect(await count(workspace)).toBe(0)
@@ -232,7 +232,7 @@ test.each([
 })
 
 test('idempotency key: two in one request: refused', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { status, body } = await raw('/v1/collections/orders/documents', workspace.service, ['a', 'a'])
   expect([status, body]).toEqual([400, expect.stringContaining('header_invalid')])
 })
@@ -246,7 +246,7 @@ async function raw(path: string, as: Caller, keys: string[]): Promise<{ status: 
 }
 
 test('idempotency key: reads and other repeatable methods: ignored, no cost', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { body } = await post(workspace.service, 'k', { n: 1 })
   const as = workspace.service
   const headers = { 'idempotency-key': 'k' }

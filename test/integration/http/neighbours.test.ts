@@ -2,14 +2,19 @@
 
 import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
-import { aStoringRoom as aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
-const bucketOf = async (workspace: Room): Promise<string> =>
+const bucketOf = async (workspace: TestWorkspace): Promise<string> =>
   (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body.bucket
 
 /** Requests an object and reads none of it. */
-function slowReader(path: string, workspace: Room): Socket {
+function slowReader(path: string, workspace: TestWorkspace): Socket {
   const { hostname, port } = new URL(inject('tenon').url)
   const socket = connect(Number(port), hostname).on('error', () => {})
   socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\napikey: ${workspace.service['apikey']}\r\n\r\n`)
@@ -17,7 +22,7 @@ function slowReader(path: string, workspace: Room): Socket {
 }
 
 test('slow readers: objects of one tenant: occupy only its share of store connections', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const large = `/v1/objects/${await bucketOf(workspace)}/large`
   const small = `/v1/objects/${await bucketOf(other)}/small`
   await call('PUT', large, { as: workspace.service, body: 'x'.repeat(30_000_000) })
@@ -32,7 +37,7 @@ test('slow readers: objects of one tenant: occupy only its share of store connec
 }, 60_000)
 
 test('slow queries: of one tenant: occupy only its share of database connections', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const path = '/v1/collections/large'
   const text = 'x'.repeat(200_000)
   const writes = Array.from({ length: 40 }, () =>
@@ -54,7 +59,7 @@ test('slow queries: of one tenant: occupy only its share of database connections
 }, 60_000)
 
 test('deployments: many at once: compiled one after the other, none is refused as invalid', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const lines = Array.from({ length: 6_000 }, (_, n) => `export const a${n} = [${n}, {x: ${n}}]`)
   const source = `export default () => 1\n${lines.join('\n')}`
   const deploy = (n: number) => {

@@ -2,12 +2,12 @@
 
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import {
-  aRoom,
   asSuperuser,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 
@@ -38,12 +38,12 @@ async function subscribe(as: Caller, topic: string): Promise<Stream> {
 
 const waitForEnd = (stream: Stream) => eventually(async () => (stream.ended ? stream.text : undefined), 8_000)
 
-const suspend = ({ tenantId }: Room) =>
+const suspend = ({ tenantId }: TestWorkspace) =>
   asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [tenantId])
 
 describe('open stream', () => {
   test('stream: its key is revoked: ends; streams of other keys continue', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const body = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'leaked' }
     const leaked = (await call('POST', '/v1/api-keys', { as: workspace.operator, body })).body
     const [stream, other] = await Promise.all([
@@ -62,7 +62,7 @@ describe('open stream', () => {
   })
 
   test('stream: its tenant is suspended, or its token expires: ends', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const claims = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
     // Clock skew of 30 s is tolerated.
     const exp = Math.floor(Date.now() / 1_000) - 27

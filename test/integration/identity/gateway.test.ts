@@ -3,28 +3,28 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { aServer, rpc } from '../../support/clients/mcp.ts'
+import { publishMcpServer, rpc } from '../../support/clients/mcp.ts'
 import { type RawHeaders, sendRaw } from '../../support/clients/raw-http.ts'
-import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 import { type Gateway, startGateway } from '../../support/stack/caddy.ts'
 import { gatewayHeaders, identityHeaders } from '../../support/stack/gateway.ts'
 
-let shop: Room
-let other: Room
+let shop: TestWorkspace
+let other: TestWorkspace
 beforeAll(async () => {
-  ;[shop, other] = await Promise.all([aRoom(), aRoom()])
+  ;[shop, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 })
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 const me = (as: Caller): Promise<Reply> => call('GET', '/v1/me', { as })
 
@@ -35,11 +35,11 @@ describe('with the gateway secret', () => {
     expect(made.status).toBe(201)
     const listed = await call('GET', '/v1/collections/orders/documents', { as: shop.service })
     expect(listed.body.data).toHaveLength(1)
-    const received = await hear(as, 'topic=orders.new')
+    const received = await subscribeToEvents(as, 'topic=orders.new')
     expect(
       (await call('POST', '/v1/events/publish', { as, body: { topic: 'orders.new', data: 1 } })).status,
     ).toBe(202)
-    expect(await heardAtLeast(received, 1)).toHaveLength(1)
+    expect(await receivedAtLeast(received, 1)).toHaveLength(1)
     expect(
       (await call('GET', '/v1/collections/orders/documents', { as: gatewayHeaders(other) })).body.data,
     ).toEqual([])
@@ -89,9 +89,9 @@ describe('with the gateway secret', () => {
   })
 
   test('gateway: tenant suspended: refused within 5 s, its streams end', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const as = gatewayHeaders(workspace)
-    const received = await hear(as, 'topic=x')
+    const received = await subscribeToEvents(as, 'topic=x')
     await asSuperuser(`update tenon.tenants set state = 'suspended' where id = $1`, [workspace.tenantId])
     await eventually(async () => ((await me(as)).body.code === 'tenant_suspended' ? true : undefined), 6_000)
     const ended = () => eventually(async () => received.find(({ event }) => event === 'end'), 8_000)
@@ -101,7 +101,7 @@ describe('with the gateway secret', () => {
   test('gateway: administrative route: privilege_domain_mismatch; MCP server: credentials_missing', async () => {
     const as = gatewayHeaders(shop)
     expect((await call('GET', '/v1/tenants', { as })).body.code).toBe('privilege_domain_mismatch')
-    const server = await aServer(shop, 'gate')
+    const server = await publishMcpServer(shop, 'gate')
     expect((await rpc(server.path, as, 'tools/list')).body.code).toBe('credentials_missing')
     expect((await rpc('/v1/mcp/platform/mcp', as, 'tools/list')).body.code).toBe('credentials_missing')
   })
@@ -199,13 +199,13 @@ describe('through Caddy', () => {
   })
 
   test('Caddy: event stream: delivered as events occur', async () => {
-    const received = await hear({}, 'topic=through', {}, at(gateway.shopUrl).at)
+    const received = await subscribeToEvents({}, 'topic=through', {}, at(gateway.shopUrl).at)
     await call('POST', '/v1/events/publish', { as: shop.service, body: { topic: 'through', data: 'now' } })
-    expect((await heardAtLeast(received, 1))[0]?.data.data).toBe('now')
+    expect((await receivedAtLeast(received, 1))[0]?.data.data).toBe('now')
   })
 
   test('Caddy: sibling workspace: refused', async () => {
-    const sibling = await aWorkspace(shop)
+    const sibling = await addTestWorkspace(shop)
     const as = sibling.service
     await call('POST', '/v1/collections/private/documents', { as, body: { n: 1 } })
     expect((await viaCaddy(gateway.shopUrl, '/v1/collections/private/documents')).body.data).toEqual([])

@@ -9,40 +9,46 @@ import { LIMITS } from '../../../src/core/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   authorization,
   Browser,
   bearer,
   claimsOf,
   exchange,
-  inRoom,
+  inWorkspace,
   REDIRECT,
   refresh,
   type Seen,
   signIn,
   tokensOf,
 } from '../../support/clients/browser.ts'
-import { aServer, ok, RPC } from '../../support/clients/mcp.ts'
-import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom, asSuperuser, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import { ok, publishMcpServer, RPC } from '../../support/clients/mcp.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 let node: ApiProcess
-let workspace: Room
+let workspace: TestWorkspace
 let clientId: string
 beforeAll(async () => {
   ;[workspace, node] = await Promise.all([
-    aRoom(),
+    createTestWorkspace(),
     startApi({
       REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
       TENON_RATE_AUTH_FAILURES: '6/min burst 5',
       TENON_TRUSTED_PROXIES: 'loopback',
     }),
   ])
-  clientId = await aClient(workspace.operator)
+  clientId = await addClient(workspace.operator)
 }, 90_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(() => node?.stop())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
@@ -54,8 +60,11 @@ const atLimitedNode = (page: Seen): Seen => ({
 
 describe('credentials that end', () => {
   test('user token: its client is deleted: refused', async () => {
-    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
-    const own = await aClient(workspace.operator)
+    const person = await addAccount(workspace.operator, {
+      role: 'tenant_admin',
+      tenant_id: workspace.tenantId,
+    })
+    const own = await addClient(workspace.operator)
     const { body } = await tokensOf(own, person)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
@@ -68,14 +77,14 @@ describe('credentials that end', () => {
 
   test('stream: another client at its address guesses keys: continues', async () => {
     const headers = from('203.0.113.20')
-    const received = await hear(workspace.service, 'topic=guessed', headers, node.at)
+    const received = await subscribeToEvents(workspace.service, 'topic=guessed', headers, node.at)
     // Meanwhile its own key has to be looked up again. Events continue for longer than that.
     const untilMs = performance.now() + LIMITS.keyCacheMs + 2_500
     for (let n = 1; performance.now() < untilMs; n++) {
       await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
       const body = { topic: 'guessed', data: n }
       await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
-      await heardAtLeast(received, n)
+      await receivedAtLeast(received, n)
     }
     expect(received.filter(({ event }) => event === 'end')).toEqual([])
   }, 20_000)
@@ -105,7 +114,7 @@ describe('one client has a whole /64', () => {
 
 describe('no lock-out', () => {
   test('sign-in: guesses from another address: the user can still sign in', async () => {
-    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+    const person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
     const { tenant, email, password } = person
     const browser = new Browser(REDIRECT)
     const page = atLimitedNode(await browser.open(authorization(clientId).url))
@@ -136,18 +145,18 @@ describe('no lock-out', () => {
 })
 
 test('hosted MCP server: unauthenticated clients: limited before a database lookup', async () => {
-  const hosted = await aServer(workspace, 'unauthenticated')
+  const mcpServer = await publishMcpServer(workspace, 'unauthenticated')
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const statuses = []
   for (let n = 0; n < 8; n++) {
     const headers = { ...RPC, ...from('203.0.113.50') }
-    statuses.push((await call('POST', hosted.path, { body, headers, at: node.at })).status)
+    statuses.push((await call('POST', mcpServer.path, { body, headers, at: node.at })).status)
   }
   expect(statuses).toEqual([401, 401, 401, 401, 401, 429, 429, 429])
 })
 
 test('two users in one browser: consent of the first: does not apply to the second', async () => {
-  const admin = () => aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  const admin = () => addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
   const [first, second] = await Promise.all([admin(), admin()])
   const browser = new Browser(REDIRECT)
   await signIn(browser, authorization(clientId), first)
@@ -187,7 +196,7 @@ test('issuer: internal error: logged under the request id, without the token', a
   const { platform, parts } = openPlatform(config, log)
   const app = await buildApp(platform, openAuthServices(config, parts))
   try {
-    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+    const person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
     const { body: tokens } = await tokensOf(clientId, person)
     const corrupt = `update tenon.issuer_state set sealed = '\\x00' where account_id = $1 and model = 'RefreshToken'`
     await asSuperuser(corrupt, [person.id])
@@ -205,9 +214,9 @@ test('issuer: internal error: logged under the request id, without the token', a
 }, 20_000)
 
 test('refresh token: revoked by another client: stays valid', async () => {
-  const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+  const person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
   const { body: tokens } = await tokensOf(clientId, person)
-  const other = await aClient(workspace.operator)
+  const other = await addClient(workspace.operator)
   const body = new URLSearchParams({ client_id: other, token: tokens['refresh_token'] ?? '' })
   await fetch(`${inject('tenon').url}/auth/revoke`, { method: 'POST', body })
   expect((await refresh(clientId, tokens['refresh_token'])).status).toBe(200)

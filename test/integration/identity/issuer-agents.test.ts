@@ -11,26 +11,26 @@ import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-cli
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import {
-  aPerson,
+  addAccount,
   authorization,
   Browser,
   claimsOf,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
+  type TestAccount,
   tokensOf,
 } from '../../support/clients/browser.ts'
-import { aServer, type Hosted, scopesOf } from '../../support/clients/mcp.ts'
+import { type PublishedMcpServer, publishMcpServer, scopesOf } from '../../support/clients/mcp.ts'
 import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
-let hosted: Hosted
-let person: Person
+let workspace: TestWorkspace
+let mcpServer: PublishedMcpServer
+let person: TestAccount
 beforeAll(async () => {
-  workspace = await aRoom()
-  hosted = await aServer(workspace, 'agents')
-  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+  workspace = await createTestWorkspace()
+  mcpServer = await publishMcpServer(workspace, 'agents')
+  person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
 })
 
 const register = (body: unknown) => call('POST', '/auth/register', { body })
@@ -41,7 +41,7 @@ test('MCP client of 2025: no configuration: registers, user signs in, calls a to
   const authProvider = new Agent(person)
   const connect = async () => {
     const client = new LegacyClient({ name: 'test', version: '1' })
-    const transport = new LegacyTransport(new URL(hosted.url), { authProvider: authProvider as never })
+    const transport = new LegacyTransport(new URL(mcpServer.url), { authProvider: authProvider as never })
     return { client, transport, done: client.connect(transport as Parameters<typeof client.connect>[0]) }
   }
   const first = await connect()
@@ -61,7 +61,7 @@ test('MCP client of 2026: no configuration: registers, user signs in, calls a to
       { name: 'test', version: '1' },
       { versionNegotiation: { mode: { pin: '2026-07-28' } } },
     )
-    const transport = new ModernTransport(new URL(hosted.url), { authProvider: authProvider as never })
+    const transport = new ModernTransport(new URL(mcpServer.url), { authProvider: authProvider as never })
     return { client, transport, done: client.connect(transport) }
   }
   const first = connect()
@@ -78,9 +78,9 @@ test('MCP client of 2026: no configuration: registers, user signs in, calls a to
 describe('registered client', () => {
   test('registered client: tokens: for hosted servers only, not for the REST API', async () => {
     const clientId = await registerClient()
-    const scope = scopesOf(hosted, 'notes_list')
-    const { body } = await tokensOf(clientId, person, { resource: hosted.url, scope })
-    expect(claimsOf(body['access_token'])).toMatchObject({ aud: hosted.url, scope, client_id: clientId })
+    const scope = scopesOf(mcpServer, 'notes_list')
+    const { body } = await tokensOf(clientId, person, { resource: mcpServer.url, scope })
+    expect(claimsOf(body['access_token'])).toMatchObject({ aud: mcpServer.url, scope, client_id: clientId })
     for (const resource of [{}, { resource: `${inject('tenon').url}/v1` }]) {
       const end = await new Browser(REDIRECT).open(authorization(clientId, resource).url)
       expect(new URL(end.url).searchParams.get('error')).toBe('invalid_target')
@@ -94,7 +94,7 @@ describe('registered client', () => {
 
   test('registered client: consent page: says that the client registered itself', async () => {
     const browser = new Browser(REDIRECT)
-    const login = await browser.open(authorization(await registerClient(), { resource: hosted.url }).url)
+    const login = await browser.open(authorization(await registerClient(), { resource: mcpServer.url }).url)
     // The requested MCP server already identifies the tenant.
     expect(login.html).not.toContain('name="tenant"')
     const { email, password } = person

@@ -1,27 +1,27 @@
 /** OAuth clients and accounts as resources: who may create them, and the tokens of machines. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { bearer, claimsOf, inRoom, REDIRECT } from '../../support/clients/browser.ts'
-import { cutOff, post } from '../../support/clients/idempotency.ts'
-import { aServer, askToken, ok } from '../../support/clients/mcp.ts'
+import { bearer, claimsOf, inWorkspace, REDIRECT } from '../../support/clients/browser.ts'
+import { post, simulateCrash } from '../../support/clients/idempotency.ts'
+import { askToken, ok, publishMcpServer } from '../../support/clients/mcp.ts'
 import {
-  aRoom,
-  aWorkspace,
+  addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
-let other: Room
-let sibling: Room
+let workspace: TestWorkspace
+let other: TestWorkspace
+let sibling: TestWorkspace
 let callers: { operator: Caller; tenant: Caller; workspace: Caller }
 beforeAll(async () => {
-  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
-  sibling = await aWorkspace(workspace)
+  ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  sibling = await addTestWorkspace(workspace)
   const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   callers = {
     operator: workspace.operator,
@@ -34,11 +34,11 @@ type CallerName = keyof typeof callers
 const assignments = (): Record<string, object> => ({
   nowhere: {},
   tenant: { tenant_id: workspace.tenantId },
-  workspace: inRoom(workspace),
+  workspace: inWorkspace(workspace),
   'workspace alone': { workspace_id: workspace.workspaceId },
-  sibling: inRoom(sibling),
+  sibling: inWorkspace(sibling),
   'other tenant': { tenant_id: other.tenantId },
-  'other workspace': inRoom(other),
+  'other workspace': inWorkspace(other),
   crossed: { tenant_id: other.tenantId, workspace_id: workspace.workspaceId },
 })
 
@@ -107,9 +107,9 @@ describe('machine', () => {
   })
 
   test('machine: requests a code, another role or an MCP server: refused', async () => {
-    const client = await make({ role: 'service', ...inRoom(workspace) })
-    const hosted = await aServer(workspace, 'machines')
-    expect((await askToken({ resource: hosted.url }, client)).body['error']).toBe('invalid_target')
+    const client = await make({ role: 'service', ...inWorkspace(workspace) })
+    const mcpServer = await publishMcpServer(workspace, 'machines')
+    expect((await askToken({ resource: mcpServer.url }, client)).body['error']).toBe('invalid_target')
     expect((await askToken({ grant_type: 'authorization_code', code: 'x' }, client)).status).toBe(400)
     const { body } = await askToken({ scope: 'operator', roles: 'operator' }, client)
     expect(claimsOf(body['access_token'])).toMatchObject({ roles: ['service'] })
@@ -118,7 +118,7 @@ describe('machine', () => {
   })
 
   test('machine: created: secret shown once; rotated: the new secret replaces it', async () => {
-    const client = await make({ role: 'service', ...inRoom(workspace) })
+    const client = await make({ role: 'service', ...inWorkspace(workspace) })
     const seen = await ok(call('GET', `/v1/oauth-clients/${client.id}`, { as: callers.workspace }))
     const { data } = await ok(call('GET', '/v1/oauth-clients', { as: callers.workspace }))
     expect(JSON.stringify([seen, data])).not.toMatch(/secret/)
@@ -137,7 +137,7 @@ describe('machine', () => {
   })
 
   test('machine: deleted: no new tokens, existing tokens end', async () => {
-    const client = await make({ role: 'service', ...inRoom(workspace) })
+    const client = await make({ role: 'service', ...inWorkspace(workspace) })
     const { body } = await askToken({}, client)
     const as = bearer(body['access_token'])
     expect((await call('GET', '/v1/collections', { as })).status).toBe(200)
@@ -152,13 +152,13 @@ describe('machine', () => {
 
 test('machine: created repeatedly under one idempotency key: created once, secret of the last attempt is valid', async () => {
   const asks = [
-    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inRoom(workspace) }],
-    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inRoom(workspace) }],
+    ['/v1/oauth-clients', { kind: 'machine', name: unique('n'), role: 'service', ...inWorkspace(workspace) }],
+    ['/v1/accounts', { email: `${unique('k')}@example.test`, role: 'service', ...inWorkspace(workspace) }],
   ] as const
   for (const [path, body] of asks) {
     const key = unique('k')
     const first = await post(callers.operator, key, body, path)
-    await cutOff(workspace, body)
+    await simulateCrash(workspace, body)
     const again = await post(callers.operator, key, body, path)
     expect([again.status, again.body.id, again.body.client_id]).toEqual([
       201,
@@ -208,9 +208,9 @@ describe('public client', () => {
     expect((await make({}, callers.tenant)).body).toMatchObject({ tenant_id: workspace.tenantId })
     expect((await make({}, callers.workspace)).status).toBe(400)
     const own = await make({ workspace_id: workspace.workspaceId }, callers.workspace)
-    expect(own.body).toMatchObject(inRoom(workspace))
+    expect(own.body).toMatchObject(inWorkspace(workspace))
     expect(own.body).not.toHaveProperty('client_secret')
-    expect((await make(inRoom(other), callers.tenant)).status).toBe(404)
+    expect((await make(inWorkspace(other), callers.tenant)).status).toBe(404)
     const as = callers.operator
     const rotate = await call('POST', `/v1/oauth-clients/${own.body.client_id}/rotate-secret`, {
       as,

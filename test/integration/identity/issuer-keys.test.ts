@@ -2,31 +2,38 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   askTokens,
   authorization,
   Browser,
   bearer,
-  type Person,
   REDIRECT,
   refresh,
   signIn,
+  type TestAccount,
   tokensOf,
 } from '../../support/clients/browser.ts'
 import { ok } from '../../support/clients/mcp.ts'
-import { aRoom, asSuperuser, call, eventually, operator, type Room } from '../../support/fixtures/tenants.ts'
-import { type Joined, joinPlatform } from '../../support/stack/second-api-node.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  operator,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { type SecondApiNode, startSecondApiNode } from '../../support/stack/second-api-node.ts'
 
-let workspace: Room
-let person: Person
+let workspace: TestWorkspace
+let person: TestAccount
 let clientId: string
-let second: Joined
+let second: SecondApiNode
 beforeAll(async () => {
-  second = await joinPlatform()
-  workspace = await aRoom()
-  person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
-  clientId = await aClient(workspace.operator)
+  second = await startSecondApiNode()
+  workspace = await createTestWorkspace()
+  person = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await addClient(workspace.operator)
 }, 90_000)
 afterAll(() => second.stop())
 
@@ -69,7 +76,7 @@ test('sign-in: started at one process: completed at another, refreshed across pr
 })
 
 test('refresh token: its process has ended: accepted by a process that starts later', async () => {
-  const third = await joinPlatform()
+  const third = await startSecondApiNode()
   const { body } = await tokensOf(clientId, person)
   const renewed = await refresh(clientId, body['refresh_token'], third.at)
   await third.stop()
@@ -78,7 +85,7 @@ test('refresh token: its process has ended: accepted by a process that starts la
 }, 90_000)
 
 test('behind https: cookies and addresses: host-only cookies, no header changes an address', async () => {
-  const secure = await joinPlatform({ TENON_PUBLIC_URL: 'https://tenon.test' })
+  const secure = await startSecondApiNode({ TENON_PUBLIC_URL: 'https://tenon.test' })
   const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
   const hostile = {
     'x-forwarded-host': 'evil.test',

@@ -5,24 +5,30 @@ import { AttemptThrottle } from '../../../src/access/authentication/attempt-thro
 import { hashPassword, isPassword } from '../../../src/access/issuer/accounts-store.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   authorization,
   Browser,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
+  type TestAccount,
 } from '../../support/clients/browser.ts'
 import { ok } from '../../support/clients/mcp.ts'
-import { aRoom, asSuperuser, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
-let person: Person
+let workspace: TestWorkspace
+let person: TestAccount
 let clientId: string
 beforeAll(async () => {
-  workspace = await aRoom()
-  person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
-  clientId = await aClient(workspace.operator, { name: '<script>alert(1)</script>"' })
+  workspace = await createTestWorkspace()
+  person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+  clientId = await addClient(workspace.operator, { name: '<script>alert(1)</script>"' })
 })
 
 const opened = async (more: Record<string, string> = {}) => {
@@ -121,7 +127,7 @@ describe('sign-in', () => {
   })
 
   test('sign-in: too many guesses: refused, even with the right password', async () => {
-    const victim = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+    const victim = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
     const { browser, page } = await opened()
     const { tenant, email, password } = victim
     const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
@@ -136,13 +142,13 @@ describe('sign-in', () => {
   })
 
   test('sign-in: one address in two tenants: two accounts with their own passwords', async () => {
-    const other = await aRoom()
+    const other = await createTestWorkspace()
     const as = workspace.operator
-    const body = { role: 'service', ...inRoom(other), email: person.email }
+    const body = { role: 'service', ...inWorkspace(other), email: person.email }
     expect((await call('POST', '/v1/accounts', { as, body })).status).toBe(201)
-    expect((await call('POST', '/v1/accounts', { as, body: { ...body, ...inRoom(workspace) } })).status).toBe(
-      409,
-    )
+    expect(
+      (await call('POST', '/v1/accounts', { as, body: { ...body, ...inWorkspace(workspace) } })).status,
+    ).toBe(409)
   })
 })
 
@@ -151,7 +157,7 @@ describe('invitation', () => {
     ok(
       call('POST', '/v1/accounts', {
         as: workspace.operator,
-        body: { role: 'service', ...inRoom(workspace), email: `${unique('i')}@example.test` },
+        body: { role: 'service', ...inWorkspace(workspace), email: `${unique('i')}@example.test` },
       }),
     )
 

@@ -2,40 +2,38 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   askTokens,
   authorization,
   Browser,
   bearer,
   claimsOf,
   exchange,
-  inRoom,
-  type Person,
+  inWorkspace,
   REDIRECT,
   refresh,
   signIn,
+  type TestAccount,
   tokensOf,
 } from '../../support/clients/browser.ts'
-import { aServer, type Hosted, ok, rpc, scopesOf } from '../../support/clients/mcp.ts'
+import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
 import {
-  aRoom,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
-let admin: Person
+let workspace: TestWorkspace
+let admin: TestAccount
 let clientId: string
 beforeAll(async () => {
-  workspace = await aRoom()
-  admin = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
-  clientId = await aClient(workspace.operator)
+  workspace = await createTestWorkspace()
+  admin = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+  clientId = await addClient(workspace.operator)
 })
-
 const api = () => `${inject('tenon').url}/v1`
 
 describe('user', () => {
@@ -74,9 +72,9 @@ describe('user', () => {
     ['service', { roles: ['service'] }],
     ['workspace_admin', { roles: ['workspace_admin'] }],
   ])('user: role %s: limited to the workspace', async (role, claims) => {
-    const person = await aPerson(workspace.operator, { role, ...inRoom(workspace) })
+    const person = await addAccount(workspace.operator, { role, ...inWorkspace(workspace) })
     const { body } = await tokensOf(clientId, person)
-    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inRoom(workspace) })
+    expect(claimsOf(body['access_token'])).toMatchObject({ ...claims, ...inWorkspace(workspace) })
     const path = role === 'service' ? '/v1/collections' : '/v1/workspaces'
     expect((await call('GET', path, { as: bearer(body['access_token']) })).status).toBe(200)
     const foreign = await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })
@@ -84,10 +82,10 @@ describe('user', () => {
   })
 
   test('operator: signs in: without a tenant, refused by clients of a tenant', async () => {
-    const person = await aPerson(workspace.operator, { role: 'operator' })
+    const person = await addAccount(workspace.operator, { role: 'operator' })
     const { body } = await tokensOf(clientId, person)
     expect((await call('GET', '/v1/tenants', { as: bearer(body['access_token']) })).status).toBe(200)
-    const tenantClient = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
+    const tenantClient = await addClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     const login = await browser.open(authorization(tenantClient).url)
     expect(login.html).not.toContain('name="tenant"')
@@ -111,7 +109,7 @@ describe('user', () => {
   })
 
   test('user: signs out: another user can sign in during the same authorization', async () => {
-    const other = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
+    const other = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
     const flow = authorization(clientId)
@@ -138,9 +136,9 @@ describe('user', () => {
 
 describe('client', () => {
   test('client: of a tenant or workspace: refuses users of others, the tenant admin too', async () => {
-    const other = await aRoom()
-    const otherUser = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
-    const ours = await aClient(workspace.operator, { tenant_id: workspace.tenantId })
+    const other = await createTestWorkspace()
+    const otherUser = await addAccount(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const ours = await addClient(workspace.operator, { tenant_id: workspace.tenantId })
     const browser = new Browser(REDIRECT)
     // Signs in at a public client first, so that a session exists.
     await signIn(browser, authorization(clientId), otherUser)
@@ -148,7 +146,7 @@ describe('client', () => {
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('may not use')])
     const forced = await browser.submit(refused, { action: 'allow' })
     expect(forced.status).toBe(403)
-    const narrow = await aClient(workspace.operator, inRoom(workspace))
+    const narrow = await addClient(workspace.operator, inWorkspace(workspace))
     const admins = new Browser(REDIRECT)
     await signIn(admins, authorization(clientId), admin)
     expect((await admins.open(authorization(narrow).url)).status).toBe(403)
@@ -199,7 +197,7 @@ describe('code', () => {
 
   test('code: other verifier, client or redirect URI: refused', async () => {
     const { flow, end } = await codeOf()
-    const other = await aClient(workspace.operator)
+    const other = await addClient(workspace.operator)
     const wrong = [
       await exchange(clientId, { ...flow, verifier: authorization(clientId).verifier }, end),
       await exchange(other, flow, end),
@@ -255,7 +253,7 @@ describe('refresh token', () => {
 
   test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
-    const other = await aClient(workspace.operator)
+    const other = await addClient(workspace.operator)
     expect((await refresh(other, body['refresh_token'])).body['error']).toBe('invalid_grant')
     expect((await refresh(clientId, body['refresh_token'])).status).toBe(200)
   })
@@ -273,12 +271,12 @@ describe('refresh token', () => {
 
   test('refresh token: other resource than the granted one: refused', async () => {
     const { body } = await tokensOf(clientId, admin)
-    const hosted = await aServer(await aRoom(), 'other')
+    const mcpServer = await publishMcpServer(await createTestWorkspace(), 'other')
     const other = await askTokens({
       grant_type: 'refresh_token',
       client_id: clientId,
       refresh_token: body['refresh_token'] ?? '',
-      resource: hosted.url,
+      resource: mcpServer.url,
     })
     expect([other.status, other.body['error']]).toEqual([400, 'invalid_target'])
   })
@@ -301,7 +299,10 @@ describe('ended accounts, clients and tenants', () => {
     ],
     ['deleted', (id: string) => call('DELETE', `/v1/accounts/${id}`, { as: workspace.operator })],
   ])('account: %s: its sessions and tokens end', async (_what, end) => {
-    const person = await aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+    const person = await addAccount(workspace.operator, {
+      role: 'tenant_admin',
+      tenant_id: workspace.tenantId,
+    })
     const browser = new Browser(REDIRECT)
     const flow = authorization(clientId)
     const { body } = await exchange(clientId, flow, await signIn(browser, flow, person))
@@ -314,7 +315,7 @@ describe('ended accounts, clients and tenants', () => {
 
   test('account: enabled again: needs a new sign-in, old tokens stay invalid', async () => {
     const as = workspace.operator
-    const person = await aPerson(as, { role: 'tenant_admin', tenant_id: workspace.tenantId })
+    const person = await addAccount(as, { role: 'tenant_admin', tenant_id: workspace.tenantId })
     const { body } = await tokensOf(clientId, person)
     for (const disabled of [true, false])
       await ok(call('PATCH', `/v1/accounts/${person.id}`, { as, body: { disabled } }))
@@ -326,7 +327,7 @@ describe('ended accounts, clients and tenants', () => {
   })
 
   test('client: deleted: its tokens end', async () => {
-    const own = await aClient(workspace.operator)
+    const own = await addClient(workspace.operator)
     const { body } = await tokensOf(own, admin)
     await ok(call('DELETE', `/v1/oauth-clients/${own}`, { as: workspace.operator }))
     await eventually(async () => {
@@ -337,8 +338,8 @@ describe('ended accounts, clients and tenants', () => {
   })
 
   test('tenant: suspended: no refresh, no sign-in', async () => {
-    const other = await aRoom()
-    const person = await aPerson(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
+    const other = await createTestWorkspace()
+    const person = await addAccount(other.operator, { role: 'tenant_admin', tenant_id: other.tenantId })
     const { body } = await tokensOf(clientId, person)
     const setState = (state: string) =>
       asSuperuser('update tenon.tenants set state = $2 where id = $1', [other.tenantId, state])
@@ -348,56 +349,5 @@ describe('ended accounts, clients and tenants', () => {
     const { tenant, email, password } = person
     const login = await browser.open(authorization(clientId).url)
     expect((await browser.submit(login, { action: 'login', tenant, email, password })).status).toBe(401)
-  })
-})
-
-describe('hosted MCP server', () => {
-  let hosted: Hosted
-  beforeAll(async () => {
-    hosted = await aServer(workspace, 'people')
-  })
-
-  test('hosted MCP server: token of a user of its workspace: accepted with the granted scopes', async () => {
-    const person = await aPerson(workspace.operator, { role: 'service', ...inRoom(workspace) })
-    const { body } = await tokensOf(clientId, person, { resource: hosted.url })
-    const reads = scopesOf(hosted, 'notes_get', 'notes_list')
-    expect(claimsOf(body['access_token'])).toMatchObject({
-      aud: hosted.url,
-      sub: person.id,
-      scope: reads,
-      mcp_server: hosted.id,
-    })
-    expect(claimsOf(body['access_token'])).not.toHaveProperty('roles')
-    const listed = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
-    expect(listed.status).toBe(200)
-    // The token is not valid for the REST API, nor the other way round.
-    expect((await call('GET', '/v1/collections', { as: bearer(body['access_token']) })).status).toBe(401)
-    const { body: other } = await tokensOf(clientId, person)
-    expect((await rpc(hosted.path, bearer(other['access_token']), 'tools/list')).status).toBe(401)
-    const more = scopesOf(hosted, 'notes_create')
-    const { body: up } = await tokensOf(clientId, person, { resource: hosted.url, scope: `${reads} ${more}` })
-    expect(up['scope']?.split(' ').sort()).toEqual([more, ...reads.split(' ')].sort())
-    await ok(call('DELETE', `/v1/accounts/${person.id}`, { as: workspace.operator }))
-    await eventually(async () => {
-      const { status } = await rpc(hosted.path, bearer(body['access_token']), 'tools/list')
-      return status === 401 ? true : undefined
-    }, 5_500)
-  })
-
-  test('hosted MCP server: user of another workspace or tenant, or of none: refused', async () => {
-    const sibling = await aWorkspace(workspace)
-    const other = await aRoom()
-    const people = await Promise.all([
-      aPerson(workspace.operator, { role: 'service', ...inRoom(sibling) }),
-      aPerson(workspace.operator, { role: 'tenant_admin', tenant_id: other.tenantId }),
-      aPerson(workspace.operator, { role: 'operator' }),
-    ])
-    for (const person of people) {
-      const browser = new Browser(REDIRECT)
-      await signIn(browser, authorization(clientId), person)
-      const page = await browser.open(authorization(clientId, { resource: hosted.url }).url)
-      expect([page.status, page.html]).toEqual([403, expect.stringContaining('may not use')])
-      expect((await browser.submit(page, { action: 'allow' })).status).toBe(403)
-    }
   })
 })

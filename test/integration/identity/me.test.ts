@@ -2,12 +2,18 @@
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
-import { aRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const me = async (as: Caller) => {

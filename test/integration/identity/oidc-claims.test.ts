@@ -1,27 +1,36 @@
 /** Tokens of external issuers: claims are mapped by configuration and grant no more than it says. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { aRoom, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace, tokenOf } from '../../support/fixtures/tenants.ts'
 import { AUDIENCE, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
-import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import {
+  type ApiWithIssuers,
+  DOCUMENTS,
+  expectRefused,
+  startApiWithIssuers,
+} from '../../support/stack/api-with-issuers.ts'
 
 let peer: PeerIssuer
 let company: Realm
 let tenants: Realm
 let cloud: Realm
 let odd: Realm
-let workspace: Room
-let other: Room
-let node: Trusting
+let workspace: TestWorkspace
+let other: TestWorkspace
+let node: ApiWithIssuers
 beforeAll(async () => {
-  ;[peer, workspace, other] = await Promise.all([PeerIssuer.open(), aRoom(), aRoom()])
+  ;[peer, workspace, other] = await Promise.all([
+    PeerIssuer.open(),
+    createTestWorkspace(),
+    createTestWorkspace(),
+  ])
   ;[company, tenants, cloud, odd] = await Promise.all([
     peer.realm('company'),
     peer.realm('of-a-tenant', 'ES256'),
     peer.realm('cloud', 'EdDSA'),
     peer.realm('odd'),
   ])
-  node = await trusting([
+  node = await startApiWithIssuers([
     {
       issuer: company.issuer,
       audience: ['https://elsewhere.test', AUDIENCE],

@@ -3,9 +3,14 @@
 import { createHmac } from 'node:crypto'
 import { type CryptoKey, exportSPKI, importJWK } from 'jose'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { aRoom, type Caller, type Room } from '../../support/fixtures/tenants.ts'
+import { type Caller, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { AUDIENCE, type Overrides, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
-import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import {
+  type ApiWithIssuers,
+  DOCUMENTS,
+  expectRefused,
+  startApiWithIssuers,
+} from '../../support/stack/api-with-issuers.ts'
 
 let peer: PeerIssuer
 let attacker: PeerIssuer
@@ -13,16 +18,20 @@ let realm: Realm
 let classic: Realm
 let otherRealm: Realm
 let attackerRealm: Realm
-let workspace: Room
-let node: Trusting
+let workspace: TestWorkspace
+let node: ApiWithIssuers
 beforeAll(async () => {
-  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([
+    PeerIssuer.open(),
+    PeerIssuer.open(),
+    createTestWorkspace(),
+  ])
   realm = await peer.realm('acme')
   classic = await peer.realm('classic', 'PS256')
   classic.published = classic.published.map(({ alg: _alg, ...key }) => key)
   otherRealm = await peer.realm('stranger')
   attackerRealm = await attacker.realm('acme')
-  node = await trusting([
+  node = await startApiWithIssuers([
     { issuer: realm.issuer, audience: AUDIENCE, tenants: [workspace.tenantId] },
     {
       issuer: classic.issuer,

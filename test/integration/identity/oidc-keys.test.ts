@@ -3,23 +3,37 @@
 import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { aRoom, type Caller, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { AUDIENCE, type Day, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
-import { DOCUMENTS, expectRefused, type Trusting, trusting } from '../../support/stack/api-with-issuers.ts'
+import {
+  type Caller,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { AUDIENCE, type FailureMode, PeerIssuer, type Realm } from '../../support/servers/peer-issuer.ts'
+import {
+  type ApiWithIssuers,
+  DOCUMENTS,
+  expectRefused,
+  startApiWithIssuers,
+} from '../../support/stack/api-with-issuers.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
 let peer: PeerIssuer
 let attacker: PeerIssuer
-let workspace: Room
+let workspace: TestWorkspace
 let realm: Realm
-let node: Trusting
+let node: ApiWithIssuers
 beforeAll(async () => {
-  ;[peer, attacker, workspace] = await Promise.all([PeerIssuer.open(), PeerIssuer.open(), aRoom()])
+  ;[peer, attacker, workspace] = await Promise.all([
+    PeerIssuer.open(),
+    PeerIssuer.open(),
+    createTestWorkspace(),
+  ])
 }, 60_000)
 beforeEach(async () => {
   peer.day = 'good'
   realm = await peer.realm('acme', 'ES256')
-  node = await trusting([
+  node = await startApiWithIssuers([
     { issuer: realm.issuer, audience: AUDIENCE, tenants: '*', roles: { app: 'service' } },
   ])
   peer.asked.length = 0
@@ -95,7 +109,7 @@ test('external keys: withdrawn: refused after ten minutes', async () => {
   await expectRefused(node, old)
 })
 
-test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
+test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
   'external issuer: becomes %s: cached keys are valid for a day',
   async (day) => {
     const as = await good()
@@ -114,7 +128,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
   },
 )
 
-test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
+test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
   'external issuer: %s from the start: 503, contacted at intervals',
   async (day) => {
     peer.day = day
@@ -135,7 +149,7 @@ test.each<Day>(['away', 'moved', 'no json', 'no keys', 'huge'])(
   },
 )
 
-test.each<Day>(['hangs', 'half'])(
+test.each<FailureMode>(['hangs', 'half'])(
   'external issuer: %s: requests wait no longer than the timeout',
   async (day) => {
     const as = await good()

@@ -8,19 +8,19 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { exported, importInto, lines, openImport } from '../../support/clients/ndjson.ts'
 import {
-  aRoom,
-  aWorkspace,
+  addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
-let other: Room
+let workspace: TestWorkspace
+let other: TestWorkspace
 beforeAll(async () => {
-  ;[workspace, other] = await Promise.all([aRoom(), aRoom()])
+  ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 })
 
 const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
@@ -176,7 +176,7 @@ const openRequest = (path: string, headers: Caller) =>
   })
 
 describe('rights during the transfer', () => {
-  async function createKey(of: Room): Promise<{ id: string; as: Caller }> {
+  async function createKey(of: TestWorkspace): Promise<{ id: string; as: Caller }> {
     const body = { workspace_id: of.workspaceId, kind: 'service', name: 'x' }
     const made = await call('POST', '/v1/api-keys', { as: of.operator, body })
     return { id: made.body.id, as: { apikey: made.body.key } }
@@ -296,7 +296,7 @@ describe('concurrent changes', () => {
 describe('other tenants', () => {
   test('import: id that exists in another tenant: both tenants have their own document', async () => {
     const name = unique('c')
-    const [sibling, id] = [await aWorkspace(workspace), '0190abcd-0000-7000-8000-00000000000a']
+    const [sibling, id] = [await addTestWorkspace(workspace), '0190abcd-0000-7000-8000-00000000000a']
     const all = [
       { of: workspace, by: 'own' },
       { of: other, by: 'other' },
@@ -320,7 +320,7 @@ describe('other tenants', () => {
   test('import: same key and file in another tenant: other ids', async () => {
     const name = unique('c')
     const headers = { 'idempotency-key': 'same' }
-    const ids = async ({ service: as }: Room) => {
+    const ids = async ({ service: as }: TestWorkspace) => {
       await importInto(name, lines(...count(10)), { as, headers })
       return (await exported(name, { as })).map(({ id }) => id)
     }

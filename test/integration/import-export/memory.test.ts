@@ -8,11 +8,17 @@ import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { exported, importInto, lines, openImport } from '../../support/clients/ndjson.ts'
 import { forgetPeak, peakMb, residentMb } from '../../support/clients/resident-memory.ts'
-import { aRoom, asSuperuser, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 let api: ChildProcess
 let at: Running
 
@@ -23,7 +29,7 @@ beforeAll(async () => {
   const env = { ...process.env, ...running.env, TENON_PORT: String(port) }
   const build = await currentBuild()
   api = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX_MB}`, build.api], { env, stdio: 'ignore' })
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
     return ready?.status === 200 ? true : undefined

@@ -3,15 +3,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
-import { stopHearing } from '../../support/clients/sse.ts'
-import { told } from '../../support/fixtures/outbox.ts'
-import { aRoom, aWorkspace, call, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
+import { publishedChanges } from '../../support/fixtures/outbox.ts'
+import {
+  addTestWorkspace,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let workspace: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  workspace = await aRoom()
+  workspace = await createTestWorkspace()
 })
-afterAll(stopHearing)
+afterAll(closeSubscriptions)
 
 const SCHEMA = { properties: { n: { type: 'integer' }, title: { type: 'string' } } }
 const STORES: Readonly<Record<string, object | undefined>> = {
@@ -74,7 +80,7 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
     const all = await exported(name, { as })
     expect(numbers(all)).toEqual(numbers(many))
     expect(new Set(all.map(({ id }) => id)).size).toBe(2_345)
-    const events = await told(workspace, name)
+    const events = await publishedChanges(workspace, name)
     expect(events.map(({ data }) => data.id).sort()).toEqual(all.map(({ id }) => id))
   })
 })
@@ -234,7 +240,7 @@ describe('import with unique values', () => {
 
 test('import: quota reached: used up to the last document, the reply reports the progress', async () => {
   const as = workspace.service
-  const limitedWorkspace = await aWorkspace(workspace)
+  const limitedWorkspace = await addTestWorkspace(workspace)
   const name = unique('c')
   const body = { workspace_id: limitedWorkspace.workspaceId, limits: { documents: 777 } }
   expect((await call('PUT', '/v1/quotas', { as: workspace.operator, body })).status).toBe(200)

@@ -3,43 +3,53 @@
 import { SignJWT } from 'jose'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
-  aServer,
   callTool,
-  type Hosted,
-  modern,
   NOTES,
   ok,
+  type PublishedMcpServer,
   publish,
+  publishMcpServer,
   RPC,
   rpc,
   scopesOf,
   tokenFor,
+  withModernClient,
 } from '../../support/clients/mcp.ts'
-import { aRoom, aWorkspace, type Caller, call, tokenOf } from '../../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  type Caller,
+  call,
+  createTestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 
-let ours: Hosted
-let theirs: Hosted
-let sibling: Hosted
+let ours: PublishedMcpServer
+let theirs: PublishedMcpServer
+let sibling: PublishedMcpServer
 let reader: Caller
 beforeAll(async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   ;[ours, theirs, sibling] = await Promise.all([
-    aServer(room, 'notes'),
-    aServer(other, 'notes', { ...NOTES, 'collections:notes:get': { enabled: true, title: 'Theirs' } }),
-    aServer(await aWorkspace(room), 'notes'),
+    publishMcpServer(workspace, 'notes'),
+    publishMcpServer(other, 'notes', {
+      ...NOTES,
+      'collections:notes:get': { enabled: true, title: 'Theirs' },
+    }),
+    publishMcpServer(await addTestWorkspace(workspace), 'notes'),
   ])
   reader = await tokenFor(ours, scopesOf(ours, 'notes_list', 'notes_get'))
 })
 
-const metadataOf = ({ path }: Hosted) => `${inject('tenon').url}/.well-known/oauth-protected-resource${path}`
-const challenge = (hosted: Hosted) =>
-  `resource_metadata="${metadataOf(hosted)}", scope="${scopesOf(hosted, 'notes_get', 'notes_list')}"`
-const tokenClaims = ({ room, id }: Hosted, more: object = {}) => ({
+const metadataOf = ({ path }: PublishedMcpServer) =>
+  `${inject('tenon').url}/.well-known/oauth-protected-resource${path}`
+const challenge = (mcpServer: PublishedMcpServer) =>
+  `resource_metadata="${metadataOf(mcpServer)}", scope="${scopesOf(mcpServer, 'notes_get', 'notes_list')}"`
+const tokenClaims = ({ workspace, id }: PublishedMcpServer, more: object = {}) => ({
   sub: 'agent',
   client_id: 'tenon-operator',
-  tenant_id: room.tenantId,
-  workspace_id: room.workspaceId,
+  tenant_id: workspace.tenantId,
+  workspace_id: workspace.workspaceId,
   mcp_server: id,
   mcp_version: 1,
   ...more,
@@ -47,7 +57,7 @@ const tokenClaims = ({ room, id }: Hosted, more: object = {}) => ({
 
 describe('authentication', () => {
   test('no token: 401 that names the metadata and the scopes, without an error', async () => {
-    for (const as of [{}, gatewayHeaders(ours.room)]) {
+    for (const as of [{}, gatewayHeaders(ours.workspace)]) {
       const { status, headers, body } = await rpc(ours.path, as, 'tools/list')
       expect([status, body.code]).toEqual([401, 'credentials_missing'])
       expect(headers.get('www-authenticate')).toBe(`Bearer ${challenge(ours)}`)
@@ -76,10 +86,10 @@ describe('authentication', () => {
     const wrong: Record<string, Caller> = {
       garbage: { authorization: 'Bearer garbage' },
       'another scheme': { authorization: 'Basic YTpi' },
-      'an API key': ours.room.service,
-      'an API key for a token': { authorization: `Bearer ${ours.room.service['apikey']}` },
-      'an API key beside a good token': { ...ours.room.service, ...reader },
-      'a token of the REST API': ours.room.operator,
+      'an API key': ours.workspace.service,
+      'an API key for a token': { authorization: `Bearer ${ours.workspace.service['apikey']}` },
+      'an API key beside a good token': { ...ours.workspace.service, ...reader },
+      'a token of the REST API': ours.workspace.operator,
       'a token of a sibling workspace': await tokenFor(sibling, scopesOf(sibling, 'notes_list')),
       'a token of another tenant': await tokenFor(theirs, scopesOf(theirs, 'notes_list')),
       expired: await tokenOf(tokenClaims(ours, { exp: past }), good),
@@ -121,7 +131,7 @@ describe('authentication', () => {
 
   test('unpublished server: the same 404 with and without a token', async () => {
     const crossed = ours.path
-      .replace(ours.room.workspaceId, theirs.room.workspaceId)
+      .replace(ours.workspace.workspaceId, theirs.workspace.workspaceId)
       .replace('notes', ours.id)
     const made = ours.path.replace('notes', 'nothing')
     const bodies = await Promise.all(
@@ -155,7 +165,7 @@ describe('authorization', () => {
           'error_description="The token does not allow this tool."',
       )
     }
-    const { data } = await ok(call('GET', '/v1/collections/notes/documents', { as: ours.room.service }))
+    const { data } = await ok(call('GET', '/v1/collections/notes/documents', { as: ours.workspace.service }))
     expect(data.map(({ text }: { text: string }) => text)).not.toContain('never')
   })
 
@@ -189,12 +199,12 @@ describe('authorization', () => {
   })
 })
 
-function modernCall(hosted: Hosted, as: Caller, name: string, args: unknown, headers = {}) {
+function modernCall(mcpServer: PublishedMcpServer, as: Caller, name: string, args: unknown, headers = {}) {
   const _meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientCapabilities': {},
   }
-  return call('POST', hosted.path, {
+  return call('POST', mcpServer.path, {
     as,
     headers: {
       ...RPC,
@@ -272,7 +282,7 @@ describe('transport', () => {
     }
     const list = await send('tools/list', '2026-07-28')
     expect(list.body.result).toMatchObject({ resultType: 'complete', cacheScope: 'private', ttlMs: 0 })
-    const discovered = await modern(ours.url, reader, async (client) => client.getServerVersion())
+    const discovered = await withModernClient(ours.url, reader, async (client) => client.getServerVersion())
     expect(discovered).toMatchObject({ name: 'Server notes', version: '1' })
   })
 })
@@ -280,51 +290,55 @@ describe('transport', () => {
 test('two hundred concurrent calls of two tenants with the same ids: responses never mix', async () => {
   const [a, b] = await Promise.all([createDocument(ours, 'a'), createDocument(theirs, 'b')])
   const calls = Array.from({ length: 100 }, (_, id) =>
-    [a, b].map(async ({ hosted, as, documentId, text }) => {
+    [a, b].map(async ({ mcpServer, as, documentId, text }) => {
       const args = { id: documentId }
       const reply =
-        id % 2 ? callTool(hosted.path, as, 'notes_get', args, id) : modernCall(hosted, as, 'notes_get', args)
+        id % 2
+          ? callTool(mcpServer.path, as, 'notes_get', args, id)
+          : modernCall(mcpServer, as, 'notes_get', args)
       const { result, id: answered } = (await reply).body
       expect([answered, result.structuredContent.text]).toEqual([id % 2 ? id : 1, text])
     }),
   )
   const titles = Array.from({ length: 20 }, async (_, n) => {
-    const [{ hosted, as }, title] = n % 2 ? [a, 'Read a document of notes'] : [b, 'Theirs']
-    const { tools } = (await rpc(hosted.path, as, 'tools/list')).body.result
+    const [{ mcpServer, as }, title] = n % 2 ? [a, 'Read a document of notes'] : [b, 'Theirs']
+    const { tools } = (await rpc(mcpServer.path, as, 'tools/list')).body.result
     expect(tools.map((tool: { title: string }) => tool.title)).toEqual([title])
   })
   await Promise.all([...calls.flat(), ...titles])
-  const foreign = await callTool(a.hosted.path, a.as, 'notes_get', { id: b.documentId })
+  const foreign = await callTool(a.mcpServer.path, a.as, 'notes_get', { id: b.documentId })
   expect(foreign.body.result.isError).toBe(true)
 })
 
-async function createDocument(hosted: Hosted, text: string) {
-  const as = await tokenFor(hosted, scopesOf(hosted, 'notes_get'))
+async function createDocument(mcpServer: PublishedMcpServer, text: string) {
+  const as = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_get'))
   const body = { text }
-  const { id } = await ok(call('POST', '/v1/collections/notes/documents', { as: hosted.room.service, body }))
-  return { hosted, as, documentId: id as string, text }
+  const { id } = await ok(
+    call('POST', '/v1/collections/notes/documents', { as: mcpServer.workspace.service, body }),
+  )
+  return { mcpServer, as, documentId: id as string, text }
 }
 
 test('calls of every outcome: each logged once, with its outcome and without arguments', async () => {
-  const hosted = await aServer(await aRoom(), 'record')
-  const as = await tokenFor(hosted, scopesOf(hosted, 'notes_get', 'notes_list'))
-  const operator = hosted.room.operator
-  await callTool(hosted.path, as, 'notes_list', {})
-  await callTool(hosted.path, as, 'notes_get', { id: 'sesame' })
-  await callTool(hosted.path, as, 'notes_get', { secret: 'sesame' })
-  await callTool(hosted.path, as, 'sesame')
-  await callTool(hosted.path, as, 'notes_delete', { id: 'sesame' })
-  await modernCall(hosted, as, 'notes_list', {})
-  await modernCall(hosted, as, 'notes_list', {}, { 'mcp-name': 'notes_get' })
-  await callTool(hosted.path, {}, 'notes_list')
-  await callTool(hosted.path, { authorization: 'Bearer x' }, 'notes_list')
-  await call('POST', hosted.path, { as, body: [1, 2, 3], headers: RPC })
-  await call('POST', hosted.path, { as, body: {}, headers: { ...RPC, origin: 'https://evil.test' } })
+  const mcpServer = await publishMcpServer(await createTestWorkspace(), 'record')
+  const as = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_get', 'notes_list'))
+  const operator = mcpServer.workspace.operator
+  await callTool(mcpServer.path, as, 'notes_list', {})
+  await callTool(mcpServer.path, as, 'notes_get', { id: 'sesame' })
+  await callTool(mcpServer.path, as, 'notes_get', { secret: 'sesame' })
+  await callTool(mcpServer.path, as, 'sesame')
+  await callTool(mcpServer.path, as, 'notes_delete', { id: 'sesame' })
+  await modernCall(mcpServer, as, 'notes_list', {})
+  await modernCall(mcpServer, as, 'notes_list', {}, { 'mcp-name': 'notes_get' })
+  await callTool(mcpServer.path, {}, 'notes_list')
+  await callTool(mcpServer.path, { authorization: 'Bearer x' }, 'notes_list')
+  await call('POST', mcpServer.path, { as, body: [1, 2, 3], headers: RPC })
+  await call('POST', mcpServer.path, { as, body: {}, headers: { ...RPC, origin: 'https://evil.test' } })
   const body = { tool: 'notes_list', arguments: {} }
-  await call('POST', `${hosted.base}/call`, { as: operator, body, headers: { 'x-request-id': 'mine' } })
-  await call('POST', `${hosted.base}/call`, { as: operator, body: { tool: 'nothing' } })
-  await rpc(hosted.path, as, 'tools/list')
-  const page = await ok(call('GET', `${hosted.base}/audit`, { as: operator }))
+  await call('POST', `${mcpServer.base}/call`, { as: operator, body, headers: { 'x-request-id': 'mine' } })
+  await call('POST', `${mcpServer.base}/call`, { as: operator, body: { tool: 'nothing' } })
+  await rpc(mcpServer.path, as, 'tools/list')
+  const page = await ok(call('GET', `${mcpServer.base}/audit`, { as: operator }))
   const rows = page.data.map((row: Record<string, unknown>) =>
     ['channel', 'tool', 'outcome', 'transport_status', 'rpc_code', 'code', 'version'].map(
       (name) => row[name],
@@ -349,10 +363,12 @@ test('calls of every outcome: each logged once, with its outcome and without arg
     'sesame',
   )
   expect(page.data.at(-2)).toMatchObject({ request_id: 'mine', principal: 'tenon-operator' })
-  const filtered = await ok(call('GET', `${hosted.base}/audit?outcome=denied&page[size]=2`, { as: operator }))
+  const filtered = await ok(
+    call('GET', `${mcpServer.base}/audit?outcome=denied&page[size]=2`, { as: operator }),
+  )
   expect([filtered.data.length, filtered.page.has_more]).toEqual([2, true])
-  await publish(hosted, NOTES)
-  await callTool(hosted.path, as, 'notes_list', {})
-  const last = await ok(call('GET', `${hosted.base}/audit?page[size]=200`, { as: operator }))
+  await publish(mcpServer, NOTES)
+  await callTool(mcpServer.path, as, 'notes_list', {})
+  const last = await ok(call('GET', `${mcpServer.base}/audit?page[size]=200`, { as: operator }))
   expect(last.data.at(-1)).toMatchObject({ version: 2, tool: 'notes_list' })
 })

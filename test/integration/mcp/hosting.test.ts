@@ -2,49 +2,53 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
-  aServer,
   callTool,
-  type Hosted,
-  legacy,
-  modern,
   NOTES,
   ok,
+  type PublishedMcpServer,
+  publishMcpServer,
   rpc,
   scopesOf,
   tokenFor,
+  withLegacyClient,
+  withModernClient,
 } from '../../support/clients/mcp.ts'
-import { aRoom, asSuperuser, call, type Room } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const FLOW = (name: string, task: string) =>
   `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n  - step: ${task}\n`
 
-async function createFlow(room: Room, name: string, task: string): Promise<void> {
-  const as = room.operator
+async function createFlow(workspace: TestWorkspace, name: string, task: string): Promise<void> {
+  const as = workspace.operator
   const { id } = await ok(
-    call('POST', `${room.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
+    call('POST', `${workspace.flows}/definitions`, { as, body: { source: FLOW(name, task) } }),
   )
-  await ok(call('POST', `${room.flows}/definitions/${id}/versions`, { as, body: {} }))
-  await enableFlowTools(room, true)
+  await ok(call('POST', `${workspace.flows}/definitions/${id}/versions`, { as, body: {} }))
+  await enableFlowTools(workspace, true)
 }
 
-const enableFlowTools = (room: Room, on: boolean) =>
+const enableFlowTools = (workspace: TestWorkspace, on: boolean) =>
   ok(
     call('POST', '/v1/services/configure', {
-      as: room.operator,
-      body: { workspace_id: room.workspaceId, experimental: on ? ['mcp.flow_tools'] : [] },
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, experimental: on ? ['mcp.flow_tools'] : [] },
     }),
   )
 
-const toolsOf = async (hosted: Hosted, ...tools: string[]) => {
-  const reply = await rpc(hosted.path, await tokenFor(hosted, scopesOf(hosted, ...tools)), 'tools/list')
+const toolsOf = async (mcpServer: PublishedMcpServer, ...tools: string[]) => {
+  const reply = await rpc(
+    mcpServer.path,
+    await tokenFor(mcpServer, scopesOf(mcpServer, ...tools)),
+    'tools/list',
+  )
   return reply.body.result.tools as { name: string }[]
 }
 
 test('curated server with a collection and a flow: callable through REST and both protocol versions', async () => {
-  const room = await aRoom()
-  await createFlow(room, 'greet', `{ set: { hello: "\${ .who }" } }`)
+  const workspace = await createTestWorkspace()
+  await createFlow(workspace, 'greet', `{ set: { hello: "\${ .who }" } }`)
   const flow = { 'flows:greet:run': { enabled: true, name: 'greet', description: 'Says hello.' } }
-  const hosted = await aServer(room, 'notes', {
+  const mcpServer = await publishMcpServer(workspace, 'notes', {
     ...NOTES,
     ...flow,
     'events:stream:publish': { enabled: true },
@@ -58,9 +62,9 @@ test('curated server with a collection and a flow: callable through REST and bot
     'notes_list',
     'notes_update',
   ]
-  const as = await tokenFor(hosted, scopesOf(hosted, ...tools))
-  for (const connect of [legacy, modern] as const) {
-    await connect(hosted.url, as, async (client) => {
+  const as = await tokenFor(mcpServer, scopesOf(mcpServer, ...tools))
+  for (const connect of [withLegacyClient, withModernClient] as const) {
+    await connect(mcpServer.url, as, async (client) => {
       const list = await client.listTools()
       expect(list.tools.map(({ name }) => name)).toEqual(tools)
       const use = async (name: string, args: Record<string, unknown>) => {
@@ -86,47 +90,51 @@ test('curated server with a collection and a flow: callable through REST and bot
     })
   }
   const body = { tool: 'notes_list', arguments: {} }
-  const byRest = await ok(call('POST', `${hosted.base}/call`, { as: room.operator, body }))
+  const byRest = await ok(call('POST', `${mcpServer.base}/call`, { as: workspace.operator, body }))
   expect(byRest).toMatchObject({ is_error: false, structured_content: { data: [{ text: 'hello' }] } })
 })
 
 test('slow flow: reported as running; failing flow: a tool error; neither shows the tenant', async () => {
-  const room = await aRoom()
-  await createFlow(room, 'slow', '{ wait: { seconds: 90 } }')
+  const workspace = await createTestWorkspace()
+  await createFlow(workspace, 'slow', '{ wait: { seconds: 90 } }')
   await createFlow(
-    room,
+    workspace,
     'bad',
     "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }",
   )
   const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
-  const hosted = await aServer(room, 'flows', tools)
-  const as = await tokenFor(hosted, scopesOf(hosted, 'run_slow', 'run_bad'))
+  const mcpServer = await publishMcpServer(workspace, 'flows', tools)
+  const as = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_slow', 'run_bad'))
   const [slow, bad] = await Promise.all([
-    callTool(hosted.path, as, 'run_slow'),
-    callTool(hosted.path, as, 'run_bad', { input: {} }),
+    callTool(mcpServer.path, as, 'run_slow'),
+    callTool(mcpServer.path, as, 'run_bad', { input: {} }),
   ])
   const { run, status } = slow.body.result.structuredContent
   expect([status, slow.body.result.isError]).toEqual(['running', false])
-  const execution = await ok(call('GET', `${room.flows}/executions/${run}`, { as: room.operator }))
+  const execution = await ok(call('GET', `${workspace.flows}/executions/${run}`, { as: workspace.operator }))
   expect(['pending', 'running', 'waiting']).toContain(execution.status)
   expect(execution.started_by).toBe('tenon-operator')
   expect(bad.body.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })
-  expect(JSON.stringify([slow.body, bad.body])).not.toContain(room.tenantId)
+  expect(JSON.stringify([slow.body, bad.body])).not.toContain(workspace.tenantId)
 }, 60_000)
 
 describe('curation', () => {
-  let hosted: Hosted
+  let mcpServer: PublishedMcpServer
   beforeAll(async () => {
-    hosted = await aServer(await aRoom(), 'curated')
+    mcpServer = await publishMcpServer(await createTestWorkspace(), 'curated')
   })
 
   test('candidates: every possible tool, with closed arguments and correct annotations', async () => {
-    const room = await aRoom()
-    const hosted = await aServer(room, 'c')
-    await createFlow(room, 'f', '{ set: { a: 1 } }')
-    const body = { workspace_id: room.workspaceId, name: 'double', source: 'export default (n) => n * 2' }
-    await ok(call('POST', '/v1/functions', { as: room.operator, body }))
-    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    const workspace = await createTestWorkspace()
+    const mcpServer = await publishMcpServer(workspace, 'c')
+    await createFlow(workspace, 'f', '{ set: { a: 1 } }')
+    const body = {
+      workspace_id: workspace.workspaceId,
+      name: 'double',
+      source: 'export default (n) => n * 2',
+    }
+    await ok(call('POST', '/v1/functions', { as: workspace.operator, body }))
+    const { data } = await ok(call('GET', `${mcpServer.base}/candidates`, { as: workspace.operator }))
     const names = data.map(({ name }: { name: string }) => name)
     expect(names).toEqual([
       ...['list', 'query', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
@@ -179,15 +187,15 @@ describe('curation', () => {
       'safer than it is',
     ],
   ])('%s: refused, the draft stays unchanged', async (_what, tools, words) => {
-    const as = hosted.room.operator
-    const { status, body } = await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
+    const as = mcpServer.workspace.operator
+    const { status, body } = await call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } })
     expect([status, body.code]).toEqual([400, 'validation_failed'])
     expect(body.detail).toContain(words)
-    expect((await ok(call('GET', hosted.base, { as }))).curation.tools).toEqual(NOTES)
+    expect((await ok(call('GET', mcpServer.base, { as }))).curation.tools).toEqual(NOTES)
   })
 
   test('stricter annotations, own names, shared scopes: accepted', async () => {
-    const hosted = await aServer(await aRoom(), 'strict', {
+    const mcpServer = await publishMcpServer(await createTestWorkspace(), 'strict', {
       'collections:notes:get': {
         enabled: true,
         name: 'look',
@@ -197,7 +205,7 @@ describe('curation', () => {
       'collections:notes:list': { enabled: true, scope: 'read' },
       'collections:notes:delete': { enabled: false },
     })
-    const tools = await toolsOf(hosted, 'read')
+    const tools = await toolsOf(mcpServer, 'read')
     expect(tools.map(({ name }) => name)).toEqual(['look', 'notes_list'])
     expect(tools[0]).toMatchObject({ annotations: { readOnlyHint: false, destructiveHint: true } })
   })
@@ -205,30 +213,30 @@ describe('curation', () => {
 
 describe('server version', () => {
   test('draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte', async () => {
-    const hosted = await aServer(await aRoom(), 'v')
-    const as = hosted.room.operator
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list', 'notes_get', 'notes_create'))
-    const list = async () => JSON.stringify((await rpc(hosted.path, token, 'tools/list')).body)
+    const mcpServer = await publishMcpServer(await createTestWorkspace(), 'v')
+    const as = mcpServer.workspace.operator
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list', 'notes_get', 'notes_create'))
+    const list = async () => JSON.stringify((await rpc(mcpServer.path, token, 'tools/list')).body)
     const first = await list()
     const { 'collections:notes:create': _gone, ...rest } = NOTES
     const tools = { ...rest, 'collections:notes:get': { enabled: true, title: 'Look' } }
-    await ok(call('PUT', `${hosted.base}/curation`, { as, body: { tools } }))
-    await ok(call('PATCH', hosted.base, { as, body: { name: 'Renamed' } }))
+    await ok(call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } }))
+    await ok(call('PATCH', mcpServer.base, { as, body: { name: 'Renamed' } }))
     expect(await list()).toBe(first)
-    const second = await ok(call('POST', `${hosted.base}/publish`, { as, body: {} }))
+    const second = await ok(call('POST', `${mcpServer.base}/publish`, { as, body: {} }))
     expect(second).toMatchObject({
       version: 2,
       state: 'active',
       diff: { added: [], removed: ['notes_create'], changed: [{ name: 'notes_get', fields: ['title'] }] },
     })
     expect(await list()).not.toBe(first)
-    expect((await callTool(hosted.path, token, 'notes_create', { document: {} })).body.error.code).toBe(
+    expect((await callTool(mcpServer.path, token, 'notes_create', { document: {} })).body.error.code).toBe(
       -32_602,
     )
-    const back = await ok(call('POST', `${hosted.base}/versions/1/activate`, { as, body: {} }))
+    const back = await ok(call('POST', `${mcpServer.base}/versions/1/activate`, { as, body: {} }))
     expect(back).toMatchObject({ version: 1, active: true })
     expect(await list()).toBe(first)
-    const { data } = await ok(call('GET', `${hosted.base}/versions`, { as }))
+    const { data } = await ok(call('GET', `${mcpServer.base}/versions`, { as }))
     expect(
       data.map(({ version, active }: { version: number; active: boolean }) => [version, active]),
     ).toEqual([
@@ -236,14 +244,14 @@ describe('server version', () => {
       [2, false],
     ])
     expect(new Set(data.map(({ hash }: { hash: string }) => hash)).size).toBe(2)
-    expect((await call('POST', `${hosted.base}/versions/9/activate`, { as, body: {} })).status).toBe(404)
+    expect((await call('POST', `${mcpServer.base}/versions/9/activate`, { as, body: {} })).status).toBe(404)
   })
 
   test('three concurrent publications of one draft: distinct numbers, equal hashes', async () => {
-    const hosted = await aServer(await aRoom(), 'twice')
-    const as = hosted.room.operator
+    const mcpServer = await publishMcpServer(await createTestWorkspace(), 'twice')
+    const as = mcpServer.workspace.operator
     const replies = await Promise.all(
-      [1, 2, 3].map(() => call('POST', `${hosted.base}/publish`, { as, body: {} })),
+      [1, 2, 3].map(() => call('POST', `${mcpServer.base}/publish`, { as, body: {} })),
     )
     const done = replies.filter(({ status }) => status === 201).map(({ body }) => body)
     expect(replies.every(({ status }) => status === 201 || status === 409)).toBe(true)
@@ -252,14 +260,14 @@ describe('server version', () => {
   })
 
   test('flow behind a tool deleted: publication refused, the active version answers not_found', async () => {
-    const room = await aRoom()
-    await createFlow(room, 'gone', '{ set: { a: 1 } }')
-    const hosted = await aServer(room, 'vanish', { 'flows:gone:run': { enabled: true } })
-    const token = await tokenFor(hosted, scopesOf(hosted, 'run_gone'))
-    await ok(call('DELETE', `${room.flows}/definitions/gone`, { as: room.operator }))
-    const again = await call('POST', `${hosted.base}/publish`, { as: room.operator, body: {} })
+    const workspace = await createTestWorkspace()
+    await createFlow(workspace, 'gone', '{ set: { a: 1 } }')
+    const mcpServer = await publishMcpServer(workspace, 'vanish', { 'flows:gone:run': { enabled: true } })
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_gone'))
+    await ok(call('DELETE', `${workspace.flows}/definitions/gone`, { as: workspace.operator }))
+    const again = await call('POST', `${mcpServer.base}/publish`, { as: workspace.operator, body: {} })
     expect([again.status, again.body.code]).toEqual([400, 'validation_failed'])
-    const { body } = await callTool(hosted.path, token, 'run_gone')
+    const { body } = await callTool(mcpServer.path, token, 'run_gone')
     expect(body.result).toMatchObject({
       isError: true,
       content: [{ text: 'not_found: There is no such flow.' }],
@@ -291,28 +299,31 @@ describe('server version', () => {
 
 describe('tool sources', () => {
   test('function, declared collection and query: callable as tools', async () => {
-    const room = await aRoom()
-    const as = room.operator
-    const at = { workspace_id: room.workspaceId }
+    const workspace = await createTestWorkspace()
+    const as = workspace.operator
+    const at = { workspace_id: workspace.workspaceId }
     const source = 'export default (n) => { if (n < 0) throw new Error("below"); return n * 2 }'
     await ok(call('POST', '/v1/functions', { as, body: { ...at, name: 'double', source } }))
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
     const declared = { ...at, collection: 'declared', store: 'relational', schema, mode: 'enforce' }
     await ok(call('POST', '/v1/schemas', { as, body: declared }))
-    const hosted = await aServer(room, 'sources', {
+    const mcpServer = await publishMcpServer(workspace, 'sources', {
       call_double: { enabled: true },
       declared_create: { enabled: true },
       'collections:declared:query': { enabled: true },
     })
-    const { curation } = await ok(call('GET', hosted.base, { as }))
+    const { curation } = await ok(call('GET', mcpServer.base, { as }))
     expect(Object.keys(curation.tools).sort()).toEqual([
       'collections:declared:create',
       'collections:declared:query',
       'functions:double:invoke',
     ])
-    const token = await tokenFor(hosted, scopesOf(hosted, 'call_double', 'declared_create', 'declared_query'))
+    const token = await tokenFor(
+      mcpServer,
+      scopesOf(mcpServer, 'call_double', 'declared_create', 'declared_query'),
+    )
     const use = async (tool: string, args: unknown) =>
-      (await callTool(hosted.path, token, tool, args)).body.result
+      (await callTool(mcpServer.path, token, tool, args)).body.result
     expect(await use('call_double', { input: 21 })).toMatchObject({
       isError: false,
       content: [{ text: '42' }],
@@ -329,15 +340,15 @@ describe('tool sources', () => {
   })
 
   test('flow tools not enabled or disabled again: no candidates, calls refused', async () => {
-    const room = await aRoom()
-    await createFlow(room, 'f', '{ set: { a: 1 } }')
-    const hosted = await aServer(room, 'switch', { 'flows:f:run': { enabled: true } })
-    const token = await tokenFor(hosted, scopesOf(hosted, 'run_f'))
-    expect((await callTool(hosted.path, token, 'run_f')).body.result.isError).toBe(false)
-    await enableFlowTools(room, false)
-    const { data } = await ok(call('GET', `${hosted.base}/candidates`, { as: room.operator }))
+    const workspace = await createTestWorkspace()
+    await createFlow(workspace, 'f', '{ set: { a: 1 } }')
+    const mcpServer = await publishMcpServer(workspace, 'switch', { 'flows:f:run': { enabled: true } })
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_f'))
+    expect((await callTool(mcpServer.path, token, 'run_f')).body.result.isError).toBe(false)
+    await enableFlowTools(workspace, false)
+    const { data } = await ok(call('GET', `${mcpServer.base}/candidates`, { as: workspace.operator }))
     expect(data.map(({ name }: { name: string }) => name)).not.toContain('run_f')
-    expect((await callTool(hosted.path, token, 'run_f')).body.result).toMatchObject({
+    expect((await callTool(mcpServer.path, token, 'run_f')).body.result).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('feature_not_enabled') }],
     })

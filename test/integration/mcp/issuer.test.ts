@@ -2,26 +2,26 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
-  aServer,
   askToken,
   callTool,
-  type Hosted,
   ok,
+  type PublishedMcpServer,
+  publishMcpServer,
   rpc,
   scopesOf,
   tokenFor,
 } from '../../support/clients/mcp.ts'
-import { aRoom, aWorkspace, call, eventually } from '../../support/fixtures/tenants.ts'
+import { addTestWorkspace, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
-let ours: Hosted
-let theirs: Hosted
-let sibling: Hosted
+let ours: PublishedMcpServer
+let theirs: PublishedMcpServer
+let sibling: PublishedMcpServer
 beforeAll(async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   ;[ours, theirs, sibling] = await Promise.all([
-    aServer(room, 'notes'),
-    aServer(other, 'notes'),
-    aServer(await aWorkspace(room), 'notes'),
+    publishMcpServer(workspace, 'notes'),
+    publishMcpServer(other, 'notes'),
+    publishMcpServer(await addTestWorkspace(workspace), 'notes'),
   ])
 })
 
@@ -35,8 +35,8 @@ describe('issuer', () => {
       iss: `${inject('tenon').url}/auth`,
       sub: 'tenon-operator',
       client_id: 'tenon-operator',
-      tenant_id: ours.room.tenantId,
-      workspace_id: ours.room.workspaceId,
+      tenant_id: ours.workspace.tenantId,
+      workspace_id: ours.workspace.workspaceId,
       mcp_server: ours.id,
       scope: scopesOf(ours, 'notes_get'),
     })
@@ -122,7 +122,7 @@ describe('issuer', () => {
   })
 
   test('client of an agent: its own server within its scopes, until it is deleted', async () => {
-    const as = ours.room.operator
+    const as = ours.workspace.operator
     const scopes = [scopesOf(ours, 'notes_list')]
     const made = await ok(call('POST', `${ours.base}/clients`, { as, body: { name: 'agent', scopes } }))
     const client = { id: made.client_id, secret: made.client_secret }

@@ -1,27 +1,35 @@
 /** Life cycle of a hosted MCP server: quota, publication, suspension, deletion. */
 
 import { describe, expect, test } from 'vitest'
-import { aServer, callTool, ok, rpc, scopesOf, serversOf, tokenFor } from '../../support/clients/mcp.ts'
-import { aRoom, asSuperuser, call, unique } from '../../support/fixtures/tenants.ts'
+import {
+  callTool,
+  ok,
+  publishMcpServer,
+  rpc,
+  scopesOf,
+  serversOf,
+  tokenFor,
+} from '../../support/clients/mcp.ts'
+import { asSuperuser, call, createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 describe('MCP server', () => {
   test('quota raised, lifted or set to zero: creation follows it', async () => {
-    const room = await aRoom()
+    const workspace = await createTestWorkspace()
     const set = (limit: number) =>
       call('PUT', '/v1/quotas', {
-        as: room.operator,
-        body: { workspace_id: room.workspaceId, limits: { mcp_servers: limit } },
+        as: workspace.operator,
+        body: { workspace_id: workspace.workspaceId, limits: { mcp_servers: limit } },
       })
     const make = async () =>
       (
-        await call('POST', serversOf(room), {
-          as: room.operator,
+        await call('POST', serversOf(workspace), {
+          as: workspace.operator,
           body: { name: unique('S'), slug: unique('s') },
         })
       ).status
     const read = async () =>
-      (await ok(call('GET', `/v1/quotas?workspace_id=${room.workspaceId}`, { as: room.operator }))).quotas
-        .mcp_servers
+      (await ok(call('GET', `/v1/quotas?workspace_id=${workspace.workspaceId}`, { as: workspace.operator })))
+        .quotas.mcp_servers
     expect(await read()).toEqual({ limit: 1, used: 0, remaining: 1 })
     expect([await make(), await make()]).toEqual([201, 429])
     expect((await ok(set(2))).quotas.mcp_servers).toEqual({ limit: 2, used: 1, remaining: 1 })
@@ -33,14 +41,17 @@ describe('MCP server', () => {
   })
 
   test('concurrent creations with a quota of one: one server', async () => {
-    const room = await aRoom()
+    const workspace = await createTestWorkspace()
     const make = () =>
-      call('POST', serversOf(room), { as: room.operator, body: { name: unique('S'), slug: unique('s') } })
+      call('POST', serversOf(workspace), {
+        as: workspace.operator,
+        body: { name: unique('S'), slug: unique('s') },
+      })
     // A slow creation in progress: the others wait for its lock before they count.
     const slow = asSuperuser(`do $$ begin
-      perform pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext('${room.workspaceId}'));
+      perform pg_advisory_xact_lock(hashtext('mcp_servers'), hashtext('${workspace.workspaceId}'));
       insert into tenon.mcp_servers (tenant_id, workspace_id, id, slug, name, description, state, created_by)
-      values ('${room.tenantId}', '${room.workspaceId}', 'mcp_slow', 'slow', 'slow', '', 'created', 'test');
+      values ('${workspace.tenantId}', '${workspace.workspaceId}', 'mcp_slow', 'slow', 'slow', '', 'created', 'test');
       perform pg_sleep(1.5); end $$`)
     await new Promise((done) => setTimeout(done, 500))
     const replies = await Promise.all([make(), make(), make()])
@@ -55,35 +66,39 @@ describe('MCP server', () => {
   })
 
   test('unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401', async () => {
-    const room = await aRoom()
-    const as = room.operator
-    const { path } = await ok(call('POST', serversOf(room), { as, body: { name: 'My Notes' } }))
-    expect(path).toBe(`${serversOf(room)}/my-notes/mcp`)
+    const workspace = await createTestWorkspace()
+    const as = workspace.operator
+    const { path } = await ok(call('POST', serversOf(workspace), { as, body: { name: 'My Notes' } }))
+    expect(path).toBe(`${serversOf(workspace)}/my-notes/mcp`)
     const metadata = () => call('GET', `/.well-known/oauth-protected-resource${path}`)
     expect([(await rpc(path, {}, 'tools/list')).status, (await metadata()).status]).toEqual([404, 404])
     const early = { tool: 'notes_list', arguments: {} }
-    expect((await call('POST', `${serversOf(room)}/my-notes/call`, { as, body: early })).status).toBe(409)
-    await ok(call('DELETE', `${serversOf(room)}/my-notes`, { as }))
+    expect((await call('POST', `${serversOf(workspace)}/my-notes/call`, { as, body: early })).status).toBe(
+      409,
+    )
+    await ok(call('DELETE', `${serversOf(workspace)}/my-notes`, { as }))
 
-    const hosted = await aServer(room, 'life')
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    const statusOfCall = async () => (await callTool(hosted.path, token, 'notes_list')).status
+    const mcpServer = await publishMcpServer(workspace, 'life')
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
+    const statusOfCall = async () => (await callTool(mcpServer.path, token, 'notes_list')).status
     expect(await statusOfCall()).toBe(200)
-    await ok(call('PATCH', hosted.base, { as, body: { suspended: true } }))
+    await ok(call('PATCH', mcpServer.base, { as, body: { suspended: true } }))
     expect(await statusOfCall()).toBe(404)
-    await ok(call('PATCH', hosted.base, { as, body: { suspended: false } }))
+    await ok(call('PATCH', mcpServer.base, { as, body: { suspended: false } }))
     expect(await statusOfCall()).toBe(200)
-    await ok(call('DELETE', hosted.base, { as }))
+    await ok(call('DELETE', mcpServer.base, { as }))
     expect(await statusOfCall()).toBe(404)
     // The same address again is another server: the token was issued for the deleted one.
-    await aServer(room, 'life')
+    await publishMcpServer(workspace, 'life')
     expect(await statusOfCall()).toBe(401)
   })
 
   test('tenant suspended: 404', async () => {
-    const hosted = await aServer(await aRoom(), 'rest')
-    const token = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
-    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [hosted.room.tenantId])
-    expect((await callTool(hosted.path, token, 'notes_list')).status).toBe(404)
+    const mcpServer = await publishMcpServer(await createTestWorkspace(), 'rest')
+    const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
+    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [
+      mcpServer.workspace.tenantId,
+    ])
+    expect((await callTool(mcpServer.path, token, 'notes_list')).status).toBe(404)
   })
 })

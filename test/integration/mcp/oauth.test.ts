@@ -11,15 +11,15 @@ import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.j
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { aServer, type Hosted, ok, scopesOf } from '../../support/clients/mcp.ts'
-import { aRoom, asSuperuser, call } from '../../support/fixtures/tenants.ts'
+import { ok, type PublishedMcpServer, publishMcpServer, scopesOf } from '../../support/clients/mcp.ts'
+import { asSuperuser, call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let hosted: Hosted
+let mcpServer: PublishedMcpServer
 let options: { clientId: string; clientSecret: string; expectedIssuer: string }
 beforeAll(async () => {
-  hosted = await aServer(await aRoom(), 'oauth')
-  const as = hosted.room.operator
-  const made = await ok(call('POST', `${hosted.base}/clients`, { as, body: { name: 'agent' } }))
+  mcpServer = await publishMcpServer(await createTestWorkspace(), 'oauth')
+  const as = mcpServer.workspace.operator
+  const made = await ok(call('POST', `${mcpServer.base}/clients`, { as, body: { name: 'agent' } }))
   options = {
     clientId: made.client_id,
     clientSecret: made.client_secret,
@@ -34,7 +34,7 @@ test('client of 2025: gets read scopes by itself, a write scope if configured', 
   const connect = async (scope?: string) => {
     const client = new LegacyClient({ name: 'test', version: '1' })
     const authProvider = new LegacyProvider({ ...options, ...(scope && { scope }) })
-    const transport = new LegacyTransport(new URL(hosted.url), { authProvider })
+    const transport = new LegacyTransport(new URL(mcpServer.url), { authProvider })
     await client.connect(transport as Parameters<typeof client.connect>[0])
     return client
   }
@@ -42,7 +42,7 @@ test('client of 2025: gets read scopes by itself, a write scope if configured', 
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
   await client.close()
   // Without a browser its SDK does not request the scope of a challenge; the scope is configured.
-  const configured = await connect(scopesOf(hosted, 'notes_create'))
+  const configured = await connect(scopesOf(mcpServer, 'notes_create'))
   expect((await configured.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
   await configured.close()
 })
@@ -53,7 +53,7 @@ test('client of 2026: requests the write scope when a call needs it', async () =
     { versionNegotiation: { mode: { pin: '2026-07-28' } } },
   )
   const authProvider = new ModernProvider(options)
-  await client.connect(new ModernTransport(new URL(hosted.url), { authProvider }))
+  await client.connect(new ModernTransport(new URL(mcpServer.url), { authProvider }))
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
   expect((await client.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['notes_create', ...READS])
@@ -61,7 +61,7 @@ test('client of 2026: requests the write scope when a call needs it', async () =
 })
 
 test('forged Host header: metadata shows the configured address', async () => {
-  const { hostname, port } = new URL(hosted.url)
+  const { hostname, port } = new URL(mcpServer.url)
   const read = (path: string) =>
     new Promise<string>((resolve, reject) => {
       const headers = { host: 'evil.test', 'x-forwarded-host': 'evil.test', 'x-forwarded-proto': 'https' }
@@ -76,7 +76,7 @@ test('forged Host header: metadata shows the configured address', async () => {
         .end()
     })
   for (const path of [
-    `/.well-known/oauth-protected-resource${hosted.path}`,
+    `/.well-known/oauth-protected-resource${mcpServer.path}`,
     '/.well-known/oauth-authorization-server/auth',
     '/auth/.well-known/openid-configuration',
   ]) {
@@ -87,7 +87,7 @@ test('forged Host header: metadata shows the configured address', async () => {
 })
 
 test('unauthenticated calls: logged up to a limit per minute', async () => {
-  const { room, path, id } = await aServer(await aRoom(), 'strangers')
+  const { workspace, path, id } = await publishMcpServer(await createTestWorkspace(), 'strangers')
   const max = LIMITS.mcpStrangersRecordedPerMinute
   const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
   const replies = await Promise.all(
@@ -95,7 +95,7 @@ test('unauthenticated calls: logged up to a limit per minute', async () => {
   )
   expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([401]))
   const rows = await asSuperuser('select from tenon.mcp_calls where tenant_id = $1 and server_id = $2', [
-    room.tenantId,
+    workspace.tenantId,
     id,
   ])
   // Twice the limit if a new minute began meanwhile.

@@ -4,7 +4,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect, inject, test } from 'vitest'
 import { OPERATIONS } from '../../../src/features/index.ts'
-import { aRoom, type Caller, call, operator, tokenOf } from '../../support/fixtures/tenants.ts'
+import { type Caller, call, createTestWorkspace, operator, tokenOf } from '../../support/fixtures/tenants.ts'
 
 const PATH = '/v1/mcp/platform/mcp'
 
@@ -33,11 +33,11 @@ test('tool list: every administrative read operation, no write', async () => {
 })
 
 test('tenant admin: sees its own tenant only', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
   await withClient(as, async (client) => {
     const list = await client.callTool({ name: 'tenant_list', arguments: {} })
-    expect(JSON.stringify(list.structuredContent)).toContain(room.tenantId)
+    expect(JSON.stringify(list.structuredContent)).toContain(workspace.tenantId)
     expect(JSON.stringify(list.structuredContent)).not.toContain(other.tenantId)
     const foreign = await client.callTool({ name: 'flow_list', arguments: { ws: other.workspaceId } })
     expect(foreign).toMatchObject({
@@ -53,10 +53,12 @@ test('tenant admin: sees its own tenant only', async () => {
 
 test('no token or an API key: 401', async () => {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
-  const room = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = (caller: Caller) => call('POST', PATH, { as: caller, body })
   expect((await as({})).status).toBe(401)
-  expect((await as(room.service)).status).toBe(401)
-  expect((await as({ authorization: `Bearer ${room.service['apikey']}` })).body.code).toBe('token_invalid')
-  expect((await call('GET', PATH, { as: room.operator })).status).toBe(405)
+  expect((await as(workspace.service)).status).toBe(401)
+  expect((await as({ authorization: `Bearer ${workspace.service['apikey']}` })).body.code).toBe(
+    'token_invalid',
+  )
+  expect((await call('GET', PATH, { as: workspace.operator })).status).toBe(405)
 })

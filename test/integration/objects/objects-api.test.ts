@@ -1,38 +1,35 @@
 /** Objects through the API: bodies survive a round trip, stored under the storage identity of the workspace. */
 
-import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { aStoringRoom, type Caller, call, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
-import { opened } from '../../support/stack/workspace-settings.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspaceWithStorage,
+  type TestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
+import { openToAnon } from '../../support/stack/workspace-settings.ts'
 
-interface StoringWorkspace extends Room {
+interface StoringWorkspace extends TestWorkspace {
   readonly bucket: string
 }
-
 let workspace: StoringWorkspace
 let other: StoringWorkspace
 beforeAll(async () => {
   ;[workspace, other] = await Promise.all([createStoringWorkspace(), createStoringWorkspace()])
 })
-
 async function createStoringWorkspace(): Promise<StoringWorkspace> {
-  const made = await aStoringRoom()
+  const made = await createTestWorkspaceWithStorage()
   const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as: made.operator })
-  await opened(made, 'notes/')
+  await openToAnon(made, 'notes/')
   return { ...made, bucket: body.bucket }
 }
-
 const pathOf = (key: string, bucket = workspace.bucket) =>
   `/v1/objects/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`
-
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
-
 interface Answer {
   readonly status: number
   readonly code: string | null
@@ -316,7 +313,6 @@ describe('interrupted uploads', () => {
 describe('other entry points', () => {
   const flow = (name: string, tasks: string) =>
     `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}\n`
-
   async function runFlow(name: string, tasks: string) {
     const as = workspace.operator
     const body = { source: flow(name, tasks) }
@@ -386,30 +382,3 @@ describe('other entry points', () => {
     expect((await tool('object_put', workspace.bucket)).content[0].text).toContain('There is no such tool')
   })
 })
-
-test('command line: `tenon object put` and `get`: a file round trip', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
-  const env = {
-    ...process.env,
-    TENON_URL: inject('tenon').url,
-    TENON_SERVICE_KEY: workspace.service['apikey'],
-    TENON_CALLER_CWD: dir,
-  }
-  const tenon = (...args: string[]) =>
-    promisify(execFile)(process.execPath, ['src/cli/main.ts', 'object', ...args], { env })
-  try {
-    const body = randomBytes(300_000)
-    await writeFile(join(dir, 'in'), body)
-    const target = `${workspace.bucket}/from cli/ü`
-    const put = await tenon('put', target, 'in', '--type', 'image/png')
-    expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
-    await tenon('get', target, 'out')
-    expect(sha256(await readFile(join(dir, 'out')))).toBe(sha256(body))
-    await expect(tenon('get', `${other.bucket}/x`)).rejects.toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('AccessDenied'),
-    })
-  } finally {
-    await rm(dir, { recursive: true })
-  }
-}, 60_000)

@@ -28,31 +28,31 @@ import { rootOf, storeOf } from '../../../src/infra/s3/clients.ts'
 import { policyFor } from '../../../src/infra/s3/storage-identities.ts'
 import { clientOf, identityOf } from '../../support/clients/object-store.ts'
 import {
-  aStoringRoom as aRoom,
   asSuperuser,
   call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
 const config = () => parseConfig(inject('tenon').env)
-const purposeOf = ({ tenantId, workspaceId }: Room) => `storage:${tenantId}:${workspaceId}`
-const userOf = ({ workspaceId }: Room) => ({ UserName: `tenon-${workspaceId}` })
+const purposeOf = ({ tenantId, workspaceId }: TestWorkspace) => `storage:${tenantId}:${workspaceId}`
+const userOf = ({ workspaceId }: TestWorkspace) => ({ UserName: `tenon-${workspaceId}` })
 
 const root = () => {
   const { endpoint, region } = storeOf(config())
   return new IAMClient({ endpoint, region, credentials: rootOf(config()) })
 }
 
-const keysOf = async (of: Room) =>
+const keysOf = async (of: TestWorkspace) =>
   (await root().send(new ListAccessKeysCommand(userOf(of)))).AccessKeyMetadata?.map((key) => key.AccessKeyId)
 
-let testWorkspace: Room
-let other: Room
+let testWorkspace: TestWorkspace
+let other: TestWorkspace
 beforeAll(async () => {
-  ;[testWorkspace, other] = await Promise.all([aRoom(), aRoom()])
+  ;[testWorkspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
 })
 
 describe('permissions of the identity', () => {
@@ -156,7 +156,7 @@ describe('without a bucket', () => {
   })
 
   test('workspace older than storage identities: any object operation: bucket_required', async () => {
-    const old = await aRoom()
+    const old = await createTestWorkspace()
     const { bucket } = await identityOf(old)
     await asSuperuser('delete from tenon.storage_identities where workspace_id = $1', [old.workspaceId])
     const reply = await call('PUT', `/v1/objects/${bucket}/k`, { as: old.service, body: {} })
@@ -166,7 +166,7 @@ describe('without a bucket', () => {
 
 describe('creating the identity again', () => {
   test('storage identity: created again after a crash: one key remains', async () => {
-    const made = await aRoom()
+    const made = await createTestWorkspace()
     const { access_key_id: known } = await identityOf(made)
     expect(await keysOf(made)).toEqual([known])
     const stray = await root().send(new CreateAccessKeyCommand(userOf(made)))
@@ -177,7 +177,7 @@ describe('creating the identity again', () => {
   })
 
   test('storage identity: key lost by the store: replaced', async () => {
-    const made = await aRoom()
+    const made = await createTestWorkspace()
     const { access_key_id: lost, bucket } = await identityOf(made)
     await root().send(new DeleteAccessKeyCommand({ ...userOf(made), AccessKeyId: lost }))
     const path = `/v1/objects/${bucket}/k`
@@ -191,7 +191,7 @@ describe('creating the identity again', () => {
 })
 
 /** The step runs again, as it does if a worker dies after it. */
-async function provisionAgain({ tenantId, workspaceId }: Room): Promise<void> {
+async function provisionAgain({ tenantId, workspaceId }: TestWorkspace): Promise<void> {
   const { temporal, close } = openTemporal()
   const operationId = typeId('op', v7())
   await asSuperuser(

@@ -2,9 +2,16 @@
 
 import { expect, inject, test } from 'vitest'
 import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
-import { ofRoom } from '../../support/clients/audit.ts'
+import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { aRoom, call, eventually, type Room, tokenOf, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const { url, env } = inject('tenon')
@@ -16,7 +23,8 @@ const signIn = (token: string, headers: Record<string, string> = {}) =>
 
 const tokenIn = ({ authorization = '' }: Readonly<Record<string, string>>) =>
   authorization.slice('Bearer '.length)
-const adminOf = (room: Room) => tokenOf({ sub: 'ada', tenant_id: room.tenantId, roles: ['tenant_admin'] })
+const adminOf = (workspace: TestWorkspace) =>
+  tokenOf({ sub: 'ada', tenant_id: workspace.tenantId, roles: ['tenant_admin'] })
 
 /** The cookie as a browser stores it. */
 async function cookieOf(token: string): Promise<string> {
@@ -37,8 +45,8 @@ const decode = (
   })
 
 /** The output payload of an execution, as Temporal stores it. */
-async function outputIn(room: Room, canary: string): Promise<unknown> {
-  const runs = new Runs(room)
+async function outputIn(workspace: TestWorkspace, canary: string): Promise<unknown> {
+  const runs = new Runs(workspace)
   const { workflow_id } = await runs.ended(
     await runs.start(await runs.publish(`  - a: { set: { x: ${canary} } }`)),
   )
@@ -62,21 +70,21 @@ async function read(reply: Response): Promise<string> {
 }
 
 test("viewer cookie: operator reads every tenant's payloads, tenant admin its own", async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const canary = unique('canary')
-  const payload = await outputIn(room, canary)
+  const payload = await outputIn(workspace, canary)
   const readBy = async (as: Readonly<Record<string, string>>) =>
     read(await decode(await cookieOf(tokenIn(as)), payload))
-  expect(await readBy(room.operator)).toContain(canary)
-  expect(await readBy(await adminOf(room))).toContain(canary)
+  expect(await readBy(workspace.operator)).toContain(canary)
+  expect(await readBy(await adminOf(workspace))).toContain(canary)
   expect(await readBy(await adminOf(other))).not.toContain(canary)
 })
 
 test('viewer cookie from another origin or on another path: 401', async () => {
-  const room = await aRoom()
+  const workspace = await createTestWorkspace()
   const canary = unique('canary')
-  const payload = await outputIn(room, canary)
-  const reply = await signIn(tokenIn(room.operator))
+  const payload = await outputIn(workspace, canary)
+  const reply = await signIn(tokenIn(workspace.operator))
   const set = reply.headers.get('set-cookie') ?? ''
   expect(set).toMatch(/; Max-Age=3[56]\d\d; Path=\/v1\/codec\/decode; HttpOnly; SameSite=Strict$/)
   expect(reply.headers.get('cache-control')).toBe('no-store')
@@ -102,20 +110,20 @@ test('viewer cookie from another origin or on another path: 401', async () => {
 })
 
 test('viewer cookie tampered with or replaced by a token: 401; an explicit credential takes precedence', async () => {
-  const room = await aRoom()
-  const payload = await outputIn(room, unique('canary'))
-  const token = tokenIn(room.operator)
+  const workspace = await createTestWorkspace()
+  const payload = await outputIn(workspace, unique('canary'))
+  const token = tokenIn(workspace.operator)
   const cookie = await cookieOf(token)
   const changed = `${cookie.slice(0, -3)}${cookie.endsWith('AAA') ? 'BBB' : 'AAA'}`
   for (const bad of [changed, `tenon_payloads=${token}`, 'tenon_payloads='])
     expect((await decode(bad, payload)).status, bad).toBe(401)
   expect((await decode(cookie, payload, { authorization: 'Bearer nonsense' })).status).toBe(401)
-  expect((await decode(cookie, payload, room.service)).status).toBe(403)
+  expect((await decode(cookie, payload, workspace.service)).status).toBe(403)
 })
 
 test('caller that may not read payloads: no cookie; cross-site form: 403', async () => {
-  const room = await aRoom()
-  const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  const workspace = await createTestWorkspace()
+  const bounds = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })
   const old = await tokenOf({ sub: 'cy', roles: ['operator'], iat: 1_000, exp: 2_000 })
   for (const [token, status] of [
@@ -135,20 +143,20 @@ test('caller that may not read payloads: no cookie; cross-site form: 403', async
     { 'sec-fetch-site': 'same-site' },
   ]
   for (const headers of crossSite) {
-    const reply = await signIn(tokenIn(room.operator), headers)
+    const reply = await signIn(tokenIn(workspace.operator), headers)
     expect(reply.status).toBe(403)
     expect(reply.headers.get('set-cookie')).toBeNull()
   }
 })
 
 test('tenant suspended or token expired: the cookie stops working', async () => {
-  const room = await aRoom()
-  const payload = await outputIn(room, unique('canary'))
-  const cookie = await cookieOf(tokenIn(await adminOf(room)))
+  const workspace = await createTestWorkspace()
+  const payload = await outputIn(workspace, unique('canary'))
+  const cookie = await cookieOf(tokenIn(await adminOf(workspace)))
   expect((await decode(cookie, payload)).status).toBe(200)
-  await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as: room.operator, body: {} })
+  await call('POST', `/v1/tenants/${workspace.tenantId}/suspend`, { as: workspace.operator, body: {} })
   await expect.poll(async () => (await decode(cookie, payload)).status, { timeout: 10_000 }).toBe(403)
-  await call('POST', `/v1/tenants/${room.tenantId}/resume`, { as: room.operator, body: {} })
+  await call('POST', `/v1/tenants/${workspace.tenantId}/resume`, { as: workspace.operator, body: {} })
   expect((await decode(cookie, payload)).status).toBe(200)
 
   const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
@@ -160,12 +168,14 @@ test('tenant suspended or token expired: the cookie stops working', async () => 
 })
 
 test('viewer login accepted or denied: both in the audit log', async () => {
-  const room = await aRoom()
-  await cookieOf(tokenIn(await adminOf(room)))
-  const bounds = { tenant_id: room.tenantId, workspace_id: room.workspaceId }
+  const workspace = await createTestWorkspace()
+  await cookieOf(tokenIn(await adminOf(workspace)))
+  const bounds = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   await signIn(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
   const entries = await eventually(async () => {
-    const found = (await ofRoom(room)).filter(({ operation }) => operation === 'codec.admit_page')
+    const found = (await entriesOfWorkspace(workspace)).filter(
+      ({ operation }) => operation === 'codec.admit_page',
+    )
     return found.length === 2 ? found : undefined
   })
   const logged = entries.map(({ outcome, actor, code }) => ({ outcome, actor, code }))

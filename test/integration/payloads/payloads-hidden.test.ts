@@ -3,30 +3,43 @@
 
 import { expect, test } from 'vitest'
 import { textsIn } from '../../support/clients/histories.ts'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const CANARY = unique('canary')
 
-async function publish(room: Room, name: string, tasks: string): Promise<void> {
+async function publish(workspace: TestWorkspace, name: string, tasks: string): Promise<void> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\ndo:\n${tasks}`
-  const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { name, source } })
+  const made = await call('POST', `${workspace.flows}/definitions`, {
+    as: workspace.operator,
+    body: { name, source },
+  })
   expect(made.body.faults).toEqual([])
-  await call('POST', `${room.flows}/definitions/${name}/versions`, { as: room.operator, body: {} })
+  await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
 }
 
-const start = async (room: Room, name: string, input: unknown) =>
-  (await call('POST', `${room.flows}/definitions/${name}/executions`, { as: room.operator, body: { input } }))
-    .body
+const start = async (workspace: TestWorkspace, name: string, input: unknown) =>
+  (
+    await call('POST', `${workspace.flows}/definitions/${name}/executions`, {
+      as: workspace.operator,
+      body: { input },
+    })
+  ).body
 
-const until = (room: Room, id: string, status: string) =>
+const until = (workspace: TestWorkspace, id: string, status: string) =>
   eventually(async () => {
-    const { body } = await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
     return body.status === status ? body : undefined
   })
 
-const sendCommand = (room: Room, id: string, command: string, body: object) =>
-  call('POST', `${room.flows}/executions/${id}/${command}`, { as: room.operator, body })
+const sendCommand = (workspace: TestWorkspace, id: string, command: string, body: object) =>
+  call('POST', `${workspace.flows}/executions/${id}/${command}`, { as: workspace.operator, body })
 
 /** All texts that Temporal has of a tenant: histories, and lists and descriptions of its workflows. */
 async function storedTexts(tenantId: string, least: number): Promise<readonly string[]> {
@@ -48,14 +61,14 @@ async function storedTexts(tenantId: string, least: number): Promise<readonly st
 }
 
 test('canary in input, output, events, comments and errors: absent from Temporal; flow names, steps and error types present', async () => {
-  const room = await aRoom()
-  const me = await call('GET', '/v1/me', { as: room.operator })
+  const workspace = await createTestWorkspace()
+  const me = await call('GET', '/v1/me', { as: workspace.operator })
   const source = 'export default (input: { x: string }) => ({ x: input.x })'
-  const deploy = { workspace_id: room.workspaceId, name: 'same', source }
-  await call('POST', '/v1/functions', { as: room.operator, body: deploy })
-  await publish(room, 'below', "  - hand: { set: { x: '${ .x }' } }")
+  const deploy = { workspace_id: workspace.workspaceId, name: 'same', source }
+  await call('POST', '/v1/functions', { as: workspace.operator, body: deploy })
+  await publish(workspace, 'below', "  - hand: { set: { x: '${ .x }' } }")
   await publish(
-    room,
+    workspace,
     'all-ways',
     `  - keep: { call: collection.create, with: { name: kept, document: { x: '\${ .x }' } } }
   - same: { call: function.invoke, with: { id: same, input: '\${ { x: .x } }' } }
@@ -66,7 +79,7 @@ test('canary in input, output, events, comments and errors: absent from Temporal
   - finish: { set: { x: '\${ $workflow.input.x }' } }`,
   )
   await publish(
-    room,
+    workspace,
     'all-errors',
     `  - guard:
       try: [{ wrong: { call: collection.get, with: { name: '\${ .x }', id: '\${ .x }' } } }]
@@ -74,26 +87,26 @@ test('canary in input, output, events, comments and errors: absent from Temporal
   - burst:
       raise: { error: { type: '\${ "https://x.test/" + .x }', status: 418, title: '\${ .x }', detail: '\${ .x }', instance: '\${ "/" + .x }' } }`,
   )
-  const good = await start(room, 'all-ways', { x: CANARY })
-  await until(room, good.id, 'waiting')
+  const good = await start(workspace, 'all-ways', { x: CANARY })
+  await until(workspace, good.id, 'waiting')
   await eventually(async () => {
-    const { status } = await sendCommand(room, good.id, 'signal', {
+    const { status } = await sendCommand(workspace, good.id, 'signal', {
       event: { type: 'told', data: { x: CANARY } },
     })
     return status === 202 ? true : undefined
   })
   await eventually(async () => {
     const approved = { approved: true, comment: CANARY }
-    const { status } = await sendCommand(room, good.id, 'approve', approved)
+    const { status } = await sendCommand(workspace, good.id, 'approve', approved)
     return status === 200 ? true : undefined
   })
-  const done = await until(room, good.id, 'completed')
+  const done = await until(workspace, good.id, 'completed')
   expect(done.output).toEqual({ x: CANARY })
-  const bad = await start(room, 'all-errors', { x: CANARY })
-  const failed = await until(room, bad.id, 'faulted')
+  const bad = await start(workspace, 'all-errors', { x: CANARY })
+  const failed = await until(workspace, bad.id, 'faulted')
   expect(failed.error.detail).toBe(CANARY)
 
-  const texts = await storedTexts(room.tenantId, 5)
+  const texts = await storedTexts(workspace.tenantId, 5)
   expect(texts.filter((text) => text.includes(CANARY))).toEqual([])
   const found = (text: string) => texts.some((each) => each.includes(text))
   const calls = ['keep: call collection.create', 'guard / wrong: call collection.get', 'rest: wait']

@@ -10,18 +10,18 @@ import type { Platform } from '../../../src/app/platform.ts'
 import { PAYLOAD_BUCKET } from '../../../src/core/object-key.ts'
 import { MARK, REJECTED } from '../../../src/core/work-input.ts'
 import { clientOf, rootClient } from '../../support/clients/object-store.ts'
-import { masked } from '../../support/clients/sql-as-role.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
-  aRoom,
-  aStoringRoom,
   asSuperuser,
   call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { openInside } from '../../support/stack/in-process-platform.ts'
+import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const KIB = 1_024
@@ -34,9 +34,9 @@ const textOf = (bytes: number) =>
 describe('payload size', () => {
   let server: Server
   let answer = ''
-  let room: Room
+  let workspace: TestWorkspace
   beforeAll(async () => {
-    room = await aRoom()
+    workspace = await createTestWorkspace()
     const port = inject('tenon').echoPorts[2] ?? 0
     server = createServer((_request, response) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(answer)),
@@ -46,22 +46,31 @@ describe('payload size', () => {
   - heard: { listen: { to: { one: { with: { type: told } } } } }
   - all: { set: { x: '\${ $workflow.input.x }' } }`
     const source = `document: { dsl: '1.0.3', namespace: n, name: sizes, version: '1.0.0' }\ndo:\n${tasks}`
-    const made = await call('POST', `${room.flows}/definitions`, { as: room.operator, body: { source } })
+    const made = await call('POST', `${workspace.flows}/definitions`, {
+      as: workspace.operator,
+      body: { source },
+    })
     expect(made.body.faults).toEqual([])
-    await call('POST', `${room.flows}/definitions/sizes/versions`, { as: room.operator, body: {} })
+    await call('POST', `${workspace.flows}/definitions/sizes/versions`, { as: workspace.operator, body: {} })
   })
   afterAll(() => new Promise((done) => server.close(done)))
 
   const start = (x: string) =>
-    call('POST', `${room.flows}/definitions/sizes/executions`, { as: room.operator, body: { input: { x } } })
+    call('POST', `${workspace.flows}/definitions/sizes/executions`, {
+      as: workspace.operator,
+      body: { input: { x } },
+    })
   const until = (id: string, status: string) =>
     eventually(async () => {
-      const { body } = await call('GET', `${room.flows}/executions/${id}`, { as: room.operator })
+      const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
       return body.status === status ? body : undefined
     })
   const signal = (id: string, x: string) => {
     const event = { type: 'told', data: { x } }
-    return call('POST', `${room.flows}/executions/${id}/signal`, { as: room.operator, body: { event } })
+    return call('POST', `${workspace.flows}/executions/${id}/signal`, {
+      as: workspace.operator,
+      body: { event },
+    })
   }
 
   test.each([
@@ -99,7 +108,7 @@ describe('payload size', () => {
 describe('payload key', () => {
   /** Runs `work` with a platform whose caches are empty, as after a start. */
   async function withFreshCodec<T>(work: (codec: Codec) => Promise<T>): Promise<T> {
-    const platform = openInside()
+    const platform = openInProcessPlatform()
     try {
       return await work(platform.codec)
     } finally {
@@ -107,7 +116,7 @@ describe('payload key', () => {
     }
   }
   type Codec = Platform['codec']
-  const contextOf = ({ tenantId, workspaceId }: Room) => ({
+  const contextOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
     type: 'workflow' as const,
     namespace: 'default',
     workflowId: `${tenantId}:${workspaceId}:flow_x:1`,
@@ -119,26 +128,26 @@ describe('payload key', () => {
   const refusal = { code: 'payload_unreadable' }
 
   test('older than its maximum age: concurrent encoders create one new key, old payloads stay readable', async () => {
-    const room = await aRoom()
-    const of = contextOf(room)
+    const workspace = await createTestWorkspace()
+    const of = contextOf(workspace)
     await withFreshCodec(async (codec) => {
       const first = await codec.encode([payload('first')], of)
-      expect(keyOf(first)).toBe(`${room.tenantId}.1`)
+      expect(keyOf(first)).toBe(`${workspace.tenantId}.1`)
       await asSuperuser(
         "update tenon.payload_keys set created_at = now() - interval '91 days' where tenant_id = $1",
-        [room.tenantId],
+        [workspace.tenantId],
       )
       const made = await Promise.all(
         [1, 2, 3].map(() => withFreshCodec((other) => other.encode([payload('second')], of))),
       )
-      expect(made.map(keyOf)).toEqual(Array(3).fill(`${room.tenantId}.2`))
+      expect(made.map(keyOf)).toEqual(Array(3).fill(`${workspace.tenantId}.2`))
       for (const second of made) expect(decoded(await codec.decode(second))).toBe('second')
       expect(decoded(await withFreshCodec((other) => other.decode(first)))).toBe('first')
     })
   })
 
   test('destroyed: payloads unreadable, no new key is created, other tenants unaffected', async () => {
-    const [gone, here] = await Promise.all([aRoom(), aRoom()])
+    const [gone, here] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     const large = textOf(300 * KIB)
     const lost = await withFreshCodec((codec) =>
       codec.encode([payload('x'), payload(large)], contextOf(gone)),
@@ -165,7 +174,7 @@ describe('payload key', () => {
   })
 
   test("no context: not encoded; other tenant's or modified payload: not decoded", async () => {
-    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     await withFreshCodec(async (codec) => {
       await expect(async () => codec.encode([payload('x')])).rejects.toThrow(TypeError)
       const made = await codec.encode([payload('x')], contextOf(mine))
@@ -182,9 +191,10 @@ describe('payload key', () => {
   })
 
   test('same large content encoded twice: stored once per tenant', async () => {
-    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     const large = payload(textOf(300 * KIB))
-    const encode = (room: Room) => withFreshCodec((codec) => codec.encode([large], contextOf(room)))
+    const encode = (workspace: TestWorkspace) =>
+      withFreshCodec((codec) => codec.encode([large], contextOf(workspace)))
     await Promise.all([mine, mine, other].map(encode))
     const counts = await Promise.all(
       [mine, other].map(async ({ tenantId }) => {
@@ -196,42 +206,42 @@ describe('payload key', () => {
   })
 
   test('database: keys readable by one role, for its own tenant', async () => {
-    const [mine, other] = await Promise.all([aRoom(), aRoom()])
+    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     const all = 'select tenant_id from tenon.payload_keys'
-    expect(await masked('tenon_payload_keys', [mine.tenantId, ''], all)).toEqual([
+    expect(await sqlAsRole('tenon_payload_keys', [mine.tenantId, ''], all)).toEqual([
       { tenant_id: mine.tenantId },
     ])
     for (const mask of ['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer'])
-      await expect(masked(mask, [other.tenantId, ''], all)).rejects.toThrow(/permission denied/)
+      await expect(sqlAsRole(mask, [other.tenantId, ''], all)).rejects.toThrow(/permission denied/)
     await expect(
-      masked('tenon_payload_keys', [mine.tenantId, ''], 'delete from tenon.payload_keys'),
+      sqlAsRole('tenon_payload_keys', [mine.tenantId, ''], 'delete from tenon.payload_keys'),
     ).rejects.toThrow(/permission denied/)
   })
 })
 
 test("bucket of the platform: refused as a workspace's bucket, unreachable with a workspace's key", async () => {
-  const room = await aStoringRoom()
-  const body = { tenant_id: room.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
-  const duplicate = await call('POST', '/v1/workspaces', { as: room.operator, body })
+  const workspace = await createTestWorkspaceWithStorage()
+  const body = { tenant_id: workspace.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
+  const duplicate = await call('POST', '/v1/workspaces', { as: workspace.operator, body })
   expect([duplicate.status, duplicate.body.code]).toEqual([409, 'conflict'])
-  const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: room.service })
+  const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: workspace.service })
   expect([asked.status, asked.body.code]).toEqual([403, 'AccessDenied'])
-  const s3 = await clientOf(room)
+  const s3 = await clientOf(workspace)
   const denied = { name: 'AccessDenied' }
   await expect(s3.send(new ListObjectsV2Command({ Bucket: PAYLOAD_BUCKET }))).rejects.toMatchObject(denied)
-  const get = new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: `${room.tenantId}/1/x` })
+  const get = new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: `${workspace.tenantId}/1/x` })
   await expect(s3.send(get)).rejects.toMatchObject(denied)
 })
 
 describe('codec server', () => {
-  let [mine, other]: Room[] = []
+  let [mine, other]: TestWorkspace[] = []
   beforeAll(async () => {
-    ;[mine, other] = await Promise.all([aRoom(), aRoom()])
+    ;[mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   })
   const plain = { metadata: { encoding: btoa('json/plain') }, data: btoa('"words"') }
-  const encodedFor = async (room: Room) => {
-    const body = { payloads: [plain], tenant_id: room.tenantId }
-    const made = await call('POST', '/v1/codec/encode', { as: room.operator, body })
+  const encodedFor = async (workspace: TestWorkspace) => {
+    const body = { payloads: [plain], tenant_id: workspace.tenantId }
+    const made = await call('POST', '/v1/codec/encode', { as: workspace.operator, body })
     expect([made.status, made.body.payloads[0].data === plain.data]).toEqual([200, false])
     return made.body.payloads[0]
   }

@@ -8,10 +8,10 @@ import { workflowTypes } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
-import { reachable } from '../../support/fixtures/secrets.ts'
+import { allowLoopback } from '../../support/fixtures/secrets.ts'
 import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { aRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 type Event = temporal.api.history.v1.IHistoryEvent
@@ -21,18 +21,20 @@ interface StartedWorkflow {
   readonly events: readonly Event[]
 }
 
-let room: Room
+let workspace: TestWorkspace
 let workflows: readonly StartedWorkflow[]
 /** History of the flow that makes a call of each kind. */
 let calls: readonly Event[]
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const id = await runEveryCall()
-  await publishScheduled(room, 'tick', '{ every: PT1S }')
-  await eventually(async () => (await executionsOf(room, 'tick')).find(({ ended_at }) => ended_at) && true)
-  await publishScheduled(room, 'tick', '')
-  await buildIndex(room)
-  expect((await suspendWorkspace(room, room.operator)).status).toBeLessThan(300)
+  await publishScheduled(workspace, 'tick', '{ every: PT1S }')
+  await eventually(
+    async () => (await executionsOf(workspace, 'tick')).find(({ ended_at }) => ended_at) && true,
+  )
+  await publishScheduled(workspace, 'tick', '')
+  await buildIndex(workspace)
+  expect((await suspendWorkspace(workspace, workspace.operator)).status).toBeLessThan(300)
   workflows = await startedWorkflows()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
   calls = events ?? []
@@ -40,13 +42,13 @@ beforeAll(async () => {
 
 /** Runs a flow with a call of each kind. @returns the id of its workflow */
 async function runEveryCall(): Promise<string> {
-  const runs = new Runs(room)
-  const fakeServer = await Outside.open()
+  const runs = new Runs(workspace)
+  const fakeServer = await FakeServers.open()
   const source = 'export default ({ n }: { n: number }) => 2 * n'
-  const double = { workspace_id: room.workspaceId, name: 'double', source }
-  await call('POST', '/v1/functions', { as: room.operator, body: double })
+  const double = { workspace_id: workspace.workspaceId, name: 'double', source }
+  await call('POST', '/v1/functions', { as: workspace.operator, body: double })
   try {
-    await reachable(room, fakeServer)
+    await allowLoopback(workspace, fakeServer)
     await runs.publish('  - a: { set: { x: 1 } }', { name: 'inner' })
     const own = 'metadata: { tenon: { local: false } }'
     const get = (path: string) => `call: http, with: { method: get, endpoint: '${fakeServer.origin}${path}' }`
@@ -70,7 +72,7 @@ async function runEveryCall(): Promise<string> {
 const startedWorkflows = (): Promise<readonly StartedWorkflow[]> =>
   withRawClient(async (client) => {
     const types = await workflowTypes()
-    const query = `TenantId = '${room.tenantId}'`
+    const query = `TenantId = '${workspace.tenantId}'`
     return eventually(async () => {
       const all: StartedWorkflow[] = []
       for await (const { workflowId, type } of client.workflow.list({ query })) {
@@ -104,13 +106,13 @@ test('every workflow, child workflow and activity: has the tenant as its fairnes
     const [first, ...rest] = events
     expect([type, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
       type,
-      room.tenantId,
+      workspace.tenantId,
     ])
     for (const { startChildWorkflowExecutionInitiatedEventAttributes: child } of rest)
-      if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, room.tenantId])
+      if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, workspace.tenantId])
     // A task without a fairness key has that of its workflow (resilience/fairness).
     for (const { activityTaskScheduledEventAttributes: task } of rest)
-      if (task) expect(task.priority?.fairnessKey || room.tenantId).toBe(room.tenantId)
+      if (task) expect(task.priority?.fairnessKey || workspace.tenantId).toBe(workspace.tenantId)
   }
   const children = workflows.filter(({ events }) =>
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),

@@ -2,13 +2,13 @@
 
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { Caller, expectProblem, expectStatus, get, pause, Stream, str } from './client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from './tenant-pair.ts'
 
 let world: World
 const streams: Stream[] = []
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 afterEach(() => {

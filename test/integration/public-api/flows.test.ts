@@ -2,13 +2,13 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, Stream, str } from './client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from './tenant-pair.ts'
 
 let world: World
 let base: string
 
 beforeAll(async () => {
-  world = await twoTenants({ stores: true })
+  world = await createTenantPair({ stores: true })
   base = `/v1/flows/workspaces/${world.a.workspace}`
 })
 

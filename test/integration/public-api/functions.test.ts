@@ -2,12 +2,12 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from './tenant-pair.ts'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 // Assumption: a function is the default export of a module and takes its input as first argument.

@@ -17,12 +17,12 @@ import {
   token,
   tokenReply,
 } from './client.ts'
-import { expectIsolated, expectUnaffected, type Party, twoTenants, type World } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type Party, type World } from './tenant-pair.ts'
 
 let world: World
 
 /** A hosted server and what a caller of it needs. */
-interface Hosted {
+interface PublishedMcpServer {
   readonly id: string
   readonly servers: string
   readonly wire: string
@@ -30,16 +30,16 @@ interface Hosted {
   readonly tool: string
 }
 
-const hosted: { a?: Hosted; b?: Hosted } = {}
+const hosted: { a?: PublishedMcpServer; b?: PublishedMcpServer } = {}
 
-function server(who: 'a' | 'b'): Hosted {
+function server(who: 'a' | 'b'): PublishedMcpServer {
   const found = hosted[who]
   if (!found) throw new Error(`the server of ${who} was never published`)
   return found
 }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const party of [world.a, world.b]) {
     const sent = { text: 'in stock', mark: party.mark }
     expectStatus(await party.service.post('/v1/collections/products/documents', sent), 201)
@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 
 /** Creates, curates and publishes a server whose one tool reads the collection `products`. */
-async function publishServer(who: 'a' | 'b'): Promise<Hosted> {
+async function publishServer(who: 'a' | 'b'): Promise<PublishedMcpServer> {
   const { admin, workspace } = world[who]
   const servers = `/v1/mcp/workspaces/${workspace}/servers`
   // Assumption: a server is created from its name alone.

@@ -2,7 +2,14 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { abortUpload, Caller, expectProblem, expectStatus, pause, sendRawPath, str } from './client.ts'
-import { expectIsolated, expectUnaffected, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
+import {
+  createTenantPair,
+  expectIsolated,
+  expectUnaffected,
+  makeKey,
+  type World,
+  word,
+} from './tenant-pair.ts'
 
 let world: World
 let path: string
@@ -11,7 +18,7 @@ const BYTES = Uint8Array.from({ length: 70_000 }, (_, n) => n % 251)
 const BINARY = { 'content-type': 'application/x-test' }
 
 beforeAll(async () => {
-  world = await twoTenants({ stores: true })
+  world = await createTenantPair({ stores: true })
   path = `/v1/objects/${world.a.bucket}`
 })
 

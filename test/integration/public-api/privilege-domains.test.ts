@@ -2,12 +2,12 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, pause, str, token } from './client.ts'
-import { expectIsolated, makeKey, twoTenants, type World, word } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, makeKey, type World, word } from './tenant-pair.ts'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const DOCUMENTS = '/v1/collections/notes/documents'

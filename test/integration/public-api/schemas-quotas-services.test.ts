@@ -4,12 +4,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from './client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from './tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from './tenant-pair.ts'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 /** Creates `count` documents at once. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
-import { aRoom, type Room, unique } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const hasChromium = existsSync(CHROMIUM)
@@ -25,7 +25,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   let browser: Browser
   let page: Page
   let folder: string
-  let workspace: Room
+  let workspace: TestWorkspace
   let runs: Runs
   let done: Shown
   let waits: Shown
@@ -38,7 +38,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
     // Set this to keep the screenshots.
     folder = process.env['SCREENSHOTS'] ?? (await mkdtemp(join(tmpdir(), 'tenon-ui-')))
     await mkdir(folder, { recursive: true })
-    workspace = await aRoom()
+    workspace = await createTestWorkspace()
     runs = new Runs(workspace)
     const heard = 'listen: { to: { one: { with: { type: paid } } } }'
     const get = `call: http, with: { method: get, endpoint: 'http://127.0.0.1:${closedPort}/rates' }`

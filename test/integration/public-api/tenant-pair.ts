@@ -83,7 +83,7 @@ async function makeParty(mark: string, stores: boolean): Promise<Party> {
 
 /** Two tenants; the second has written three documents that have to stay unchanged. */
 /** @param stores whether they have a bucket each */
-export async function twoTenants({ stores = false } = {}): Promise<World> {
+export async function createTenantPair({ stores = false } = {}): Promise<World> {
   const [a, b] = [await makeParty(`aa${word()}`, stores), await makeParty(`bb${word()}`, stores)]
   for (const text of ['one', 'two', 'three']) {
     expectStatus(await b.service.post('/v1/collections/keepsakes/documents', { text, mark: b.mark }), 201)

@@ -2,20 +2,20 @@
 
 import { createHash } from 'node:crypto'
 import { describe, expect, inject, test } from 'vitest'
-import { limit, quota, rush, tally } from '../../support/fixtures/quotas.ts'
+import { limit, quota, repeatConcurrently, tally } from '../../support/fixtures/quotas.ts'
 import {
-  aRoom,
-  aStoringRoom,
   asSuperuser,
   call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
-  type Room,
+  type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 
 const PLATFORM = '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'
 
 /** Bytes of the documents of a workspace, computed from the tables. */
-async function documentBytesOf(workspace: Room): Promise<number> {
+async function documentBytesOf(workspace: TestWorkspace): Promise<number> {
   const tables = await asSuperuser<{ relation: string }>(
     `select format('tenon_data.%I', relation) as relation from tenon.schemas where workspace_id = $1`,
     [workspace.workspaceId],
@@ -33,17 +33,17 @@ async function documentBytesOf(workspace: Room): Promise<number> {
 }
 
 const PLAIN = '/v1/collections/things/documents'
-const create = (workspace: Room, text: string, collection = 'things') =>
+const create = (workspace: TestWorkspace, text: string, collection = 'things') =>
   call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { text } })
 
-async function declare(workspace: Room, collection: string, schema: object = {}) {
+async function declare(workspace: TestWorkspace, collection: string, schema: object = {}) {
   const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema }
   return (await call('POST', '/v1/schemas', { as: workspace.operator, body })).body
 }
 
 describe('bytes of documents', () => {
   test('byte quota: 200 concurrent writes, every kind of table: never exceeded', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     await declare(workspace, 'own', { type: 'object', properties: { text: { type: 'string' } } })
     await Promise.all([create(workspace, 'a'), create(workspace, 'b', 'own')])
     expect(await quota(workspace, 'document_bytes')).toMatchObject({
@@ -51,7 +51,9 @@ describe('bytes of documents', () => {
       used: await documentBytesOf(workspace),
     })
     await limit(workspace, { document_bytes: 20_000 })
-    const replies = await rush(200, (n) => create(workspace, 'x'.repeat(1_000), n % 2 ? 'things' : 'own'))
+    const replies = await repeatConcurrently(200, (n) =>
+      create(workspace, 'x'.repeat(1_000), n % 2 ? 'things' : 'own'),
+    )
     const counts = tally(replies)
     expect(counts[201]).toBeGreaterThan(15)
     expect(Object.keys(counts)).toEqual(['201', '429'])
@@ -64,7 +66,7 @@ describe('bytes of documents', () => {
   })
 
   test('byte quota: growth beyond it: refused; shrinking or deletion: frees bytes; batch: counted as a whole', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     await limit(workspace, { document_bytes: 2_000 })
     const { body } = await create(workspace, 'x'.repeat(1_000))
     const put = (size: number) =>
@@ -88,7 +90,7 @@ describe('bytes of documents', () => {
     expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
   })
 
-  const fetchImport = (workspace: Room, body: string) =>
+  const fetchImport = (workspace: TestWorkspace, body: string) =>
     call('POST', '/v1/collections/things/import', {
       as: workspace.service,
       headers: { 'content-type': 'application/x-ndjson' },
@@ -96,10 +98,10 @@ describe('bytes of documents', () => {
     })
 
   test('byte quota: declaration changes: the count is exact', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const { id } = await declare(workspace, 'own')
     await limit(workspace, { document_bytes: 100_000 })
-    await rush(5, (n) => create(workspace, `text ${n}`, 'own'))
+    await repeatConcurrently(5, (n) => create(workspace, `text ${n}`, 'own'))
     const schemas = [
       {
         type: 'object',
@@ -118,7 +120,7 @@ describe('bytes of documents', () => {
   })
 
   test('byte quota: random writes, deletions and changes of the limit: the count is exact', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const names = ['things', 'own', 'late']
     await declare(workspace, 'own', { type: 'object', properties: { text: { type: 'string' } } })
     const ids: { collection: string; id: string }[] = []
@@ -148,7 +150,7 @@ describe('bytes of documents', () => {
     }
     for (let round = 0; round < 8; round++) {
       if (round === 3) await declare(workspace, 'late').catch(() => {})
-      const statuses = await rush(25, writeAtRandom)
+      const statuses = await repeatConcurrently(25, writeAtRandom)
       expect(statuses.filter((status) => status >= 500 && status !== 503)).toEqual([])
       await limit(workspace, { document_bytes: 4_000 })
       expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
@@ -157,27 +159,27 @@ describe('bytes of documents', () => {
 })
 
 describe('bytes of objects', () => {
-  async function bucketOf(workspace: Room): Promise<string> {
+  async function bucketOf(workspace: TestWorkspace): Promise<string> {
     return (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body
       .bucket
   }
-  const put = (workspace: Room, path: string, bytes: number) =>
+  const put = (workspace: TestWorkspace, path: string, bytes: number) =>
     call('PUT', path, { as: workspace.service, body: 'x'.repeat(bytes) })
 
-  async function storedBytes(workspace: Room, bucket: string): Promise<number> {
+  async function storedBytes(workspace: TestWorkspace, bucket: string): Promise<number> {
     const { body } = await call('GET', `/v1/objects/${bucket}?page[size]=200`, { as: workspace.service })
     return body.data.reduce((sum: number, { size }: { size: number }) => sum + size, 0)
   }
 
   test('byte quota: 200 concurrent uploads: never exceeded; overwriting and deletion: free bytes, the count is exact', async () => {
-    const workspace = await aStoringRoom()
+    const workspace = await createTestWorkspaceWithStorage()
     const bucket = await bucketOf(workspace)
     const path = (key: string | number) => `/v1/objects/${bucket}/${key}`
     expect((await put(workspace, path('before'), 1_000)).status).toBe(201)
     expect(await quota(workspace, 'object_bytes')).toEqual({ limit: -1, used: null, remaining: null })
     const set = await limit(workspace, { object_bytes: 10_000 })
     expect(set.body.quotas.object_bytes).toEqual({ limit: 10_000, used: 1_000, remaining: 9_000 })
-    const replies = await rush(200, (n) => put(workspace, path(`k${n}`), 1_000))
+    const replies = await repeatConcurrently(200, (n) => put(workspace, path(`k${n}`), 1_000))
     const counts = tally(replies)
     expect(Object.keys(counts)).toEqual(['201', '429'])
     expect(counts[201]).toBe(9)
@@ -186,7 +188,7 @@ describe('bytes of objects', () => {
     expect((await call('DELETE', path('before'), { as: workspace.service })).status).toBe(200)
     expect((await quota(workspace, 'object_bytes')).used).toBe(9_000)
     // Uploads of one key, in any order of completion.
-    await rush(20, (n) => put(workspace, path('same'), 50 * (n + 1)))
+    await repeatConcurrently(20, (n) => put(workspace, path('same'), 50 * (n + 1)))
     expect((await quota(workspace, 'object_bytes')).used).toBe(await storedBytes(workspace, bucket))
     expect(await storedBytes(workspace, bucket)).toBeLessThanOrEqual(10_000)
     await limit(workspace, { object_bytes: -1 })
@@ -197,7 +199,7 @@ describe('bytes of objects', () => {
   }, 120_000)
 
   test('byte quota: upload of unknown length: aborted at the limit; interrupted upload: frees its reservation', async () => {
-    const workspace = await aStoringRoom()
+    const workspace = await createTestWorkspaceWithStorage()
     const bucket = await bucketOf(workspace)
     await limit(workspace, { object_bytes: 100_000 })
     const chunks = async function* (times: number) {
@@ -220,7 +222,7 @@ describe('bytes of objects', () => {
   }, 60_000)
 
   test('byte quota: reservation of a dead process: settled by a lookup in the store once the bytes are needed', async () => {
-    const workspace = await aStoringRoom()
+    const workspace = await createTestWorkspaceWithStorage()
     const bucket = await bucketOf(workspace)
     await put(workspace, `/v1/objects/${bucket}/there`, 300)
     await limit(workspace, { object_bytes: 1_000 })

@@ -3,20 +3,27 @@
 import { createServer } from 'node:http'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { aRoom, aWorkspace, call, eventually, type Room, tokenOf } from '../../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
 
 const PATH = '/v1/collections/things/documents'
-const make = (workspace: Room, body: unknown = { n: 1 }) =>
+const make = (workspace: TestWorkspace, body: unknown = { n: 1 }) =>
   call('POST', PATH, { as: workspace.service, body })
 
-function limit(workspace: Room, limits: Record<string, number>) {
+function limit(workspace: TestWorkspace, limits: Record<string, number>) {
   return call('PUT', '/v1/quotas', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, limits },
   })
 }
 
-async function quota(workspace: Room, name: string) {
+async function quota(workspace: TestWorkspace, name: string) {
   const { body } = await call('GET', `/v1/quotas?workspace_id=${workspace.workspaceId}`, {
     as: workspace.operator,
   })
@@ -31,15 +38,15 @@ function countByStatus(statuses: readonly number[]): Record<string, number> {
 
 describe('quotas', () => {
   test('quota: no limit set: unlimited, usage is counted', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     await make(workspace)
     expect(await quota(workspace, 'documents')).toEqual({ limit: -1, used: 1, remaining: null })
     expect(await quota(workspace, 'api_keys')).toEqual({ limit: -1, used: 2, remaining: null })
   })
 
   test('quota: 60 concurrent writes: never exceeded, other workspaces are unaffected', async () => {
-    const workspace = await aRoom()
-    const sibling = await aWorkspace(workspace)
+    const workspace = await createTestWorkspace()
+    const sibling = await addTestWorkspace(workspace)
     await Promise.all([make(workspace), make(workspace), make(sibling)])
     expect((await limit(workspace, { documents: 12 })).body.quotas.documents).toEqual({
       limit: 12,
@@ -57,7 +64,7 @@ describe('quotas', () => {
   })
 
   test('quota: limit set while a document is being created: waits for it and counts it', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const client = new Client({ connectionString: inject('tenon').databaseUrl })
     await client.connect()
     try {
@@ -79,7 +86,7 @@ describe('quotas', () => {
   })
 
   test('quota: resource deleted: usage decreases; limit -1: unlimited', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const { body } = await make(workspace)
     await limit(workspace, { documents: 1 })
     expect((await make(workspace)).status).toBe(429)
@@ -92,7 +99,7 @@ describe('quotas', () => {
   })
 
   test('quota: documents in tables of their own, declared collections: counted too', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const declare = (collection: string) =>
       call('POST', '/v1/schemas', {
         as: workspace.operator,
@@ -125,7 +132,7 @@ describe('quotas', () => {
   })
 
   test('quota: limits changed while tables are created and written: exact in the end', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const names = ['a', 'b', 'c', 'd']
     const declare = (collection: string) => {
       const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {} }
@@ -155,7 +162,7 @@ describe('quotas', () => {
   })
 
   test('quota of concurrent executions: 60 starts at once: never exceeded, each end frees one', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const source = `document: { dsl: '1.0.3', namespace: t, name: slow, version: '1.0.0' }\ndo:\n  - nap: { wait: PT1S }\n`
     const as = workspace.operator
     await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
@@ -173,7 +180,7 @@ describe('quotas', () => {
   })
 
   test('quota: set by another role, unknown, or of a tenant: refused', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const tenantAdmin = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
     const body = { workspace_id: workspace.workspaceId, limits: { documents: 5 } }
     expect((await call('PUT', '/v1/quotas', { as: tenantAdmin, body })).status).toBe(403)
@@ -187,7 +194,7 @@ describe('quotas', () => {
 
 describe('workspace settings', () => {
   test('setting: feature switched on: read back', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
     const path = `/v1/services?workspace_id=${workspace.workspaceId}`
     expect((await call('GET', path, { as })).body).toMatchObject({ experimental: [], egress: { allow: [] } })
@@ -200,7 +207,7 @@ describe('workspace settings', () => {
   })
 
   test('setting: egress.allow by another role than operator: refused', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const body = { workspace_id: workspace.workspaceId, egress: { allow: ['127.0.0.1:1'] } }
     const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
     expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(403)
@@ -217,8 +224,8 @@ describe('workspace settings', () => {
     afterAll(() => new Promise((done) => server.close(done)))
 
     test('egress.allow: address of one workspace: reachable from its flows only', async () => {
-      const workspace = await aRoom()
-      const sibling = await aWorkspace(workspace)
+      const workspace = await createTestWorkspace()
+      const sibling = await addTestWorkspace(workspace)
       const body = { workspace_id: workspace.workspaceId, egress: { allow: [`127.0.0.1:${port}`] } }
       await call('POST', '/v1/services/configure', { as: workspace.operator, body })
       expect((await fetchFrom(workspace)).status).toBe('completed')
@@ -226,7 +233,7 @@ describe('workspace settings', () => {
       expect([refused.status, refused.error.detail]).toEqual(['faulted', expect.stringContaining('egress')])
     })
 
-    async function fetchFrom(workspace: Room) {
+    async function fetchFrom(workspace: TestWorkspace) {
       const as = workspace.operator
       const source = `document: { dsl: '1.0.3', namespace: t, name: f, version: '1.0.0' }\ndo:\n  - get: { call: http, with: { method: get, endpoint: 'http://127.0.0.1:${port}/' } }\n`
       await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
@@ -238,13 +245,13 @@ describe('workspace settings', () => {
 })
 
 describe('metrics', () => {
-  const ask = (workspace: Room, metric: string, window = '5m') =>
+  const ask = (workspace: TestWorkspace, metric: string, window = '5m') =>
     call('GET', `/v1/analytics/query?metric=${metric}&window=${window}`, { as: workspace.service })
   const sum = (points: readonly [string, number | null][]) =>
     points.reduce((total, [, value]) => total + (value ?? 0), 0)
 
   test('metrics: requests, errors and latency: of the own workspace only', async () => {
-    const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+    const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
     for (let n = 0; n < 5; n++) await make(workspace)
     for (let n = 0; n < 3; n++) await call('GET', `${PATH}/nothing`, { as: workspace.service })
     await call('GET', '/v1/events/subscribe?topic=x', { as: workspace.service })
@@ -273,7 +280,7 @@ describe('metrics', () => {
   })
 
   test('metrics: window too long or metric unknown: refused; long window: fewer points', async () => {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     expect((await ask(workspace, 'requests', '90d')).body.series[0].points.length).toBeLessThanOrEqual(1_000)
     for (const window of ['91d', '0h', '1y', 'h', '-1h', '999999w'])
       expect((await ask(workspace, 'requests', window)).body.code).toBe('validation_failed')

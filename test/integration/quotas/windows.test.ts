@@ -1,37 +1,37 @@
 /** Quotas per time window, per tenant and per MCP server: never exceeded under concurrency, reset on time. */
 
 import { expect, inject, test } from 'vitest'
-import { aServer, NOTES } from '../../support/clients/mcp.ts'
-import { limit, limitTenant, quota, rush, tally } from '../../support/fixtures/quotas.ts'
+import { NOTES, publishMcpServer } from '../../support/clients/mcp.ts'
+import { limit, limitTenant, quota, repeatConcurrently, tally } from '../../support/fixtures/quotas.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
-  type Room,
+  createTestWorkspace,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { startApi } from '../../support/stack/api-process.ts'
 import type { Running } from '../../support/stack/start.ts'
 
-const publish = (workspace: Room) =>
+const publish = (workspace: TestWorkspace) =>
   call('POST', '/v1/events/publish', { as: workspace.service, body: { topic: 'orders.made', data: 1 } })
 
 /** Ends the current window. */
-const endWindow = (workspace: Room, name: string) =>
+const endWindow = (workspace: TestWorkspace, name: string) =>
   asSuperuser(`update tenon.quotas set resets_at = now() where workspace_id = $1 and name = $2`, [
     workspace.workspaceId,
     name,
   ])
 
 test('daily event quota: 200 concurrent events, limit 20: 20 pass, per workspace', async () => {
-  const workspace = await aRoom()
-  const sibling = await aWorkspace(workspace)
+  const workspace = await createTestWorkspace()
+  const sibling = await addTestWorkspace(workspace)
   expect((await publish(workspace)).status).toBe(202)
   expect(await quota(workspace, 'events_per_day')).toEqual({ limit: -1, used: null, remaining: null })
   await limit(workspace, { events_per_day: 20 })
-  const replies = await rush(200, () => publish(workspace))
+  const replies = await repeatConcurrently(200, () => publish(workspace))
   expect(tally(replies)).toEqual({ 202: 20, 429: 180 })
   const refused = replies.find(({ status }) => status === 429)
   const midnight = new Date(new Date().setUTCHours(24, 0, 0, 0)).toISOString()
@@ -49,13 +49,13 @@ test('daily event quota: 200 concurrent events, limit 20: 20 pass, per workspace
   // A window that has ended starts anew, for concurrent requests too.
   await endWindow(workspace, 'events_per_day')
   expect(await quota(workspace, 'events_per_day')).toEqual({ ...full, used: 0, remaining: 20 })
-  expect(tally(await rush(60, () => publish(workspace)))).toEqual({ 202: 20, 429: 40 })
+  expect(tally(await repeatConcurrently(60, () => publish(workspace)))).toEqual({ 202: 20, 429: 40 })
   await limit(workspace, { events_per_day: 25 })
-  expect(tally(await rush(10, () => publish(workspace)))).toEqual({ 202: 5, 429: 5 })
+  expect(tally(await repeatConcurrently(10, () => publish(workspace)))).toEqual({ 202: 5, 429: 5 })
 })
 
 test('daily event quota: request refused for another reason: not counted', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   await limit(workspace, { events_per_day: 5, invocations_per_day: 5 })
   const body = { topic: 'platform.mine', data: 1 }
   expect((await call('POST', '/v1/events/publish', { as: workspace.service, body })).status).toBe(400)
@@ -67,7 +67,7 @@ test('daily event quota: request refused for another reason: not counted', async
 })
 
 test('daily invocation quota: reached: refused before anything runs; anon key: learns no totals', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const source = 'export default () => 1'
   const made = await call('POST', '/v1/functions', {
     as: workspace.operator,
@@ -76,7 +76,7 @@ test('daily invocation quota: reached: refused before anything runs; anon key: l
   expect(made.status).toBe(201)
   await limit(workspace, { invocations_per_day: 3 })
   const invoke = (as = workspace.service) => call('POST', '/v1/functions/one/invoke', { as, body: {} })
-  expect(tally(await rush(200, () => invoke()))).toEqual({ 200: 3, 429: 197 })
+  expect(tally(await repeatConcurrently(200, () => invoke()))).toEqual({ 200: 3, 429: 197 })
   const refusal = (await invoke(workspace.anon)).body
   expect(refusal).toMatchObject({ code: 'quota_exceeded', quota: 'invocations_per_day' })
   expect(refusal).not.toHaveProperty('used')
@@ -84,7 +84,7 @@ test('daily invocation quota: reached: refused before anything runs; anon key: l
 })
 
 /** A flow `quick` that ends at once. */
-async function publishQuick(workspace: Room): Promise<void> {
+async function publishQuick(workspace: TestWorkspace): Promise<void> {
   const as = workspace.operator
   const source = `document: { dsl: '1.0.3', namespace: t, name: quick, version: '1.0.0' }\ndo:\n  - a: { set: { x: 1 } }\n`
   await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
@@ -92,21 +92,21 @@ async function publishQuick(workspace: Room): Promise<void> {
 }
 
 /** Extends every open window by an hour, so that none ends during the test. */
-const extendWindows = (workspace: Room) =>
+const extendWindows = (workspace: TestWorkspace) =>
   asSuperuser(
     `update tenon.quotas set resets_at = now() + interval '1 hour' where workspace_id = $1 and resets_at is not null`,
     [workspace.workspaceId],
   )
 
 test('start quota per minute: 60 concurrent starts: never exceeded, available again in the next minute', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = workspace.operator
   await publishQuick(workspace)
   await limit(workspace, { execution_starts_per_minute: 4, concurrent_executions: 100 })
   await extendWindows(workspace)
   const start = () =>
     call('POST', `${workspace.flows}/definitions/quick/executions`, { as, body: { input: {} } })
-  const replies = await rush(60, start)
+  const replies = await repeatConcurrently(60, start)
   expect(tally(replies)).toEqual({ 201: 4, 429: 56 })
   const refused = replies.find(({ status }) => status === 429)
   expect(refused?.body).toMatchObject({ quota: 'execution_starts_per_minute', limit: 4, used: 4 })
@@ -118,7 +118,7 @@ test('start quota per minute: 60 concurrent starts: never exceeded, available ag
 })
 
 test('start quota per minute: two processes and a restart: counted together', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = workspace.operator
   await publishQuick(workspace)
   await limit(workspace, { execution_starts_per_minute: 5, concurrent_executions: 100 })
@@ -126,7 +126,7 @@ test('start quota per minute: two processes and a restart: counted together', as
   const first = inject('tenon')
   const starts = async (each: number, places: readonly Running[]) =>
     tally(
-      await rush(each * places.length, (n) => {
+      await repeatConcurrently(each * places.length, (n) => {
         const at = places[n % places.length] ?? first
         return call('POST', `${workspace.flows}/definitions/quick/executions`, {
           as,
@@ -152,17 +152,17 @@ test('start quota per minute: two processes and a restart: counted together', as
 })
 
 test('workspace quota of a tenant: 20 concurrent creations: never exceeded, other tenants are unaffected', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   expect(await quota(workspace, 'workspaces', 'tenant')).toEqual({ limit: -1, used: 1, remaining: null })
   expect((await limitTenant(workspace, { workspaces: 3 })).body).toMatchObject({
     tenant_id: workspace.tenantId,
     quotas: { workspaces: { limit: 3, used: 1, remaining: 2 } },
   })
-  const make = ({ tenantId, operator: as }: Room) => {
+  const make = ({ tenantId, operator: as }: TestWorkspace) => {
     const body = { tenant_id: tenantId, name: 'More', slug: unique('w'), bucket: null }
     return call('POST', '/v1/workspaces', { as, body })
   }
-  const replies = await rush(20, () => make(workspace))
+  const replies = await repeatConcurrently(20, () => make(workspace))
   expect(tally(replies)).toEqual({ 202: 2, 429: 18 })
   const refused = replies.find(({ status }) => status === 429)
   expect(refused?.body).toMatchObject({ quota: 'workspaces', limit: 3, used: 3 })
@@ -183,7 +183,7 @@ test('workspace quota of a tenant: 20 concurrent creations: never exceeded, othe
 })
 
 test('quotas of tenants and workspaces: read and set: never mixed up, invisible to others', async () => {
-  const [workspace, otherTenant] = await Promise.all([aRoom(), aRoom()])
+  const [workspace, otherTenant] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   expect((await limit(workspace, { workspaces: 1 })).body.code).toBe('validation_failed')
   expect((await limitTenant(workspace, { documents: 1 })).body.code).toBe('validation_failed')
   const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
@@ -202,7 +202,7 @@ test('quotas of tenants and workspaces: read and set: never mixed up, invisible 
 })
 
 test('stream quota of a tenant: set by an operator: enforced, a closed stream frees one', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { limit: usual } = await quota(workspace, 'sse_streams', 'tenant')
   expect(usual).toBeGreaterThan(0)
   await limitTenant(workspace, { sse_streams: 2 })
@@ -210,7 +210,7 @@ test('stream quota of a tenant: set by an operator: enforced, a closed stream fr
   const ended = new AbortController()
   const open = () =>
     fetch(`${url}/v1/events/subscribe?topic=a`, { headers: workspace.service, signal: ended.signal })
-  const replies = await rush(30, open)
+  const replies = await repeatConcurrently(30, open)
   expect(replies.filter(({ status }) => status === 200)).toHaveLength(2)
   expect(await quota(workspace, 'sse_streams', 'tenant')).toMatchObject({ limit: 2, used: 2, remaining: 0 })
   ended.abort()
@@ -219,14 +219,14 @@ test('stream quota of a tenant: set by an operator: enforced, a closed stream fr
 })
 
 test('tool call quota: 40 concurrent calls over REST, limit 5: 5 run, refusals are recorded', async () => {
-  const workspace = await aRoom()
-  const hosted = await aServer(workspace, unique('calls'))
+  const workspace = await createTestWorkspace()
+  const mcpServer = await publishMcpServer(workspace, unique('calls'))
   await limit(workspace, { mcp_calls_per_minute: 5 })
   await extendWindows(workspace)
   const as = workspace.operator
   const tool = 'notes_list'
-  const replies = await rush(40, () =>
-    call('POST', `${hosted.base}/call`, { as, body: { tool, arguments: {} } }),
+  const replies = await repeatConcurrently(40, () =>
+    call('POST', `${mcpServer.base}/call`, { as, body: { tool, arguments: {} } }),
   )
   expect(tally(replies)).toEqual({ 200: 5, 429: 35 })
   const refused = replies.find(({ status }) => status === 429)
@@ -242,8 +242,8 @@ test('tool call quota: 40 concurrent calls over REST, limit 5: 5 run, refusals a
 })
 
 test('tool quota of a server: version exceeds it: not published, the active version stays', async () => {
-  const workspace = await aRoom()
-  const hosted = await aServer(workspace, unique('tools'))
+  const workspace = await createTestWorkspace()
+  const mcpServer = await publishMcpServer(workspace, unique('tools'))
   expect(await quota(workspace, 'mcp_tools')).toEqual({ limit: -1, used: 5, remaining: null })
   await limit(workspace, { mcp_tools: 2 })
   const as = workspace.operator
@@ -251,8 +251,8 @@ test('tool quota of a server: version exceeds it: not published, the active vers
     const tools = Object.fromEntries(
       Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
     )
-    await call('PUT', `${hosted.base}/curation`, { as, body: { tools } })
-    return call('POST', `${hosted.base}/publish`, { as, body: {} })
+    await call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } })
+    return call('POST', `${mcpServer.base}/publish`, { as, body: {} })
   }
   const refused = await publishTools(['list', 'get', 'create'])
   expect(refused.status).toBe(429)

@@ -2,9 +2,15 @@
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
-import { aServer, RPC, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
-import { hear, heardAtLeast, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom, type Caller, call, operator, type Reply } from '../../support/fixtures/tenants.ts'
+import { publishMcpServer, RPC, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  operator,
+  type Reply,
+} from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 let node: ApiProcess
@@ -20,7 +26,7 @@ beforeAll(async () => {
     TENON_TRUSTED_PROXIES: 'loopback',
   })
 }, 90_000)
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 afterAll(() => node?.stop())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
@@ -33,10 +39,10 @@ async function statusesOf(count: number, work: (n: number) => Promise<Reply>): P
 }
 
 test('hosted MCP server: one client: limited by subject', async () => {
-  const hosted = await aServer(await aRoom(), 'notes')
-  const mcpClient = await tokenFor(hosted, scopesOf(hosted, 'notes_list'))
+  const mcpServer = await publishMcpServer(await createTestWorkspace(), 'notes')
+  const mcpClient = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
-  const list = () => call('POST', hosted.path, { as: mcpClient, body, headers: RPC, at: node.at })
+  const list = () => call('POST', mcpServer.path, { as: mcpClient, body, headers: RPC, at: node.at })
   const first = await list()
   expect([first.status, first.headers.get('ratelimit')]).toEqual([200, '"subject";r=4;t=10'])
   expect(await statusesOf(5, list)).toEqual([200, 200, 200, 200, 429])
@@ -76,7 +82,7 @@ test('liveness: frequent requests: never limited', async () => {
 })
 
 test('unknown keys: repeated: 401, then 429 without a database lookup; known key: unaffected', async () => {
-  const { service } = await aRoom()
+  const { service } = await createTestWorkspace()
   const as = (key: Caller) => ({ ...key, ...from('203.0.113.12') })
   const guess = () => ask('/v1/collections', as({ apikey: makeKey('service') }))
   expect((await ask('/v1/collections', as(service))).status).toBe(200)
@@ -90,9 +96,9 @@ test('unknown keys: repeated: 401, then 429 without a database lookup; known key
 })
 
 test('stream: re-checks of its credential: charged once', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = { ...workspace.anon, ...from('203.0.113.14') }
-  const received = await hear(as, 'topic=slow', {}, node.at)
+  const received = await subscribeToEvents(as, 'topic=slow', {}, node.at)
   const remaining = async () => {
     const { status, headers } = await ask('/v1/collections', as)
     return [status, headers.get('ratelimit')?.split(';')[1]]
@@ -103,14 +109,14 @@ test('stream: re-checks of its credential: charged once', async () => {
   for (let n = 1; performance.now() < untilMs; n++) {
     const body = { topic: 'slow', data: n }
     await call('POST', '/v1/events/publish', { as: workspace.service, body, at: node.at })
-    await heardAtLeast(received, n)
+    await receivedAtLeast(received, n)
   }
   expect(received.some(({ event }) => event === 'end')).toBe(false)
   expect(await remaining()).toEqual([200, 'r=0'])
 })
 
 test('stream: opened: reports its limits', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const reply = await ask('/v1/events/subscribe?topic=a', workspace.service)
   expect([reply.status, reply.headers.get('ratelimit-policy')]).toEqual([
     200,

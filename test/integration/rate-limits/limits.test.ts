@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  aRoom,
-  aWorkspace,
+  addTestWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
@@ -54,7 +54,7 @@ function expectExactly(passed: number, { burst, perMinute }: typeof SERVICE, sec
 }
 
 test('rate limit: 500 concurrent requests to two processes: as many pass as the bucket holds', async () => {
-  const { service } = await aRoom()
+  const { service } = await createTestWorkspace()
   const { passed, refused, seconds } = await flood(500, () => service)
   expectExactly(passed, SERVICE, seconds)
   const [first] = refused
@@ -70,7 +70,7 @@ test('rate limit: 500 concurrent requests to two processes: as many pass as the 
 })
 
 test('rate limit: forbidden request: charged too', async () => {
-  const { service } = await aRoom()
+  const { service } = await createTestWorkspace()
   const startedMs = performance.now()
   const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(service, n, '/v1/tenants')))
   const forbidden = replies.filter(({ status }) => status === 403)
@@ -80,7 +80,7 @@ test('rate limit: forbidden request: charged too', async () => {
 })
 
 test('rate limit headers: reply with any status: limit and remainder', async () => {
-  const { service, operator } = await aRoom()
+  const { service, operator } = await createTestWorkspace()
   const policy = '"key";q=100;w=100, "tenant";q=150;w=150'
   const left = []
   for (const path of [LIST, '/v1/collections/none/documents/x', `${LIST}?wrong=1`, '/v1/objects/none/x']) {
@@ -94,7 +94,7 @@ test('rate limit headers: reply with any status: limit and remainder', async () 
 })
 
 test('rate limit: one key in all its presentations: one bucket', async () => {
-  const { service, anon } = await aRoom()
+  const { service, anon } = await createTestWorkspace()
   const text = service['apikey'] ?? ''
   const ways: Caller[] = [
     { apikey: text },
@@ -112,7 +112,7 @@ test('rate limit: one key in all its presentations: one bucket', async () => {
 })
 
 test('rate limit: flood of one tenant: bucket of another tenant is unaffected', async () => {
-  const [flooded, quiet] = await Promise.all([aRoom(), aRoom()])
+  const [flooded, quiet] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const { refused } = await flood(300, () => flooded.service)
   expect(refused.length).toBeGreaterThan(100)
   const { status, headers } = await ask(quiet.service)
@@ -120,8 +120,8 @@ test('rate limit: flood of one tenant: bucket of another tenant is unaffected', 
 })
 
 test('rate limit: keys and workspaces of a tenant: one bucket of the tenant; refusal: names the full bucket', async () => {
-  const workspace = await aRoom()
-  const sibling = await aWorkspace(workspace)
+  const workspace = await createTestWorkspace()
+  const sibling = await addTestWorkspace(workspace)
   const burst = { burst: 150, perMinute: 60 }
   const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? workspace : sibling).service)
   expectExactly(passed, burst, seconds)
@@ -129,19 +129,19 @@ test('rate limit: keys and workspaces of a tenant: one bucket of the tenant; ref
 })
 
 test('rate limit: anon key from one address: other addresses are unaffected', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const as = (address: string) => ({ ...workspace.anon, ...from(address) })
   const { passed, refused, seconds } = await flood(200, () => as('203.0.113.7'))
   expectExactly(passed, ADDRESS, seconds)
   expect(refused[0]?.body['violated-policies']).toEqual(['address'])
   expect((await ask(as('203.0.113.8'))).status).toBe(200)
-  const other = await aRoom()
+  const other = await createTestWorkspace()
   expect((await ask({ ...other.anon, ...from('203.0.113.7') })).status).toBe(200)
   expect((await ask(workspace.service)).status).toBe(200)
 })
 
 test('client address: IPv6: counted by network; several forwarders: the last untrusted one counts', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const left = async (address: string) =>
     (await ask({ ...workspace.anon, ...from(address) })).headers.get('ratelimit')?.split(';')[1]
   expect(await left('2001:db8:0:7::1')).toBe('r=9')
@@ -154,7 +154,7 @@ test('client address: IPv6: counted by network; several forwarders: the last unt
 test('client address: forwarded header from an untrusted peer: the peer counts', async () => {
   const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
   try {
-    const workspace = await aRoom()
+    const workspace = await createTestWorkspace()
     const statuses = []
     for (const last of [1, 2, 3, 4])
       statuses.push(
@@ -168,8 +168,8 @@ test('client address: forwarded header from an untrusted peer: the peer counts',
 })
 
 test('rate limit: subjects of tokens: one bucket per tenant and role', async () => {
-  const [workspace, other] = await Promise.all([aRoom(), aRoom()])
-  const token = (of: Room, sub: string, role: string) =>
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const token = (of: TestWorkspace, sub: string, role: string) =>
     tokenOf({ sub, roles: [role], tenant_id: of.tenantId, workspace_id: of.workspaceId })
   const ada = await token(workspace, 'ada', 'tenant_admin')
   const { passed, refused, seconds } = await flood(20, () => ada, '/v1/tenants')
@@ -181,7 +181,7 @@ test('rate limit: subjects of tokens: one bucket per tenant and role', async () 
 })
 
 test('rate limit: token with the subject of a key: bucket of its own', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const { body } = await call('GET', `/v1/api-keys?workspace_id=${workspace.workspaceId}`, {
     as: workspace.operator,
   })
@@ -191,7 +191,7 @@ test('rate limit: token with the subject of a key: bucket of its own', async () 
 })
 
 test('GET /v1/limits: any caller: its limits, counted like any request', async () => {
-  const workspace = await aRoom()
+  const workspace = await createTestWorkspace()
   const limits = async (as: Caller) => (await ask(as, 0, '/v1/limits')).body
   await ask(workspace.service)
   const service = await limits(workspace.service)

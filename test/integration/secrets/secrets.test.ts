@@ -1,21 +1,26 @@
 /** Secrets of flows reach their destination and leave no trace elsewhere. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { logTraces, tablesWith, temporalTraces } from '../../support/clients/leak-scan.ts'
+import { logTexts, tablesContaining, temporalTexts } from '../../support/clients/leak-scan.ts'
 import {
+  allowLoopback,
   canary,
-  drafted,
-  posting,
+  draftFlow,
+  postTask,
   publish,
-  published,
+  publishFlow,
   put,
-  ran,
-  reachable,
   remove,
-  stored,
+  runFlow,
+  storeSecret,
 } from '../../support/fixtures/secrets.ts'
-import { aRoom, aWorkspace, call, type Room } from '../../support/fixtures/tenants.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import {
+  addTestWorkspace,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 const PLAIN = canary()
 const ODD = canary(' & "quoted" \\ /+%ü ')
@@ -24,10 +29,10 @@ const CLIENT = canary('+/')
 const PATH = canary()
 const TOKEN = canary('token')
 
-let room: Room
-let fakeServer: Outside
+let workspace: TestWorkspace
+let fakeServer: FakeServers
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
   const keyed = {
     parameters: [
       { name: 'k', in: 'query', schema: { type: 'string' } },
@@ -35,7 +40,7 @@ beforeAll(async () => {
     ],
     requestBody: { content: { 'application/json': { schema: { properties: { secret: {} } } } } },
   }
-  fakeServer = await Outside.open({
+  fakeServer = await FakeServers.open({
     '/oauth2/token': ({ body }) =>
       body.includes(encodeURIComponent(CLIENT))
         ? { json: { access_token: TOKEN, token_type: 'Bearer', expires_in: 600, said: body } }
@@ -46,26 +51,26 @@ beforeAll(async () => {
     '/raw': ({ body, headers }) => ({ text: `${headers['authorization']} ${body}` }),
     '/fails': () => ({ status: 500 }),
   })
-  await reachable(room, fakeServer)
+  await allowLoopback(workspace, fakeServer)
 })
 afterAll(() => fakeServer.close())
 
 describe('secret storage', () => {
   test('written, listed, replaced, deleted: its value is never shown', async () => {
-    const first = await put(room, 'kept', PLAIN)
+    const first = await put(workspace, 'kept', PLAIN)
     expect(first.body).toEqual({
       name: 'kept',
       updated_by: expect.any(String),
       created_at: expect.any(String),
       updated_at: expect.any(String),
     })
-    expect((await put(room, 'kept', { username: 'ada', password: PASSWORD })).status).toBe(200)
-    const list = await call('GET', `${room.flows}/secrets`, { as: room.operator })
+    expect((await put(workspace, 'kept', { username: 'ada', password: PASSWORD })).status).toBe(200)
+    const list = await call('GET', `${workspace.flows}/secrets`, { as: workspace.operator })
     expect(list.body.data.filter(({ name }: { name: string }) => name === 'kept')).toHaveLength(1)
     expect(JSON.stringify(list.body)).not.toContain('canary')
-    expect(await tablesWith([PLAIN, PASSWORD])).toEqual([])
-    expect((await remove(room, 'kept')).body).toEqual({ name: 'kept', deleted: true, used_by: [] })
-    expect((await remove(room, 'kept')).status).toBe(404)
+    expect(await tablesContaining([PLAIN, PASSWORD])).toEqual([])
+    expect((await remove(workspace, 'kept')).body).toEqual({ name: 'kept', deleted: true, used_by: [] })
+    expect((await remove(workspace, 'kept')).status).toBe(404)
   })
 
   test.each<[unknown, RegExp, string]>([
@@ -79,29 +84,29 @@ describe('secret storage', () => {
     [[[[[['long enough']]]]], /deeper/, '/value'],
     ['with \u0000 inside', /NUL/, '/value'],
   ])('invalid value %#: refused without repeating it', async (value, detail, pointer) => {
-    const { status, body } = await put(room, 'refused', value)
+    const { status, body } = await put(workspace, 'refused', value)
     expect(status).toBe(400)
     expect(body.errors[0]).toMatchObject({ detail: expect.stringMatching(detail), pointer })
     expect(JSON.stringify(body)).not.toContain('long enough')
   })
 
   test('API keys and other workspaces: no access', async () => {
-    await stored(room, 'mine', PLAIN)
-    for (const as of [room.service, room.anon]) {
-      expect((await call('GET', `${room.flows}/secrets`, { as })).status).toBe(403)
+    await storeSecret(workspace, 'mine', PLAIN)
+    for (const as of [workspace.service, workspace.anon]) {
+      expect((await call('GET', `${workspace.flows}/secrets`, { as })).status).toBe(403)
     }
-    const other = await aWorkspace(room)
-    expect((await call('GET', `${other.flows}/secrets`, { as: room.operator })).body.data).toEqual([])
-    const flow = await drafted(other, ['mine'], '  - a: { set: { x: 1 } }')
-    expect((await publish(room, flow)).status).toBe(422)
+    const other = await addTestWorkspace(workspace)
+    expect((await call('GET', `${other.flows}/secrets`, { as: workspace.operator })).body.data).toEqual([])
+    const flow = await draftFlow(other, ['mine'], '  - a: { set: { x: 1 } }')
+    expect((await publish(workspace, flow)).status).toBe(422)
   })
 })
 
 describe('publication', () => {
   test('unknown secret: refused at its line, with the nearest existing name', async () => {
-    await stored(room, 'crm_password', PLAIN)
-    const flow = await drafted(room, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
-    const { status, body } = await publish(room, flow)
+    await storeSecret(workspace, 'crm_password', PLAIN)
+    const flow = await draftFlow(workspace, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
+    const { status, body } = await publish(workspace, flow)
     expect(status).toBe(422)
     expect(body.faults).toEqual([
       {
@@ -113,32 +118,36 @@ describe('publication', () => {
         hint: expect.stringContaining('Did you mean `crm_password`?'),
       },
     ])
-    await stored(room, 'crm_pasword', PLAIN)
-    expect((await publish(room, flow)).status).toBe(201)
-    expect((await remove(room, 'crm_pasword')).body.used_by).toEqual([flow.split('/').at(-1)])
+    await storeSecret(workspace, 'crm_pasword', PLAIN)
+    expect((await publish(workspace, flow)).status).toBe(201)
+    expect((await remove(workspace, 'crm_pasword')).body.used_by).toEqual([flow.split('/').at(-1)])
   })
 })
 
 describe('execution with secrets', () => {
   test('secrets sent in every way: received, absent from Temporal, API, audit log, logs and tables', async () => {
-    await stored(room, 'plain', PLAIN)
-    await stored(room, 'odd', ODD)
-    await stored(room, 'account', { username: 'tenon', password: PASSWORD })
+    await storeSecret(workspace, 'plain', PLAIN)
+    await storeSecret(workspace, 'odd', ODD)
+    await storeSecret(workspace, 'account', { username: 'tenon', password: PASSWORD })
     const client = { id: 'runner', secret: CLIENT }
-    await stored(room, 'client', { authority: fakeServer.origin, grant: 'client_credentials', client })
-    await stored(room, 'hook', `${fakeServer.origin}/fails/${PATH}?x=1`)
+    await storeSecret(workspace, 'client', {
+      authority: fakeServer.origin,
+      grant: 'client_credentials',
+      client,
+    })
+    await storeSecret(workspace, 'hook', `${fakeServer.origin}/fails/${PATH}?x=1`)
     await call('POST', '/v1/functions', {
-      as: room.operator,
+      as: workspace.operator,
       body: {
-        workspace_id: room.workspaceId,
+        workspace_id: workspace.workspaceId,
         name: 'echo',
         source: 'export default (input: any) => { console.log(input.key); return [input, input.key.length] }',
       },
     })
     await call('POST', '/v1/functions', {
-      as: room.operator,
+      as: workspace.operator,
       body: {
-        workspace_id: room.workspaceId,
+        workspace_id: workspace.workspaceId,
         name: 'boom',
         source:
           'export default (input: any) => { console.log(input.key); throw new Error(`no ${input.key}`) }',
@@ -146,29 +155,39 @@ describe('execution with secrets', () => {
     })
     // A flow cannot store a secret; a key whose owner knows the value can, and flows read it.
     const note = { note: ODD, plain: PLAIN }
-    await call('POST', '/v1/collections/notes/documents', { as: room.service, body: note })
-    const flow = await published(
-      room,
+    await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: note })
+    const flow = await publishFlow(
+      workspace,
       ['plain', 'odd', 'account', 'client', 'hook'],
       [
-        posting(
+        postTask(
           'header',
           `${fakeServer.origin}/echo/header`,
           "headers: { x-key: '${ $secrets.plain }', x-more: '${ \"Key \" + $secrets.plain }' }, query: { k: '${ $secrets.odd }' }, body: { deep: [{ key: '${ $secrets.odd }' }] }, output: response",
         ),
-        posting(
+        postTask(
           'bearer',
           `${fakeServer.origin}/raw/bearer`,
           'output: raw, body: \'${ "some words before " + $secrets.plain }\'',
           "{ bearer: { token: '${ $secrets.plain }' } }",
         ),
-        posting('basic', `${fakeServer.origin}/echo/basic`, 'output: content', '{ basic: { use: account } }'),
-        posting(
+        postTask(
+          'basic',
+          `${fakeServer.origin}/echo/basic`,
+          'output: content',
+          '{ basic: { use: account } }',
+        ),
+        postTask(
           'form',
           `${fakeServer.origin}/echo/form`,
           'headers: { content-type: application/x-www-form-urlencoded }, body: \'${ "k=" + $secrets.odd + "&p=" + $secrets.account.password }\'',
         ),
-        posting('token', `${fakeServer.origin}/echo/token`, 'output: content', '{ oauth2: { use: client } }'),
+        postTask(
+          'token',
+          `${fakeServer.origin}/echo/token`,
+          'output: content',
+          '{ oauth2: { use: client } }',
+        ),
         `  - path: { call: http, with: { method: get, endpoint: '\${ "${fakeServer.origin}/echo/path/" + $secrets.odd + "?k=" + $secrets.plain }' } }`,
         `  - keyed:\n      call: openapi\n      with: { document: { endpoint: '${fakeServer.origin}/keyed.json?by=document' }, operationId: keyed, parameters: { k: '\${ $secrets.odd }', x-key: '\${ $secrets.plain }', secret: '\${ $secrets.odd }' } }`,
         '  - listed: { call: collection.list, with: { name: notes } }',
@@ -181,7 +200,7 @@ describe('execution with secrets', () => {
         "  - missed: { call: collection.get, with: { name: notes, id: '${ $secrets.plain }' } }",
       ].join('\n'),
     )
-    const body = await ran(room, flow)
+    const body = await runFlow(workspace, flow)
     expect(body, JSON.stringify(body)).toMatchObject({
       status: 'faulted',
       error: { instance: '/do/14/missed' },
@@ -217,13 +236,16 @@ describe('execution with secrets', () => {
     ])
     const forbidden = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
     const traces = {
-      temporal: await temporalTraces(room),
+      temporal: await temporalTexts(workspace),
       execution: JSON.stringify(body),
       audit: JSON.stringify(
-        (await call('GET', `/v1/audit?tenant_id=${room.tenantId}&page[size]=200`, { as: room.operator }))
-          .body,
+        (
+          await call('GET', `/v1/audit?tenant_id=${workspace.tenantId}&page[size]=200`, {
+            as: workspace.operator,
+          })
+        ).body,
       ),
-      logs: await logTraces(),
+      logs: await logTexts(),
     }
     for (const [source, text] of Object.entries(traces)) {
       expect(
@@ -234,7 +256,7 @@ describe('execution with secrets', () => {
     // Verifies the search: text next to the secrets is found.
     expect(traces.temporal).toContain('harmlessword')
     expect(traces.temporal).toContain('some words before')
-    const tables = await tablesWith([...spellings, basic])
+    const tables = await tablesContaining([...spellings, basic])
     expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
     // Searches every table and every log file of all tests.
   }, 120_000)

@@ -3,16 +3,16 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { hear, stopHearing } from '../../support/clients/sse.ts'
-import { aRoom } from '../../support/fixtures/tenants.ts'
+import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 import { startApi } from '../../support/stack/api-process.ts'
 
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})
-  const workspace = await aRoom()
-  await hear(workspace.service, 'topic=quiet', {}, node.at)
+  const workspace = await createTestWorkspace()
+  await subscribeToEvents(workspace.service, 'topic=quiet', {}, node.at)
   const { hostname, port } = new URL(node.at.url)
   const idle = connect(Number(port), hostname).on('error', () => {})
   await once(idle, 'connect')

@@ -5,9 +5,9 @@ import { describe, expect, inject, test } from 'vitest'
 import { typeId } from '../../../src/core/ids.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import {
-  aStoringRoom as aRoom,
   asSuperuser,
   call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
   eventually,
   operator,
   tokenOf,
@@ -105,16 +105,16 @@ test('ten concurrent creations with one slug: one succeeds', async () => {
 })
 
 test('tenant admin: creates workspaces in its own tenant only, without naming it', async () => {
-  const [room, other] = await Promise.all([aRoom(), aRoom()])
-  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: room.tenantId })
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
   const headers = { prefer: 'wait=30' }
   const mine = await call('POST', '/v1/workspaces', { as, headers, body: { name: 'W', slug: unique('w') } })
-  expect([mine.status, mine.body.tenant_id]).toEqual([201, room.tenantId])
+  expect([mine.status, mine.body.tenant_id]).toEqual([201, workspace.tenantId])
   const body = { tenant_id: other.tenantId, name: 'W', slug: unique('w') }
   expect((await call('POST', '/v1/workspaces', { as, body })).status).toBe(404)
   const list = await call('GET', '/v1/workspaces', { as })
   expect(new Set(list.body.data.map((w: { tenant_id: string }) => w.tenant_id))).toEqual(
-    new Set([room.tenantId]),
+    new Set([workspace.tenantId]),
   )
 })
 
@@ -138,7 +138,7 @@ test('invalid or expired access token: token_invalid or token_expired', async ()
 
 test('list of tenants: pages through all without duplicates', async () => {
   const as = await operator()
-  await Promise.all([aRoom(), aRoom(), aRoom()])
+  await Promise.all([createTestWorkspace(), createTestWorkspace(), createTestWorkspace()])
   const seen = new Set<string>()
   let after = ''
   do {

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { publish, resume, start, suspend } from '../../support/fixtures/suspension.ts'
-import { aRoom, asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
 const SLEEP_SECONDS = repeated(15, 30)
@@ -20,18 +20,18 @@ const BUSY_ONES = 20
 const all = Array.from({ length: 30 }, (_, n) => n)
 
 test('suspend with many sleeping and 20 busy executions: stop within 5 s, complete after resume', async () => {
-  const room = await aRoom()
-  await publish(room, 'sleeper', SLEEPER)
-  await publish(room, 'busy', BUSY)
+  const workspace = await createTestWorkspace()
+  await publish(workspace, 'sleeper', SLEEPER)
+  await publish(workspace, 'busy', BUSY)
   /** The value of a query with one row and one column. */
   const queryNumber = async (question: string) => {
     const [row] = await asSuperuser<{ answer: string | null }>(`select ${question} as answer`, [
-      room.tenantId,
+      workspace.tenantId,
     ])
     return Number(row?.answer)
   }
   const startSome = (flow: string) =>
-    Promise.all(Array.from({ length: BUSY_ONES }, () => start(room, flow, { all })))
+    Promise.all(Array.from({ length: BUSY_ONES }, () => start(workspace, flow, { all })))
   for (let started = 0; started < SLEEPERS; started += BUSY_ONES) await startSome('sleeper')
   await startSome('busy')
   const startedCount = '(select count(distinct execution_id) from tenon.execution_steps where tenant_id = $1)'
@@ -41,7 +41,7 @@ test('suspend with many sleeping and 20 busy executions: stop within 5 s, comple
   )
 
   const suspendedMs = Date.now()
-  await suspend(room)
+  await suspend(workspace)
   const open = 'from tenon.executions where tenant_id = $1 and ended_at is null'
   await eventually(
     async () => ((await queryNumber(`(select count(*) ${open} and not suspended)`)) === 0 ? true : undefined),
@@ -55,7 +55,7 @@ test('suspend with many sleeping and 20 busy executions: stop within 5 s, comple
   console.log(`shown as held after ${shownMs} ms, last effect after ${Math.round(lastMs)} ms`)
   expect(lastMs).toBeLessThan(5_000)
 
-  await resume(room)
+  await resume(workspace)
   await eventually(
     async () => ((await queryNumber(`(select count(*) ${open})`)) === 0 ? true : undefined),
     240_000,

@@ -7,21 +7,21 @@ import {
   documents,
   functionRuns,
   publish,
+  readExecution,
   resume,
   resumeWorkspace,
-  runOf,
-  shown,
   start,
   suspend,
   suspendWorkspace,
+  waitForStatus,
 } from '../../support/fixtures/suspension.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 
 const FLOWS: Readonly<Record<string, string>> = {
@@ -71,23 +71,23 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((done) => server.close(done)))
 
-async function createWorkspaceWith(...flows: string[]): Promise<Room> {
-  const room = await aRoom()
+async function createWorkspaceWith(...flows: string[]): Promise<TestWorkspace> {
+  const workspace = await createTestWorkspace()
   for (const flow of flows)
-    await publish(room, flow, (FLOWS[flow] ?? '').slice(1).replace('PORT', String(port)))
-  return room
+    await publish(workspace, flow, (FLOWS[flow] ?? '').slice(1).replace('PORT', String(port)))
+  return workspace
 }
 
-const countDocuments = async ({ tenantId }: Room): Promise<number> =>
+const countDocuments = async ({ tenantId }: TestWorkspace): Promise<number> =>
   (await asSuperuser('select from tenon.documents where tenant_id = $1', [tenantId])).length
 
 /** Waits until no document was written for `ms`, which must begin within 5 s. @returns the number of documents */
-async function waitUntilIdle(room: Room, ms = 3_000): Promise<number> {
+async function waitUntilIdle(workspace: TestWorkspace, ms = 3_000): Promise<number> {
   const startedMs = Date.now()
   let sinceMs = startedMs
-  let before = await countDocuments(room)
+  let before = await countDocuments(workspace)
   return eventually(async () => {
-    const now = await countDocuments(room)
+    const now = await countDocuments(workspace)
     if (now !== before) [before, sinceMs] = [now, Date.now()]
     expect(sinceMs - startedMs).toBeLessThan(5_000)
     return Date.now() > sinceMs + ms ? before : undefined
@@ -96,61 +96,61 @@ async function waitUntilIdle(room: Room, ms = 3_000): Promise<number> {
 
 describe('suspended execution', () => {
   test('wait elapses: nothing happens until resume; a neighbour tenant is not affected', async () => {
-    const [room, neighbour] = await Promise.all([
+    const [workspace, neighbour] = await Promise.all([
       createWorkspaceWith('sleeper'),
       createWorkspaceWith('sleeper'),
     ])
     const [id, theirs] = await Promise.all([
-      start(room, 'sleeper', { n: 1 }),
+      start(workspace, 'sleeper', { n: 1 }),
       start(neighbour, 'sleeper', { n: 1 }),
     ])
-    await shown(room, id, 'waiting')
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    expect(await waitUntilIdle(room)).toBe(0)
-    expect((await runOf(neighbour, theirs)).status).toBe('completed')
-    expect((await runOf(room, id)).status).toBe('suspended')
-    await resume(room)
-    await shown(room, id, 'completed')
-    expect(await documents(room, 'done')).toMatchObject([{ n: 1 }])
+    await waitForStatus(workspace, id, 'waiting')
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    expect(await waitUntilIdle(workspace)).toBe(0)
+    expect((await readExecution(neighbour, theirs)).status).toBe('completed')
+    expect((await readExecution(workspace, id)).status).toBe('suspended')
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed')
+    expect(await documents(workspace, 'done')).toMatchObject([{ n: 1 }])
   })
 
   test('loop of calls: no call after 5 s; after resume each was made once, in order', async () => {
-    const room = await createWorkspaceWith('busy')
+    const workspace = await createWorkspaceWith('busy')
     const all = Array.from({ length: 200 }, (_, n) => n)
-    const id = await start(room, 'busy', { all })
-    await eventually(async () => ((await countDocuments(room)) > 20 ? true : undefined))
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    const documentsWhileSuspended = await waitUntilIdle(room)
+    const id = await start(workspace, 'busy', { all })
+    await eventually(async () => ((await countDocuments(workspace)) > 20 ? true : undefined))
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    const documentsWhileSuspended = await waitUntilIdle(workspace)
     expect(documentsWhileSuspended).toBeLessThan(200)
-    await resume(room)
-    await shown(room, id, 'completed', 40_000)
-    expect((await documents(room, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed', 40_000)
+    expect((await documents(workspace, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
   }, 60_000)
 
   test('parallel branches: none continues while suspended, all continue after resume', async () => {
-    const room = await createWorkspaceWith('forked')
-    const id = await start(room, 'forked')
-    await shown(room, id, 'waiting')
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    expect(await waitUntilIdle(room)).toBe(0)
-    await resume(room)
-    await shown(room, id, 'completed')
-    const by = (await documents(room, 'forks')).map((each: { by: string }) => each.by)
+    const workspace = await createWorkspaceWith('forked')
+    const id = await start(workspace, 'forked')
+    await waitForStatus(workspace, id, 'waiting')
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    expect(await waitUntilIdle(workspace)).toBe(0)
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed')
+    const by = (await documents(workspace, 'forks')).map((each: { by: string }) => each.by)
     expect(by.sort()).toEqual(['quick', 'slow'])
   })
 
   test('timeout: does not run while suspended', async () => {
-    const room = await createWorkspaceWith('limited')
-    const id = await start(room, 'limited')
-    await shown(room, id, 'waiting')
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    await waitUntilIdle(room, 4_500)
-    await resume(room)
-    const { steps } = await shown(room, id, 'completed')
+    const workspace = await createWorkspaceWith('limited')
+    const id = await start(workspace, 'limited')
+    await waitForStatus(workspace, id, 'waiting')
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    await waitUntilIdle(workspace, 4_500)
+    await resume(workspace)
+    const { steps } = await waitForStatus(workspace, id, 'completed')
     // A second attempt would have been within the time limit.
     expect(steps.map((step: { iteration: number; status: string }) => [step.iteration, step.status])).toEqual(
       Array.from({ length: 3 }, () => [0, 'completed']),
@@ -158,70 +158,70 @@ describe('suspended execution', () => {
   })
 
   test('HTTP request: not sent while suspended, then sent once', async () => {
-    const room = await createWorkspaceWith('sends')
-    const id = await start(room, 'sends')
-    await shown(room, id, 'waiting')
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    await waitUntilIdle(room, 2_000)
+    const workspace = await createWorkspaceWith('sends')
+    const id = await start(workspace, 'sends')
+    await waitForStatus(workspace, id, 'waiting')
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    await waitUntilIdle(workspace, 2_000)
     expect(requests).toEqual([])
-    await resume(room)
-    await shown(room, id, 'completed')
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed')
     expect(requests).toEqual(['POST'])
   })
 
   test('suspended and resumed repeatedly: stays suspended, continues once', async () => {
-    const room = await createWorkspaceWith('sleeper')
-    const ids = await Promise.all([1, 2, 3, 4].map((n) => start(room, 'sleeper', { n })))
+    const workspace = await createWorkspaceWith('sleeper')
+    const ids = await Promise.all([1, 2, 3, 4].map((n) => start(workspace, 'sleeper', { n })))
     for (let round = 0; round < 3; round++) {
-      await suspend(room)
-      await resume(room)
+      await suspend(workspace)
+      await resume(workspace)
     }
-    await suspend(room)
-    for (const id of ids) await shown(room, id, 'suspended', 5_000)
-    expect(await waitUntilIdle(room)).toBe(0)
-    await resume(room)
-    for (const id of ids) await shown(room, id, 'completed')
-    const numbers = (await documents(room, 'done')).map(({ n }: { n: number }) => n)
+    await suspend(workspace)
+    for (const id of ids) await waitForStatus(workspace, id, 'suspended', 5_000)
+    expect(await waitUntilIdle(workspace)).toBe(0)
+    await resume(workspace)
+    for (const id of ids) await waitForStatus(workspace, id, 'completed')
+    const numbers = (await documents(workspace, 'done')).map(({ n }: { n: number }) => n)
     expect(numbers.sort()).toEqual([1, 2, 3, 4])
   })
 
   test('signal lost: its next call is refused and repeated after resume with the same id', async () => {
-    const room = await createWorkspaceWith('sleeper')
-    const id = await start(room, 'sleeper', { n: 1 })
-    await shown(room, id, 'waiting')
+    const workspace = await createWorkspaceWith('sleeper')
+    const id = await start(workspace, 'sleeper', { n: 1 })
+    await waitForStatus(workspace, id, 'waiting')
     await asSuperuser(
       `update tenon.tenants set state = 'suspended', state_seq = state_seq + 1, suspension_seq = suspension_seq + 1
        where id = $1`,
-      [room.tenantId],
+      [workspace.tenantId],
     )
-    expect(await waitUntilIdle(room, 4_000)).toBe(0)
-    expect((await runOf(room, id)).error).toBeNull()
+    expect(await waitUntilIdle(workspace, 4_000)).toBe(0)
+    expect((await readExecution(workspace, id)).error).toBeNull()
     const resumedMs = Date.now()
-    await resume(room)
-    await shown(room, id, 'completed')
-    const [document] = await documents(room, 'done')
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed')
+    const [document] = await documents(workspace, 'done')
     // The id contains the time of the refused attempt: the repeated call would find its effects.
     expect(Number.parseInt(document.id.replaceAll('-', '').slice(0, 12), 16)).toBeLessThan(resumedMs)
   })
 
   test('workspace suspended: sibling continues; resuming the tenant does not resume the workspace', async () => {
-    const room = await createWorkspaceWith('sleeper')
-    const sibling = await aWorkspace(room)
+    const workspace = await createWorkspaceWith('sleeper')
+    const sibling = await addTestWorkspace(workspace)
     await publish(sibling, 'sleeper', (FLOWS['sleeper'] ?? '').slice(1))
     const [id, theirs] = await Promise.all([
-      start(room, 'sleeper', { n: 1 }),
+      start(workspace, 'sleeper', { n: 1 }),
       start(sibling, 'sleeper', { n: 2 }),
     ])
-    await suspendWorkspace(room, room.operator)
-    await shown(room, id, 'suspended', 5_000)
-    await shown(sibling, theirs, 'completed')
-    await suspend(room)
-    await resume(room)
-    await waitUntilIdle(room, 1_500)
-    expect((await runOf(room, id)).status).toBe('suspended')
-    await resumeWorkspace(room, room.operator)
-    await shown(room, id, 'completed')
+    await suspendWorkspace(workspace, workspace.operator)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    await waitForStatus(sibling, theirs, 'completed')
+    await suspend(workspace)
+    await resume(workspace)
+    await waitUntilIdle(workspace, 1_500)
+    expect((await readExecution(workspace, id)).status).toBe('suspended')
+    await resumeWorkspace(workspace, workspace.operator)
+    await waitForStatus(workspace, id, 'completed')
   })
 })
 
@@ -229,11 +229,11 @@ describe('function of a suspended tenant', () => {
   const SLOW = 'export default async () => { await new Promise((d) => setTimeout(d, 6_000)); return 7 }'
 
   test('running: ended within 5 s, the caller gets 403', async () => {
-    const room = await aRoom()
-    await deploy(room, 'slow', SLOW)
-    const invoking = call('POST', '/v1/functions/slow/invoke', { as: room.service, body: {} })
-    await functionRuns(room)
-    await suspend(room)
+    const workspace = await createTestWorkspace()
+    await deploy(workspace, 'slow', SLOW)
+    const invoking = call('POST', '/v1/functions/slow/invoke', { as: workspace.service, body: {} })
+    await functionRuns(workspace)
+    await suspend(workspace)
     const suspendedMs = performance.now()
     const { status, body } = await invoking
     expect([status, body.code]).toEqual([403, 'tenant_suspended'])
@@ -241,16 +241,16 @@ describe('function of a suspended tenant', () => {
   })
 
   test('called by a flow: ended, run again after resume', async () => {
-    const room = await createWorkspaceWith('computes')
-    await deploy(room, 'slow', SLOW)
-    const id = await start(room, 'computes')
-    await shown(room, id, 'running')
-    await functionRuns(room)
-    await suspend(room)
-    await shown(room, id, 'suspended', 5_000)
-    await waitUntilIdle(room, 5_000)
-    await resume(room)
-    await shown(room, id, 'completed', 30_000)
-    expect(await documents(room, 'computed')).toMatchObject([{ v: 7 }])
+    const workspace = await createWorkspaceWith('computes')
+    await deploy(workspace, 'slow', SLOW)
+    const id = await start(workspace, 'computes')
+    await waitForStatus(workspace, id, 'running')
+    await functionRuns(workspace)
+    await suspend(workspace)
+    await waitForStatus(workspace, id, 'suspended', 5_000)
+    await waitUntilIdle(workspace, 5_000)
+    await resume(workspace)
+    await waitForStatus(workspace, id, 'completed', 30_000)
+    expect(await documents(workspace, 'computed')).toMatchObject([{ v: 7 }])
   }, 60_000)
 })

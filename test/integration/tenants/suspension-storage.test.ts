@@ -8,32 +8,40 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { StorageIdentities } from '../../../src/infra/s3/storage-identities.ts'
 import { clientOf, identityOf } from '../../support/clients/object-store.ts'
 import { resume, suspend } from '../../support/fixtures/suspension.ts'
-import { aStoringRoom, call, eventually, type Room } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
-let room: Room
-let neighbour: Room
+let workspace: TestWorkspace
+let neighbour: TestWorkspace
 beforeAll(async () => {
-  ;[room, neighbour] = await Promise.all([aStoringRoom(), aStoringRoom()])
+  ;[workspace, neighbour] = await Promise.all([
+    createTestWorkspaceWithStorage(),
+    createTestWorkspaceWithStorage(),
+  ])
 })
 
 test('storage key of a suspended tenant: denied; accepted after resume', async () => {
   const [s3, other, { bucket: Bucket }] = await Promise.all([
-    clientOf(room),
+    clientOf(workspace),
     clientOf(neighbour),
-    identityOf(room),
+    identityOf(workspace),
   ])
   const put = () => s3.send(new PutObjectCommand({ Bucket, Key: 'k', Body: 'x' })).then(() => 'done', nameOf)
   const get = () => s3.send(new GetObjectCommand({ Bucket, Key: 'k' })).then(() => 'done', nameOf)
   expect([await put(), await get()]).toEqual(['done', 'done'])
-  await suspend(room)
+  await suspend(workspace)
   await eventually(async () => ((await put()) === 'AccessDenied' ? true : undefined), 5_000)
   expect(await get()).toBe('AccessDenied')
   const { bucket } = await identityOf(neighbour)
   const theirs = await other.send(new PutObjectCommand({ Bucket: bucket, Key: 'k', Body: 'x' }))
   expect(theirs.$metadata.httpStatusCode).toBe(200)
-  await resume(room)
+  await resume(workspace)
   await eventually(async () => ((await put()) === 'done' ? true : undefined), 5_000)
-  const read = await call('GET', `/v1/objects/${Bucket}/k`, { as: room.service })
+  const read = await call('GET', `/v1/objects/${Bucket}/k`, { as: workspace.service })
   expect([read.status, read.body]).toEqual([200, 'x'])
 })
 
@@ -67,7 +75,7 @@ test('store that has not applied a new permission yet: requests wait for it', as
 test('bucket of another workspace: denied at once, without waiting', async () => {
   const { bucket } = await identityOf(neighbour)
   const started = performance.now()
-  const reply = await call('GET', `/v1/objects/${bucket}/k`, { as: room.service })
+  const reply = await call('GET', `/v1/objects/${bucket}/k`, { as: workspace.service })
   expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
   expect(performance.now() - started).toBeLessThan(LIMITS.accessPropagationMs)
 })

@@ -2,26 +2,26 @@
 
 import { request } from 'node:http'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { aClient, aPerson, bearer, refresh, tokensOf } from '../../support/clients/browser.ts'
-import { aServer, askToken, callTool, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
+import { addAccount, addClient, bearer, refresh, tokensOf } from '../../support/clients/browser.ts'
+import { askToken, callTool, publishMcpServer, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
 import { lines, openImport } from '../../support/clients/ndjson.ts'
 import { identityOf } from '../../support/clients/object-store.ts'
 import { documents, resume, suspend } from '../../support/fixtures/suspension.ts'
 import {
-  aRoom,
-  aStoringRoom,
   asSuperuser,
   type Caller,
   call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
-  type Room,
+  type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
-  room = await aStoringRoom()
-  bucket = (await identityOf(room)).bucket
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = (await identityOf(workspace)).bucket
 })
 
 /** Calls `write` at intervals; returns once it ran several times. @returns a function that stops it */
@@ -39,21 +39,21 @@ test('upload in progress: refused within 5 s, nothing is stored', async () => {
   const { url } = inject('tenon')
   const sent = request(`${url}/v1/objects/${bucket}/slow`, {
     method: 'PUT',
-    headers: { ...room.service, 'content-type': 'text/plain' },
+    headers: { ...workspace.service, 'content-type': 'text/plain' },
   })
   const answered = new Promise<number>((resolve, reject) => {
     sent.on('error', reject).on('response', (response) => resolve(response.resume().statusCode ?? 0))
   })
   const stop = await writeRepeatedly(() => sent.write('x'.repeat(1_000)))
-  await suspend(room)
+  await suspend(workspace)
   const suspendedMs = performance.now()
   expect(await answered).toBe(403)
   expect(performance.now() - suspendedMs).toBeLessThan(5_000)
   stop()
   sent.destroy()
-  await resume(room)
+  await resume(workspace)
   const { status } = await eventually(async () => {
-    const reply = await call('GET', `/v1/objects/${bucket}/slow`, { as: room.service })
+    const reply = await call('GET', `/v1/objects/${bucket}/slow`, { as: workspace.service })
     return reply.body.code === 'AccessDenied' ? undefined : reply
   }, 5_000)
   expect(status).toBe(404)
@@ -62,11 +62,11 @@ test('upload in progress: refused within 5 s, nothing is stored', async () => {
 test('download in progress: aborted', async () => {
   const large = 'x'.repeat(30_000_000)
   const path = `/v1/objects/${bucket}/large`
-  expect((await call('PUT', path, { as: room.service, body: large })).status).toBe(201)
-  const response = await fetch(`${inject('tenon').url}${path}`, { headers: room.service })
+  expect((await call('PUT', path, { as: workspace.service, body: large })).status).toBe(201)
+  const response = await fetch(`${inject('tenon').url}${path}`, { headers: workspace.service })
   const reader = response.body?.getReader()
   await reader?.read()
-  await suspend(room)
+  await suspend(workspace)
   let bytes = 0
   const stop = Date.now() + 1_500
   const reading = (async () => {
@@ -78,11 +78,11 @@ test('download in progress: aborted', async () => {
   })()
   await expect(reading).rejects.toThrow()
   expect(bytes).toBeLessThan(large.length)
-  await resume(room)
+  await resume(workspace)
 })
 
 test('import in progress: refused within 5 s, documents imported before are kept', async () => {
-  const other = await aRoom()
+  const other = await createTestWorkspace()
   const { sent, reply } = openImport('lines', { as: other.service })
   let n = 0
   const stop = await writeRepeatedly(() => sent.write(lines({ n: n++ })))
@@ -99,34 +99,34 @@ test('import in progress: refused within 5 s, documents imported before are kept
 })
 
 test('MCP server: 404 and no new tokens until resume', async () => {
-  const hosted = await aServer(await aRoom(), 'rest')
-  const scope = scopesOf(hosted, 'notes_list')
-  const token: Caller = await tokenFor(hosted, scope)
-  const callList = () => callTool(hosted.path, token, 'notes_list')
+  const mcpServer = await publishMcpServer(await createTestWorkspace(), 'rest')
+  const scope = scopesOf(mcpServer, 'notes_list')
+  const token: Caller = await tokenFor(mcpServer, scope)
+  const callList = () => callTool(mcpServer.path, token, 'notes_list')
   expect((await callList()).status).toBe(200)
-  await suspend(hosted.room)
+  await suspend(mcpServer.workspace)
   expect((await callList()).status).toBe(404)
-  const refused = await askToken({ resource: hosted.url, scope })
+  const refused = await askToken({ resource: mcpServer.url, scope })
   expect([refused.status, refused.body['error']]).toEqual([400, 'invalid_target'])
-  const called = await call('POST', `${hosted.base}/call`, {
-    as: hosted.room.operator,
+  const called = await call('POST', `${mcpServer.base}/call`, {
+    as: mcpServer.workspace.operator,
     body: { tool: 'notes_list', arguments: {} },
   })
   expect([called.status, called.body.code]).toEqual([403, 'tenant_suspended'])
-  await resume(hosted.room)
+  await resume(mcpServer.workspace)
   expect((await callList()).status).toBe(200)
-  expect((await askToken({ resource: hosted.url, scope })).status).toBe(200)
+  expect((await askToken({ resource: mcpServer.url, scope })).status).toBe(200)
 })
 
 test('issuer: no tokens for clients and accounts of the tenant; earlier tokens work again after resume', async () => {
-  const home = await aRoom()
+  const home = await createTestWorkspace()
   const as = home.operator
   const bounds = { tenant_id: home.tenantId, workspace_id: home.workspaceId }
   const body = { kind: 'machine', name: 'ci', role: 'service', ...bounds }
   const made = (await call('POST', '/v1/oauth-clients', { as, body })).body
   const machine = { id: made.client_id, secret: made.client_secret }
-  const person = await aPerson(as, { role: 'tenant_admin', tenant_id: home.tenantId })
-  const clientId = await aClient(as)
+  const person = await addAccount(as, { role: 'tenant_admin', tenant_id: home.tenantId })
+  const clientId = await addClient(as)
   const machines = await askToken({}, machine)
   const people = await tokensOf(clientId, person)
   const read = async (token: string | undefined, path: string) => {

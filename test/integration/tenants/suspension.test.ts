@@ -6,7 +6,7 @@ import type { TenantId } from '../../../src/core/tenant.ts'
 import type { SuspensionInput } from '../../../src/core/work.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import { count, deploy, post } from '../../support/clients/idempotency.ts'
-import { hear, stopHearing } from '../../support/clients/sse.ts'
+import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
   publish,
   resume,
@@ -16,14 +16,14 @@ import {
   suspendWorkspace,
 } from '../../support/fixtures/suspension.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   type Caller,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
@@ -35,39 +35,39 @@ beforeAll(async () => {
   other = await startApi({})
 }, 60_000)
 afterAll(() => other?.stop())
-afterEach(stopHearing)
+afterEach(closeSubscriptions)
 
 const statusAndCode = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()
-const admin = ({ tenantId }: Room) => tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
+const admin = ({ tenantId }: TestWorkspace) => tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
 
 describe('suspend and resume', () => {
   test('repeated: same response; shows reason, actor and time', async () => {
-    const room = await aRoom()
-    const first = await suspend(room, { reason: 'unpaid' })
+    const workspace = await createTestWorkspace()
+    const first = await suspend(workspace, { reason: 'unpaid' })
     expect(statusAndCode(first)).toBe('200 suspended')
     expect(first.body).toMatchObject({ suspended_by: 'operator', suspended_reason: 'unpaid' })
-    const again = await suspend(room, { reason: 'something else' })
+    const again = await suspend(workspace, { reason: 'something else' })
     expect([again.status, again.body]).toEqual([200, first.body])
-    const resumed = await resume(room)
+    const resumed = await resume(workspace)
     expect(resumed.body).toMatchObject({ state: 'active', suspended_at: null, suspended_reason: null })
-    expect((await resume(room)).body).toEqual(resumed.body)
+    expect((await resume(workspace)).body).toEqual(resumed.body)
   })
 
   test('API node crashed after the request: the workflow makes the change; an outdated one makes none', async () => {
-    const room = await aRoom()
+    const workspace = await createTestWorkspace()
     const { temporal, close } = openTemporal()
-    const ref = { tenantId: room.tenantId as TenantId, workspaceId: '-' } as const
+    const ref = { tenantId: workspace.tenantId as TenantId, workspaceId: '-' } as const
     const startSuspension = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
       const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
       return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
     }
     const stateOf = async () =>
-      (await call('GET', `/v1/tenants/${room.tenantId}`, { as: room.operator })).body.state
+      (await call('GET', `/v1/tenants/${workspace.tenantId}`, { as: workspace.operator })).body.state
     try {
       await startSuspension(0, 'suspended')
       await eventually(async () => ((await stateOf()) === 'suspended' ? true : undefined))
-      await resume(room)
+      await resume(workspace)
       // Requested before the tenant was resumed.
       expect(await temporal.workflowsOf(ref).ended(await startSuspension(0, 'suspended'), 20_000)).toBe(true)
       expect(await stateOf()).toBe('active')
@@ -79,48 +79,51 @@ describe('suspend and resume', () => {
   test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])(
     'tenant or workspace in state %s: 409',
     async (state) => {
-      const room = await aRoom()
-      for (const [table, id] of Object.entries({ tenants: room.tenantId, workspaces: room.workspaceId })) {
+      const workspace = await createTestWorkspace()
+      for (const [table, id] of Object.entries({
+        tenants: workspace.tenantId,
+        workspaces: workspace.workspaceId,
+      })) {
         await asSuperuser(`update tenon.${table} set state = $2 where id = $1`, [id, state])
         for (const verb of ['suspend', 'resume'])
-          expect(statusAndCode(await call('POST', `/v1/${table}/${id}/${verb}`, { as: room.operator }))).toBe(
-            '409 state_conflict',
-          )
+          expect(
+            statusAndCode(await call('POST', `/v1/${table}/${id}/${verb}`, { as: workspace.operator })),
+          ).toBe('409 state_conflict')
       }
     },
   )
 
   test('permissions: tenants by operators; workspaces also by tenant admins, unless suspended by an operator', async () => {
-    const room = await aRoom()
-    const as = await admin(room)
-    expect(statusAndCode(await call('POST', `/v1/tenants/${room.tenantId}/suspend`, { as }))).toBe(
+    const workspace = await createTestWorkspace()
+    const as = await admin(workspace)
+    expect(statusAndCode(await call('POST', `/v1/tenants/${workspace.tenantId}/suspend`, { as }))).toBe(
       '403 forbidden',
     )
-    expect(statusAndCode(await suspendWorkspace(room, as))).toBe('200 suspended')
-    expect(statusAndCode(await resumeWorkspace(room, as))).toBe('200 active')
-    await suspendWorkspace(room, room.operator)
-    expect(statusAndCode(await resumeWorkspace(room, as))).toBe('403 forbidden')
-    expect(statusAndCode(await resumeWorkspace(room, room.operator))).toBe('200 active')
+    expect(statusAndCode(await suspendWorkspace(workspace, as))).toBe('200 suspended')
+    expect(statusAndCode(await resumeWorkspace(workspace, as))).toBe('200 active')
+    await suspendWorkspace(workspace, workspace.operator)
+    expect(statusAndCode(await resumeWorkspace(workspace, as))).toBe('403 forbidden')
+    expect(statusAndCode(await resumeWorkspace(workspace, workspace.operator))).toBe('200 active')
   })
 
   test('many concurrent requests: ends in the state requested last', async () => {
-    const room = await aRoom()
-    const sibling = await aWorkspace(room)
+    const workspace = await createTestWorkspace()
+    const sibling = await addTestWorkspace(workspace)
     await Promise.all(
-      [room, sibling, room, sibling].flatMap((each) => [
-        suspendWorkspace(each, room.operator),
-        suspend(room),
-        resumeWorkspace(each, room.operator),
-        resume(room),
+      [workspace, sibling, workspace, sibling].flatMap((each) => [
+        suspendWorkspace(each, workspace.operator),
+        suspend(workspace),
+        resumeWorkspace(each, workspace.operator),
+        resume(workspace),
       ]),
     )
     const replies = [
-      await resume(room),
-      await resumeWorkspace(room, room.operator),
-      await suspendWorkspace(sibling, room.operator),
+      await resume(workspace),
+      await resumeWorkspace(workspace, workspace.operator),
+      await suspendWorkspace(sibling, workspace.operator),
     ]
     expect(replies.map(statusAndCode)).toEqual(['200 active', '200 active', '200 suspended'])
-    expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)
+    expect((await call('GET', '/v1/collections', { as: workspace.service })).status).toBe(200)
     expect(statusAndCode(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
       '403 workspace_suspended',
     )
@@ -129,9 +132,9 @@ describe('suspend and resume', () => {
 
 /** Credentials of a tenant, each with routes of every class that it may use. */
 async function credentialsWithRoutes(
-  room: Room,
+  workspace: TestWorkspace,
 ): Promise<(readonly [string, Caller, readonly (readonly [string, string, unknown?])[]])[]> {
-  const { tenantId: tenant_id, workspaceId: workspace_id } = room
+  const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
   const data = [
     ['POST', '/v1/collections/things/documents', { n: 1 }],
     ['POST', '/v1/collections/things/query', {}],
@@ -149,8 +152,8 @@ async function credentialsWithRoutes(
     ['GET', '/v1/me'],
   ] as const
   const inside = [
-    ['GET', `${room.flows}/executions`],
-    ['POST', `${room.flows}/definitions/sleeper/executions`, {}],
+    ['GET', `${workspace.flows}/executions`],
+    ['POST', `${workspace.flows}/definitions/sleeper/executions`, {}],
     ['GET', `/v1/mcp/workspaces/${workspace_id}/servers`],
     ['POST', '/v1/api-keys', { workspace_id, kind: 'anon', name: 'x' }],
     ['GET', `/v1/workspaces/${workspace_id}`],
@@ -162,8 +165,8 @@ async function credentialsWithRoutes(
   ] as const
   const token = (roles: string[], bounds: object) => tokenOf({ roles, tenant_id, ...bounds })
   return [
-    ['service key', room.service, [...data, ...reads]],
-    ['anon key', room.anon, reads],
+    ['service key', workspace.service, [...data, ...reads]],
+    ['anon key', workspace.anon, reads],
     ['service token', await token(['service'], { workspace_id }), [...data, ...reads]],
     ['gateway', gatewayHeaders({ tenantId: tenant_id, workspaceId: workspace_id }), [...data, ...reads]],
     ['token without roles', await token([], { workspace_id }), reads],
@@ -180,16 +183,16 @@ const sendTo = (
 
 describe('suspended tenant', () => {
   test('every credential on every route: refused at once here, within 5 s by another process, accepted after resume', async () => {
-    const room = await aRoom()
-    await deploy(room, 'one', 'export default () => 1', { anon: true })
-    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
-    const callers = await credentialsWithRoutes(room)
-    const neighbour = await aRoom()
+    const workspace = await createTestWorkspace()
+    await deploy(workspace, 'one', 'export default () => 1', { anon: true })
+    await publish(workspace, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    const callers = await credentialsWithRoutes(workspace)
+    const neighbour = await createTestWorkspace()
     // Both processes cache the credentials.
     for (const [, as, [first]] of callers) if (first) await sendTo(as, first, other.at)
     for (const [, as, routes] of callers)
       for (const route of routes) expect((await sendTo(as, route)).body.code).not.toBe('tenant_suspended')
-    await suspend(room)
+    await suspend(workspace)
     const here = async () => {
       for (const [name, as, routes] of callers)
         for (const route of routes)
@@ -213,7 +216,7 @@ describe('suspended tenant', () => {
           '403 tenant_suspended',
         ])
     expect((await call('GET', '/v1/collections', { as: neighbour.service })).status).toBe(200)
-    await resume(room)
+    await resume(workspace)
     for (const [, as, routes] of callers)
       for (const route of routes) expect((await sendTo(as, route)).body.code).not.toBe('tenant_suspended')
     await eventually(async () => {
@@ -225,21 +228,21 @@ describe('suspended tenant', () => {
   }, 60_000)
 
   test('operator: may read, may change nothing inside', async () => {
-    const room = await aRoom()
-    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
-    await suspend(room)
-    const as = room.operator
+    const workspace = await createTestWorkspace()
+    await publish(workspace, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    await suspend(workspace)
+    const as = workspace.operator
     const reads = [
-      `${room.flows}/executions`,
-      `${room.flows}/definitions/sleeper`,
-      `/v1/tenants/${room.tenantId}`,
+      `${workspace.flows}/executions`,
+      `${workspace.flows}/definitions/sleeper`,
+      `/v1/tenants/${workspace.tenantId}`,
     ]
     for (const path of reads) expect((await call('GET', path, { as })).status).toBe(200)
-    const path = `${room.flows}/definitions/sleeper/executions`
+    const path = `${workspace.flows}/definitions/sleeper/executions`
     expect(statusAndCode(await call('POST', path, { as, body: {} }))).toBe('403 tenant_suspended')
-    const body = { tenant_id: room.tenantId, name: 'X', slug: 'x', bucket: null }
+    const body = { tenant_id: workspace.tenantId, name: 'X', slug: 'x', bucket: null }
     expect(statusAndCode(await call('POST', '/v1/workspaces', { as, body }))).toBe('403 tenant_suspended')
-    const inside = { workspace_id: room.workspaceId }
+    const inside = { workspace_id: workspace.workspaceId }
     const made = {
       '/v1/api-keys': { ...inside, kind: 'service', name: 'x' },
       '/v1/schemas': { ...inside, collection: 'c', store: 'document', schema: {} },
@@ -253,32 +256,32 @@ describe('suspended tenant', () => {
   })
 
   test('idempotent request: stored response withheld until resume', async () => {
-    const room = await aRoom()
-    const made = await post(room.service, 'k', { n: 1 })
-    await suspend(room)
-    expect(statusAndCode(await post(room.service, 'k', { n: 1 }))).toBe('403 tenant_suspended')
-    await resume(room)
-    const again = await post(room.service, 'k', { n: 1 })
+    const workspace = await createTestWorkspace()
+    const made = await post(workspace.service, 'k', { n: 1 })
+    await suspend(workspace)
+    expect(statusAndCode(await post(workspace.service, 'k', { n: 1 }))).toBe('403 tenant_suspended')
+    await resume(workspace)
+    const again = await post(workspace.service, 'k', { n: 1 })
     expect([again.status, again.body.id]).toEqual([201, made.body.id])
-    expect(await count(room)).toBe(1)
+    expect(await count(workspace)).toBe(1)
   })
 
   test('event streams: end with the reason in both processes; those of other tenants and active siblings continue', async () => {
-    const room = await aRoom()
-    const [sibling, neighbour] = await Promise.all([aWorkspace(room), aRoom()])
-    const token = await tokenOf({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
+    const workspace = await createTestWorkspace()
+    const [sibling, neighbour] = await Promise.all([addTestWorkspace(workspace), createTestWorkspace()])
+    const token = await tokenOf({ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
     const streams = await Promise.all([
-      hear(room.service, 'topic=a'),
-      hear(room.anon, 'topic=a', {}, other.at),
-      hear(token, 'topic=a', {}, other.at),
+      subscribeToEvents(workspace.service, 'topic=a'),
+      subscribeToEvents(workspace.anon, 'topic=a', {}, other.at),
+      subscribeToEvents(token, 'topic=a', {}, other.at),
     ])
     const [siblings, theirs] = await Promise.all([
-      hear(sibling.service, 'topic=a', {}, other.at),
-      hear(neighbour.service, 'topic=a', {}, other.at),
+      subscribeToEvents(sibling.service, 'topic=a', {}, other.at),
+      subscribeToEvents(neighbour.service, 'topic=a', {}, other.at),
     ])
-    await suspendWorkspace(room, room.operator)
+    await suspendWorkspace(workspace, workspace.operator)
     for (const stream of streams) expect(await endOf(stream)).toBe('workspace_suspended')
-    await suspend(room)
+    await suspend(workspace)
     expect(await endOf(siblings)).toBe('tenant_suspended')
     const publish = { as: neighbour.service, body: { topic: 'a', data: 'still here' } }
     await call('POST', '/v1/events/publish', publish)
@@ -287,34 +290,38 @@ describe('suspended tenant', () => {
   })
 })
 
-const endOf = (frames: Awaited<ReturnType<typeof hear>>) =>
+const endOf = (frames: Awaited<ReturnType<typeof subscribeToEvents>>) =>
   eventually(async () => frames.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
 
 describe('suspended workspace', () => {
   test('own keys and tokens: refused; sibling works; tenant admin may read, not change', async () => {
-    const room = await aRoom()
-    const sibling = await aWorkspace(room)
-    await publish(room, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
+    const workspace = await createTestWorkspace()
+    const sibling = await addTestWorkspace(workspace)
+    await publish(workspace, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
     const [as, token] = await Promise.all([
-      admin(room),
-      tokenOf({ roles: ['workspace_admin'], tenant_id: room.tenantId, workspace_id: room.workspaceId }),
+      admin(workspace),
+      tokenOf({
+        roles: ['workspace_admin'],
+        tenant_id: workspace.tenantId,
+        workspace_id: workspace.workspaceId,
+      }),
     ])
-    await suspendWorkspace(room, as)
-    for (const caller of [room.service, room.anon])
+    await suspendWorkspace(workspace, as)
+    for (const caller of [workspace.service, workspace.anon])
       expect(statusAndCode(await call('GET', '/v1/collections/a/documents', { as: caller }))).toBe(
         '403 workspace_suspended',
       )
-    expect(statusAndCode(await call('GET', `${room.flows}/executions`, { as: token }))).toBe(
+    expect(statusAndCode(await call('GET', `${workspace.flows}/executions`, { as: token }))).toBe(
       '403 workspace_suspended',
     )
-    expect((await call('GET', `${room.flows}/executions`, { as })).status).toBe(200)
-    const path = `${room.flows}/definitions/sleeper/executions`
+    expect((await call('GET', `${workspace.flows}/executions`, { as })).status).toBe(200)
+    const path = `${workspace.flows}/definitions/sleeper/executions`
     expect(statusAndCode(await call('POST', path, { as, body: {} }))).toBe('403 workspace_suspended')
-    const body = { workspace_id: room.workspaceId, kind: 'anon', name: 'x' }
+    const body = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' }
     expect(statusAndCode(await call('POST', '/v1/api-keys', { as, body }))).toBe('403 workspace_suspended')
     expect((await call('GET', '/v1/collections', { as: sibling.service })).status).toBe(200)
-    await resumeWorkspace(room, as)
-    expect((await call('GET', '/v1/collections', { as: room.service })).status).toBe(200)
-    expect(await start(room, 'sleeper')).toMatch(/^run_/)
+    await resumeWorkspace(workspace, as)
+    expect((await call('GET', '/v1/collections', { as: workspace.service })).status).toBe(200)
+    expect(await start(workspace, 'sleeper')).toMatch(/^run_/)
   })
 })

@@ -15,33 +15,33 @@ import {
   type Run,
   runsOf,
 } from '../../support/fixtures/event-triggers.ts'
-import { told } from '../../support/fixtures/outbox.ts'
+import { publishedChanges } from '../../support/fixtures/outbox.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 /** Publishes a flow started by events that match `on`. */
 const publish = (
   on: string,
-  { at = room, ...more }: NonNullable<Parameters<typeof publishOn>[2]> & { at?: Room } = {},
+  { at = workspace, ...more }: NonNullable<Parameters<typeof publishOn>[2]> & { at?: TestWorkspace } = {},
 ): Promise<Published> => publishOn(at, on, more)
 
-const emit = (topic: string, data: unknown, at = room) => emitAt(at, topic, data)
+const emit = (topic: string, data: unknown, at = workspace) => emitAt(at, topic, data)
 
 /** Executions of the flow, once all events published before have been processed. */
-async function executionsAfterDelivery(flow: Published, at = room): Promise<Run[]> {
+async function executionsAfterDelivery(flow: Published, at = workspace): Promise<Run[]> {
   const topic = unique('mark')
   const marker = await publish(`{ one: { with: { type: ${topic} } } }`, { at })
   await emit(topic, {}, at)
@@ -69,13 +69,13 @@ test("matching event: starts an execution with its data, on behalf of the versio
   await emit(topic, { n: 1 })
   const [run, second] = await ended(flow, 1)
   expect([run?.input, second]).toEqual([[{ n: 1 }], undefined])
-  const { body } = await call('GET', `${room.flows}/executions/${run?.id}`, { as: room.operator })
+  const { body } = await call('GET', `${workspace.flows}/executions/${run?.id}`, { as: workspace.operator })
   expect(body).toMatchObject({
     trigger: { kind: 'event', id: flow.triggerId },
     output: { got: [{ n: 1 }] },
   })
-  const version = await call('GET', `${room.flows}/definitions/${flow.flowId}/versions/1`, {
-    as: room.operator,
+  const version = await call('GET', `${workspace.flows}/definitions/${flow.flowId}/versions/1`, {
+    as: workspace.operator,
   })
   expect(body.started_by).toBe(version.body.created_by)
 })
@@ -90,7 +90,7 @@ test("filter on the event's data: starts only matches; `read: envelope` passes t
   await emit(`${topic}.vip`, { sum: 1 })
   const runs = (await ended(flow, 2)).map(({ input }) => (input as { type: string; data: object }[])[0])
   expect(runs).toMatchObject([
-    { type: topic, data: { sum: 11 }, source: `/workspaces/${room.workspaceId}` },
+    { type: topic, data: { sum: 11 }, source: `/workspaces/${workspace.workspaceId}` },
     { type: `${topic}.vip`, data: { sum: 1 } },
   ])
   expect(await executionsAfterDelivery(flow)).toHaveLength(2)
@@ -113,9 +113,9 @@ test('correlated `all`: starts one execution once all events have arrived', asyn
 test('document change: starts flows of its own workspace only', async () => {
   const collection = unique('c').replace('-', '_')
   const on = `{ one: { with: { type: collections.${collection}.created } } }`
-  const sibling = await aWorkspace(room)
+  const sibling = await addTestWorkspace(workspace)
   const [flow, siblingFlow] = [await publish(on), await publish(on, { at: sibling })]
-  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n: 1 } })
+  await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { n: 1 } })
   const [run] = await ended(flow, 1)
   expect(run?.input).toMatchObject([{ version: 1, document: { n: 1 } }])
   await call('POST', `/v1/collections/${collection}/documents`, { as: sibling.service, body: { n: 2 } })
@@ -126,16 +126,16 @@ test('document change: starts flows of its own workspace only', async () => {
 test('published event: starts flows in all workspaces of the tenant, in no other tenant', async () => {
   const topic = unique('shared')
   const on = `{ one: { with: { type: ${topic} } } }`
-  const [sibling, other] = [await aWorkspace(room), await aRoom()]
+  const [sibling, other] = [await addTestWorkspace(workspace), await createTestWorkspace()]
   const [inSibling, inOtherTenant] = [await publish(on, { at: sibling }), await publish(on, { at: other })]
   const everything = await publish('{ any: [] }', { at: other })
   await emit(topic, { n: 1 })
   expect(await ended(inSibling, 1)).toHaveLength(1)
   await emit(topic, { n: 2 }, other)
   expect((await ended(inOtherTenant, 1)).map(({ input }) => input)).toEqual([[{ n: 2 }]])
-  const told = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
-  expect(told).toContain('"n":2')
-  expect(told).not.toContain('"n":1')
+  const publishedChanges = JSON.stringify((await ended(everything, 1)).map(({ input }) => input))
+  expect(publishedChanges).toContain('"n":2')
+  expect(publishedChanges).not.toContain('"n":1')
 })
 
 test('events before publication: ignored; across new versions each starts one execution', async () => {
@@ -158,9 +158,9 @@ test('trigger changed to document changes: ignores earlier changes', async () =>
   const [topic, collection] = [unique('turned'), unique('turned').replace('-', '_')]
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   const make = (n: number) =>
-    call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: { n } })
+    call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { n } })
   await make(1)
-  expect(await told(room, collection)).toHaveLength(1)
+  expect(await publishedChanges(workspace, collection)).toHaveLength(1)
   await publish(`{ one: { with: { type: collections.${collection}.created } } }`, { name: flow.name })
   await make(2)
   const runs = await eventually(async () => {
@@ -205,7 +205,7 @@ test('trigger removed by a new version or deleted: its events start nothing', as
     await publish(`{ one: { with: { type: ${topic} } } }`),
   ]
   await publish(`{ one: { with: { type: ${topic}.other } } }`, { name: changed.name })
-  await call('DELETE', `${room.flows}/definitions/${deleted.flowId}`, { as: room.operator })
+  await call('DELETE', `${workspace.flows}/definitions/${deleted.flowId}`, { as: workspace.operator })
   await emit(topic, {})
   expect(await executionsAfterDelivery(changed)).toEqual([])
   expect(
@@ -217,7 +217,10 @@ test('paused trigger: skips events', async () => {
   const topic = unique('paused')
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   const sendCommand = (verb: string) =>
-    call('POST', `${room.flows}/triggers/${flow.triggerId}/${verb}`, { as: room.operator, body: {} })
+    call('POST', `${workspace.flows}/triggers/${flow.triggerId}/${verb}`, {
+      as: workspace.operator,
+      body: {},
+    })
   expect((await sendCommand('pause')).body).toMatchObject({ kind: 'event', paused: true })
   await emit(topic, { n: 1 })
   expect(await executionsAfterDelivery(flow)).toEqual([])
@@ -272,12 +275,12 @@ test('flow that changes documents which start it, also through a subflow: chain 
   const flow = await publish(`{ one: { with: { type: collections.${collection}.created } } }`, {
     tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
   })
-  await call('POST', `/v1/collections/${collection}/documents`, { as: room.service, body: {} })
+  await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
   const runs = await ended(flow, LIMITS.eventHopsMax)
   expect(runs).toHaveLength(LIMITS.eventHopsMax)
   const events = await eventually(async () => {
     const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
-      as: room.service,
+      as: workspace.service,
     })
     return body.data.length === LIMITS.eventHopsMax + 1 ? body.data : undefined
   })
@@ -290,8 +293,8 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, {
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
   })
-  const platform = openInside()
-  const scope = scopeOf(platform, room)
+  const platform = openInProcessPlatform()
+  const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
   const trigger = { kind: 'event', id: flow.triggerId, hops: LIMITS.eventHopsMax } as const
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
@@ -302,7 +305,7 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
 }, 60_000)
 
 test('suspended workspace: events start nothing, also not after resume', async () => {
-  const [sibling, topic] = [await aWorkspace(room), unique('held')]
+  const [sibling, topic] = [await addTestWorkspace(workspace), unique('held')]
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`, { at: sibling })
   const sendCommand = (verb: string) =>
     call('POST', `/v1/workspaces/${sibling.workspaceId}/${verb}`, { as: sibling.operator, body: {} })
@@ -314,7 +317,7 @@ test('suspended workspace: events start nothing, also not after resume', async (
   await eventually(async () => {
     const before = (await runsOf(flow)).length
     await emit(topic, { early: true })
-    await executionsAfterDelivery(flow, room)
+    await executionsAfterDelivery(flow, workspace)
     return (await runsOf(flow)).length === before ? true : undefined
   })
   const before = (await runsOf(flow)).length

@@ -10,23 +10,29 @@ import {
   withTemporal,
 } from '../../support/fixtures/schedules.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 const LISTEN = '[{ heard: { listen: { to: { one: { with: { type: go } } } } } }]'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const send = (id: string, verb: string, body: object = {}) =>
-  call('POST', `${room.flows}/executions/${id}/${verb}`, { as: room.operator, body })
+  call('POST', `${workspace.flows}/executions/${id}/${verb}`, { as: workspace.operator, body })
 
 /** Lets an execution complete. @returns when it ended */
 async function finish(name: string, id: string): Promise<number> {
   expect((await send(id, 'signal', { event: { type: 'go' } })).status).toBe(202)
   return eventually(async () => {
-    const run = (await executionsOf(room, name)).find((one) => one.id === id)
+    const run = (await executionsOf(workspace, name)).find((one) => one.id === id)
     return run.status === 'completed' ? Date.parse(run.ended_at) : undefined
   })
 }
@@ -34,7 +40,7 @@ async function finish(name: string, id: string): Promise<number> {
 /** The id of the `count`th execution once it waits, all earlier ones being completed. */
 async function waitingExecution(name: string, count: number): Promise<string> {
   const runs = await eventually(async () => {
-    const all = await executionsOf(room, name)
+    const all = await executionsOf(workspace, name)
     return all[count - 1]?.status === 'waiting' ? all : undefined
   })
   expect(runs.map(({ status }: { status: string }) => status)).toEqual([
@@ -47,7 +53,7 @@ async function waitingExecution(name: string, count: number): Promise<string> {
 /** What Temporal reports about the schedule. */
 const scheduleStatus = (shown: Shown) =>
   withTemporal(async (client) => {
-    const { info, raw } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
+    const { info, raw } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()
     const actions = info.recentActions.map((one) => ({
       due: one.scheduledAt.getTime(),
       taken: one.takenAt.getTime(),
@@ -64,14 +70,14 @@ const whenStatus = (shown: Shown, is: (now: ScheduleStatus) => boolean) =>
   })
 
 async function stopSchedule(name: string): Promise<void> {
-  await publishScheduled(room, name, '')
-  for (const { id } of await executionsOf(room, name)) await send(id, 'cancel')
+  await publishScheduled(workspace, name, '')
+  for (const { id } of await executionsOf(workspace, name)) await send(id, 'cancel')
 }
 
 test('buffer_one: the first start during an execution runs after it, the others are skipped', async () => {
   const name = unique('one')
-  await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
+  const shown = await onlyScheduleOf(workspace, name)
   const first = await waitingExecution(name, 1)
   expect((await whenStatus(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
   const endedAt = await finish(name, first)
@@ -89,8 +95,8 @@ test('buffer_one: the first start during an execution runs after it, the others 
 
 test('buffer_all: all starts during an execution run after it, one by one, in order', async () => {
   const name = unique('all')
-  await publishScheduled(room, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
+  const shown = await onlyScheduleOf(workspace, name)
   await waitingExecution(name, 1)
   await whenStatus(shown, ({ waiting }) => waiting > 2)
   const ends: number[] = []
@@ -110,16 +116,16 @@ test.each(['buffer_one', 'buffer_all'])(
   '%s, schedule paused: buffered starts are dropped',
   async (overlap) => {
     const name = unique('paused')
-    await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
-    const shown = await onlyScheduleOf(room, name)
+    await publishScheduled(workspace, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
+    const shown = await onlyScheduleOf(workspace, name)
     const first = await waitingExecution(name, 1)
     await whenStatus(shown, ({ waiting }) => waiting > 0)
     const sendCommand = (verb: string) =>
-      call('POST', `${room.flows}/schedules/${shown.id}/${verb}`, { as: room.operator, body: {} })
+      call('POST', `${workspace.flows}/schedules/${shown.id}/${verb}`, { as: workspace.operator, body: {} })
     await sendCommand('pause')
     await finish(name, first)
     await whenStatus(shown, ({ waiting }) => waiting === 0)
-    expect(await executionsOf(room, name)).toHaveLength(1)
+    expect(await executionsOf(workspace, name)).toHaveLength(1)
     const resumedAt = Date.now()
     await sendCommand('resume')
     await waitingExecution(name, 2)
@@ -133,14 +139,14 @@ test.each(['buffer_one', 'buffer_all'])(
   '%s, workspace suspended: starts due meanwhile are dropped',
   async (overlap) => {
     const name = unique('held')
-    await publishScheduled(room, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
-    const shown = await onlyScheduleOf(room, name)
+    await publishScheduled(workspace, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
+    const shown = await onlyScheduleOf(workspace, name)
     const first = await waitingExecution(name, 1)
-    expect((await suspendWorkspace(room, room.operator)).status).toBe(200)
+    expect((await suspendWorkspace(workspace, workspace.operator)).status).toBe(200)
     const { waiting, skipped } = await scheduleStatus(shown)
     await whenStatus(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
     const resumedAt = Date.now()
-    expect((await resumeWorkspace(room, room.operator)).status).toBe(200)
+    expect((await resumeWorkspace(workspace, workspace.operator)).status).toBe(200)
     await finish(name, first)
     await waitingExecution(name, 2)
     expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)

@@ -19,14 +19,19 @@ import {
   scheduleId,
   withTemporal,
 } from '../../support/fixtures/schedules.ts'
-import { aRoom, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
-import { openInside, scopeOf } from '../../support/stack/in-process-platform.ts'
+import {
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 let platform: Platform
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  platform = openInside()
-  room = await aRoom()
+  platform = openInProcessPlatform()
+  workspace = await createTestWorkspace()
 })
 afterAll(async () => {
   await platform?.close()
@@ -41,28 +46,29 @@ function declaring(schedule: string) {
 
 test('crash after the transaction: removed schedules are deleted, new ones created', async () => {
   const name = unique('killed')
-  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
-  const old = await onlyScheduleOf(room, name)
-  const scope = scopeOf(platform, room)
+  await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
+  const old = await onlyScheduleOf(workspace, name)
+  const scope = scopeOf(platform, workspace)
   const change = async () => {
     await scope.batch(...replaceTriggers(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
     throw new Error('killed')
   }
   await expect(changeTriggers(scope, old.flow_id, [], change)).rejects.toThrow('killed')
-  const made = await onlyScheduleOf(room, name)
+  const made = await onlyScheduleOf(workspace, name)
   expect([made.key, made.id === old.id]).toEqual(['cron:0 2 1 1 *', false])
-  expect([await isScheduled(room, old), await isScheduled(room, made)]).toEqual([true, false])
+  expect([await isScheduled(workspace, old), await isScheduled(workspace, made)]).toEqual([true, false])
   await eventually(
-    async () => ((await isScheduled(room, made)) && !(await isScheduled(room, old)) ? true : undefined),
+    async () =>
+      (await isScheduled(workspace, made)) && !(await isScheduled(workspace, old)) ? true : undefined,
     40_000,
   )
 }, 60_000)
 
 test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   const name = unique('race')
-  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(room, name)
-  const scope = scopeOf(platform, room)
+  await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
+  const shown = await onlyScheduleOf(workspace, name)
+  const scope = scopeOf(platform, workspace)
   const before = [{ id: shown.id, kind: 'schedule' as const }]
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
@@ -70,18 +76,18 @@ test('concurrent synchronisations: Temporal ends as the rows say', async () => {
       await syncTriggers(scope, { flow_id: shown.flow_id, before })
     }),
   )
-  const { note } = (await onlyScheduleOf(room, name)) as unknown as { note: string }
+  const { note } = (await onlyScheduleOf(workspace, name)) as unknown as { note: string }
   await withTemporal(async (client) => {
-    const { state } = await client.schedule.getHandle(scheduleId(room, shown)).describe()
+    const { state } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()
     expect(state.note).toBe(note)
   })
 })
 
 test("synchronisation naming another workspace's schedule: leaves it unchanged", async () => {
   const name = unique('theirs')
-  await publishScheduled(room, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(room, name)
-  const other = scopeOf(platform, await aRoom())
+  await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
+  const shown = await onlyScheduleOf(workspace, name)
+  const other = scopeOf(platform, await createTestWorkspace())
   await syncTriggers(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
-  expect(await isScheduled(room, shown)).toBe(true)
+  expect(await isScheduled(workspace, shown)).toBe(true)
 })

@@ -12,19 +12,25 @@ import {
   schedulesOf,
   withTemporal,
 } from '../../support/fixtures/schedules.ts'
-import { aRoom, call, eventually, type Room, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 const command = (shown: Shown, verb: string, body: object = {}) =>
-  call('POST', `${room.flows}/schedules/${shown.id}/${verb}`, { as: room.operator, body })
+  call('POST', `${workspace.flows}/schedules/${shown.id}/${verb}`, { as: workspace.operator, body })
 const read = async (shown: Shown) =>
-  (await call('GET', `${room.flows}/schedules/${shown.id}`, { as: room.operator })).body
+  (await call('GET', `${workspace.flows}/schedules/${shown.id}`, { as: workspace.operator })).body
 const ended = async (flow: string) =>
-  (await executionsOf(room, flow)).filter((one: { status: string }) => one.status === 'completed')
+  (await executionsOf(workspace, flow)).filter((one: { status: string }) => one.status === 'completed')
 const atLeast = (flow: string, count: number) =>
   eventually(async () => {
     const runs = await ended(flow)
@@ -33,34 +39,34 @@ const atLeast = (flow: string, count: number) =>
 
 test('every second: starts executions until a version removes the schedule', async () => {
   const name = unique('tick')
-  await publishScheduled(room, name, '{ every: PT1S }')
-  const tick = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ every: PT1S }')
+  const tick = await onlyScheduleOf(workspace, name)
   const [first, second] = await atLeast(name, 2)
   expect(first).toMatchObject({ output: { done: true }, trigger: { kind: 'schedule', id: tick.id } })
   expect(first.id).not.toBe(second.id)
-  const [{ last_run }] = (await schedulesOf(room, name)) as unknown as [{ last_run: unknown }]
+  const [{ last_run }] = (await schedulesOf(workspace, name)) as unknown as [{ last_run: unknown }]
   expect(last_run).toMatchObject({ id: expect.stringMatching(/^run_/) })
-  await publishScheduled(room, name, '')
-  expect(await schedulesOf(room, name)).toEqual([])
-  expect(await isScheduled(room, tick)).toBe(false)
+  await publishScheduled(workspace, name, '')
+  expect(await schedulesOf(workspace, name)).toEqual([])
+  expect(await isScheduled(workspace, tick)).toBe(false)
 })
 
 test('several schedules: a new version changes, keeps and removes them', async () => {
   const name = unique('several')
-  await publishScheduled(room, name, "{ cron: ['0 9 * * *', '0 17 * * *'], every: P1D }")
-  const before = await schedulesOf(room, name)
+  await publishScheduled(workspace, name, "{ cron: ['0 9 * * *', '0 17 * * *'], every: P1D }")
+  const before = await schedulesOf(workspace, name)
   expect(before.map(({ key }) => key).toSorted()).toEqual(['cron:0 17 * * *', 'cron:0 9 * * *', 'every'])
-  expect(await Promise.all(before.map((one) => isScheduled(room, one)))).toEqual([true, true, true])
+  expect(await Promise.all(before.map((one) => isScheduled(workspace, one)))).toEqual([true, true, true])
   const [nine, five, daily] = ['cron:0 9 * * *', 'cron:0 17 * * *', 'every'].map(
     (key) => before.find((one) => one.key === key) as Shown,
   ) as [Shown, Shown, Shown]
   await command(nine, 'pause', { note: 'holiday' })
   await publishScheduled(
-    room,
+    workspace,
     name,
     "{ cron: ['0 9 * * *', '0 20 * * *'], every: P2D, overlap: allow_all, timezone: Asia/Kolkata }",
   )
-  const after = await schedulesOf(room, name)
+  const after = await schedulesOf(workspace, name)
   const found = (key: string) => after.find((one) => one.key === key)
   expect(found('cron:0 9 * * *')).toMatchObject({
     id: nine.id,
@@ -72,13 +78,13 @@ test('several schedules: a new version changes, keeps and removes them', async (
   expect(found('every')).toMatchObject({ id: daily.id, paused: false, spec: { every_ms: 172_800_000 } })
   expect(found('cron:0 17 * * *')).toBeUndefined()
   expect(found('cron:0 20 * * *')?.id).not.toBe(five.id)
-  expect(await isScheduled(room, five)).toBe(false)
+  expect(await isScheduled(workspace, five)).toBe(false)
   await withTemporal(async (client) => {
-    const changed = await client.schedule.getHandle(scheduleId(room, nine)).describe()
+    const changed = await client.schedule.getHandle(scheduleId(workspace, nine)).describe()
     expect(changed).toMatchObject({
       state: { paused: true, note: 'holiday' },
       policies: { overlap: 'ALLOW_ALL', catchupWindow: 60_000 },
-      action: { priority: { fairnessKey: room.tenantId } },
+      action: { priority: { fairnessKey: workspace.tenantId } },
       spec: { timezone: 'Asia/Calcutta' },
     })
   })
@@ -86,9 +92,9 @@ test('several schedules: a new version changes, keeps and removes them', async (
 
 test('trigger command: starts the newest version at once, also while paused', async () => {
   const name = unique('now')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(workspace, name)
   await command(shown, 'pause')
   const { status, body } = await command(shown, 'trigger')
   expect([status, body.version, body.trigger]).toEqual([202, 2, { kind: 'schedule', id: shown.id }])
@@ -98,12 +104,14 @@ test('trigger command: starts the newest version at once, also while paused', as
 
 test('start by Temporal: newest version, on behalf of its publisher', async () => {
   const name = unique('cron')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  const version = await call('GET', `${room.flows}/definitions/${name}/versions/2`, { as: room.operator })
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  const version = await call('GET', `${workspace.flows}/definitions/${name}/versions/2`, {
+    as: workspace.operator,
+  })
+  const shown = await onlyScheduleOf(workspace, name)
   const recent = await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(scheduleId(room, shown))
+    const handle = client.schedule.getHandle(scheduleId(workspace, shown))
     await handle.trigger()
     const [run] = await atLeast(name, 1)
     expect(run).toMatchObject({
@@ -117,13 +125,13 @@ test('start by Temporal: newest version, on behalf of its publisher', async () =
     expect(await trigger.result()).toEqual({ execution_id: run.id })
     return (await trigger.describe()).typedSearchAttributes.getAll()
   })
-  expect(recent).toEqual(expect.arrayContaining([expect.objectContaining({ value: room.tenantId })]))
+  expect(recent).toEqual(expect.arrayContaining([expect.objectContaining({ value: workspace.tenantId })]))
 })
 
 test('paused: starts nothing, even if Temporal is not paused; resumed: starts again', async () => {
   const name = unique('paused')
-  await publishScheduled(room, name, '{ every: PT1S }')
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ every: PT1S }')
+  const shown = await onlyScheduleOf(workspace, name)
   await atLeast(name, 1)
   const paused = await command(shown, 'pause', { note: 'lunch' })
   expect([paused.status, paused.body]).toMatchObject([200, { paused: true, note: 'lunch' }])
@@ -133,24 +141,24 @@ test('paused: starts nothing, even if Temporal is not paused; resumed: starts ag
   })
   expect((await read(shown)).next).toEqual([])
   await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(scheduleId(room, shown))
+    const handle = client.schedule.getHandle(scheduleId(workspace, shown))
     expect((await handle.describe()).state).toEqual({ paused: true, note: 'still' })
     await eventually(async () =>
       (await handle.describe()).info.runningActions.length === 0 ? true : undefined,
     )
-    const before = await executionsOf(room, name)
+    const before = await executionsOf(workspace, name)
     const { numActionsTaken } = (await handle.describe()).info
     await handle.unpause()
     await eventually(async () =>
       (await handle.describe()).info.numActionsTaken > numActionsTaken + 1 ? true : undefined,
     )
-    expect(await executionsOf(room, name)).toHaveLength(before.length)
+    expect(await executionsOf(workspace, name)).toHaveLength(before.length)
     const resumed = await command(shown, 'resume')
     expect([resumed.status, resumed.body]).toMatchObject([200, { paused: false, note: null }])
     await atLeast(name, before.length + 1)
   })
   expect((await read(shown)).next.length).toBeGreaterThan(0)
-  await publishScheduled(room, name, '')
+  await publishScheduled(workspace, name, '')
 })
 
 const local = (time: string, timeZone: string) => {
@@ -167,8 +175,8 @@ const local = (time: string, timeZone: string) => {
 
 async function nextOf(schedule: string): Promise<string[]> {
   const name = unique('next')
-  expect((await publishScheduled(room, name, schedule)).status).toBe(201)
-  return (await read(await onlyScheduleOf(room, name))).next
+  expect((await publishScheduled(workspace, name, schedule)).status).toBe(201)
+  return (await read(await onlyScheduleOf(workspace, name))).next
 }
 
 test('cron expression: matches the times it names, in its time zone', async () => {
@@ -222,7 +230,7 @@ test.each([
 
 test('`after`: the next execution starts that long after the end of the last', async () => {
   const name = unique('after')
-  await publishScheduled(room, name, '{ after: PT1.5S }', '[{ nap: { wait: PT2S } }]')
+  await publishScheduled(workspace, name, '{ after: PT1.5S }', '[{ nap: { wait: PT2S } }]')
   const [first, second, third] = await atLeast(name, 3)
   const pause = (a: { ended_at: string }, b: { started_at: string }) =>
     Date.parse(b.started_at) - Date.parse(a.ended_at)
@@ -230,56 +238,59 @@ test('`after`: the next execution starts that long after the end of the last', a
     expect(ms).toBeGreaterThanOrEqual(1_500)
     expect(ms).toBeLessThan(6_000)
   }
-  await publishScheduled(room, name, '')
+  await publishScheduled(workspace, name, '')
 })
 
 const statuses = async (flow: string): Promise<string[]> =>
-  (await executionsOf(room, flow)).map(({ status }: { status: string }) => status)
+  (await executionsOf(workspace, flow)).map(({ status }: { status: string }) => status)
 
 test('overlap skip, allow_all, cancel_other: left out, started as well, or replaces the running one', async () => {
   const day = '[{ nap: { wait: P1D } }]'
   const [skip, both, other] = [unique('skip'), unique('both'), unique('other')]
-  await publishScheduled(room, skip, '{ every: PT1S }', day)
-  await publishScheduled(room, both, '{ every: PT1S, overlap: allow_all }', day)
-  await publishScheduled(room, other, '{ every: PT1S, overlap: cancel_other }', day)
+  await publishScheduled(workspace, skip, '{ every: PT1S }', day)
+  await publishScheduled(workspace, both, '{ every: PT1S, overlap: allow_all }', day)
+  await publishScheduled(workspace, other, '{ every: PT1S, overlap: cancel_other }', day)
   await eventually(async () => ((await statuses(both)).length > 1 ? true : undefined))
   await eventually(async () => {
     const seen = await statuses(other)
     return seen[0] === 'cancelled' && seen.includes('waiting') ? true : undefined
   })
-  const skipping = await onlyScheduleOf(room, skip)
+  const skipping = await onlyScheduleOf(workspace, skip)
   await eventually(async () => ((await read(skipping)).skipped > 1 ? true : undefined))
-  expect(await executionsOf(room, skip)).toHaveLength(1)
-  for (const name of [skip, both, other]) await publishScheduled(room, name, '')
+  expect(await executionsOf(workspace, skip)).toHaveLength(1)
+  for (const name of [skip, both, other]) await publishScheduled(workspace, name, '')
   for (const name of [skip, both, other])
-    for (const { id } of await executionsOf(room, name))
-      await call('POST', `${room.flows}/executions/${id}/cancel`, { as: room.operator, body: {} })
+    for (const { id } of await executionsOf(workspace, name))
+      await call('POST', `${workspace.flows}/executions/${id}/cancel`, { as: workspace.operator, body: {} })
 })
 
 test('flow deleted: its schedule is deleted; refused while an execution is open', async () => {
   const name = unique('deleted')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }', '[{ nap: { wait: P1D } }]')
-  const shown = await onlyScheduleOf(room, name)
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }', '[{ nap: { wait: P1D } }]')
+  const shown = await onlyScheduleOf(workspace, name)
   const { body } = await command(shown, 'trigger')
-  const remove = () => call('DELETE', `${room.flows}/definitions/${name}`, { as: room.operator })
+  const remove = () => call('DELETE', `${workspace.flows}/definitions/${name}`, { as: workspace.operator })
   expect((await remove()).status).toBe(409)
-  expect([await isScheduled(room, shown), (await schedulesOf(room, name)).length]).toEqual([true, 1])
-  await call('POST', `${room.flows}/executions/${body.id}/cancel`, { as: room.operator, body: {} })
+  expect([await isScheduled(workspace, shown), (await schedulesOf(workspace, name)).length]).toEqual([
+    true,
+    1,
+  ])
+  await call('POST', `${workspace.flows}/executions/${body.id}/cancel`, { as: workspace.operator, body: {} })
   await eventually(async () => ((await remove()).status === 200 ? true : undefined))
-  expect(await isScheduled(room, shown)).toBe(false)
+  expect(await isScheduled(workspace, shown)).toBe(false)
   expect((await command(shown, 'trigger')).status).toBe(404)
 })
 
 test('schedule missing in Temporal: recreated by the reconciler', async () => {
   const name = unique('lost')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(room, name)
-  await withTemporal((client) => client.schedule.getHandle(scheduleId(room, shown)).delete())
-  await eventually(async () => ((await isScheduled(room, shown)) ? true : undefined), 30_000)
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(workspace, name)
+  await withTemporal((client) => client.schedule.getHandle(scheduleId(workspace, shown)).delete())
+  await eventually(async () => ((await isScheduled(workspace, shown)) ? true : undefined), 30_000)
 }, 40_000)
 
 test('quota of schedules: refuses versions that exceed it, counts removals', async () => {
-  const mine = await aRoom()
+  const mine = await createTestWorkspace()
   await limit(mine, { schedules: 2 })
   const name = unique('quota')
   expect((await publishScheduled(mine, name, "{ cron: ['0 1 * * *', '0 2 * * *'] }")).status).toBe(201)
@@ -292,7 +303,7 @@ test('quota of schedules: refuses versions that exceed it, counts removals', asy
 })
 
 test('quota of concurrent executions reached: starts again once an execution ends', async () => {
-  const mine = await aRoom()
+  const mine = await createTestWorkspace()
   const name = unique('full')
   await limit(mine, { concurrent_executions: 1 })
   await publishScheduled(mine, name, '{ every: PT1S, overlap: allow_all }', '[{ nap: { wait: P1D } }]')
@@ -308,7 +319,7 @@ test('quota of concurrent executions reached: starts again once an execution end
 })
 
 test('suspended workspace: starts nothing, and nothing is made up for after resume', async () => {
-  const mine = await aRoom()
+  const mine = await createTestWorkspace()
   const name = unique('held')
   await publishScheduled(mine, name, '{ every: PT1S }')
   const shown = await onlyScheduleOf(mine, name)
@@ -337,9 +348,9 @@ test('suspended workspace: starts nothing, and nothing is made up for after resu
 
 test('other workspace: 404', async () => {
   const name = unique('theirs')
-  await publishScheduled(room, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(room, name)
-  const other = await aRoom()
+  await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
+  const shown = await onlyScheduleOf(workspace, name)
+  const other = await createTestWorkspace()
   for (const [method, tail] of [
     ['GET', ''],
     ['POST', '/pause'],
@@ -353,5 +364,5 @@ test('other workspace: 404', async () => {
     expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
   }
   expect((await call('GET', `${other.flows}/schedules`, { as: other.operator })).body.data).toEqual([])
-  expect(await executionsOf(room, name)).toEqual([])
+  expect(await executionsOf(workspace, name)).toEqual([])
 })

@@ -5,19 +5,19 @@ import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { makeSecret, sign } from '../../../src/features/flows/triggers/webhook-signatures.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
-  aRoom,
+  addTestWorkspace,
   asSuperuser,
-  aWorkspace,
   call,
+  createTestWorkspace,
   eventually,
   type Reply,
-  type Room,
+  type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
-let room: Room
+let workspace: TestWorkspace
 beforeAll(async () => {
-  room = await aRoom()
+  workspace = await createTestWorkspace()
 })
 
 interface Hook {
@@ -28,13 +28,18 @@ interface Hook {
 }
 
 /** Publishes a flow with this schedule, or its next version. */
-async function publish(name: string, schedule: string, at = room, tasks = '  - a: { set: { seen: true } }') {
+async function publish(
+  name: string,
+  schedule: string,
+  at = workspace,
+  tasks = '  - a: { set: { seen: true } }',
+) {
   const published = await publishScheduled(at, name, schedule, `\n${tasks}`)
   expect(published.status, JSON.stringify(published.body)).toBe(201)
   return published.body as { flow_id: string; version: number; webhooks: Hook[] }
 }
 
-async function createWebhook(schedule = '{ webhook: {} }', at = room): Promise<Hook> {
+async function createWebhook(schedule = '{ webhook: {} }', at = workspace): Promise<Hook> {
   const [hook] = (await publish(unique('hook'), schedule, at)).webhooks
   if (hook === undefined) throw new Error('no webhook')
   return hook
@@ -62,10 +67,10 @@ function send(hook: Pick<Hook, 'url' | 'secret'>, body: unknown, sent: Sent = {}
   return call('POST', new URL(hook.url).pathname, { body: text, headers: { ...signed, ...sent.headers } })
 }
 
-const execution = async (id: string, at = room) =>
+const execution = async (id: string, at = workspace) =>
   (await call('GET', `${at.flows}/executions/${id}`, { as: at.operator })).body
 
-const ended = (id: string, at = room) =>
+const ended = (id: string, at = workspace) =>
   eventually(async () => {
     const found = await execution(id, at)
     return found.ended_at === null ? undefined : found
@@ -172,8 +177,8 @@ const statusAndCode = ({ status, body }: Reply) => [status, body.code]
 
 test('any invalid signature, address or credential: the same 401, no execution', async () => {
   const [hook, other] = [await createWebhook(), await createWebhook()]
-  const foreignHook = await createWebhook('{ webhook: {} }', await aRoom())
-  const sibling = await aWorkspace(room)
+  const foreignHook = await createWebhook('{ webhook: {} }', await createTestWorkspace())
+  const sibling = await addTestWorkspace(workspace)
   const path = new URL(hook.url).pathname
   const at = (pathname: string) => ({ ...hook, url: `http://x${pathname}` })
   const attempts: Record<string, Promise<Reply>> = {
@@ -191,8 +196,8 @@ test('any invalid signature, address or credential: the same 401, no execution',
     'no body': call('POST', path),
     'unknown webhook': send(at(path.replace(/trg_.*/, 'trg_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
     'malformed id': send(at(path.replace(/trg_.*/, 'x')), {}),
-    'unknown workspace': send(at(path.replace(room.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
-    'a sibling workspace': send(at(path.replace(room.workspaceId, sibling.workspaceId)), {}),
+    'unknown workspace': send(at(path.replace(workspace.workspaceId, 'ws_01k5zzzzzzzzzzzzzzzzzzzzzz')), {}),
+    'a sibling workspace': send(at(path.replace(workspace.workspaceId, sibling.workspaceId)), {}),
     'a foreign tenant’s path': send({ ...hook, url: foreignHook.url }, {}),
   }
   const bodies = new Set<string>()
@@ -205,7 +210,7 @@ test('any invalid signature, address or credential: the same 401, no execution',
   expect(bodies.size).toBe(1)
   expect(await runsOf(hook)).toEqual([])
   // Credentials of the platform are not accepted here.
-  for (const as of [room.operator, room.service])
+  for (const as of [workspace.operator, workspace.service])
     expect(statusAndCode(await call('POST', path, { as, body: {} }))).toEqual(INVALID)
 })
 
@@ -217,8 +222,8 @@ test('methods other than POST: 405', async () => {
 test('rotated secret: the previous one works for a day, older ones do not', async () => {
   const hook = await createWebhook()
   const rotate = async () => {
-    const path = `${room.flows}/triggers/${hook.id}/rotate-secret`
-    return (await call('POST', path, { as: room.operator, body: {} })).body
+    const path = `${workspace.flows}/triggers/${hook.id}/rotate-secret`
+    return (await call('POST', path, { as: workspace.operator, body: {} })).body
   }
   const second = await rotate()
   expect(second).toMatchObject({ id: hook.id, secret: expect.stringMatching(/^whsec_/) })
@@ -250,7 +255,7 @@ test('secret: shown once, kept across versions; a removed webhook stops working 
   expect(sent.status).toBe(202)
   expect((await ended(sent.body.execution_id)).version).toBe(2)
   expect(statusAndCode(await send(b, {}))).toEqual(INVALID)
-  const listed = await call('GET', `${room.flows}/triggers?page[size]=200`, { as: room.operator })
+  const listed = await call('GET', `${workspace.flows}/triggers?page[size]=200`, { as: workspace.operator })
   const ours = listed.body.data.filter((one: { flow_name: string }) => one.flow_name === name)
   expect(ours).toMatchObject([
     { id: a.id, kind: 'webhook', key: 'webhook:a', version: 2, paused: false, url: a.url },
@@ -270,9 +275,9 @@ test('flow deleted: its webhooks are deleted', async () => {
   const [hook] = webhooks as [Hook]
   const sent = await send(hook, {})
   await ended(sent.body.execution_id)
-  expect((await call('DELETE', `${room.flows}/definitions/${flow_id}`, { as: room.operator })).status).toBe(
-    200,
-  )
+  expect(
+    (await call('DELETE', `${workspace.flows}/definitions/${flow_id}`, { as: workspace.operator })).status,
+  ).toBe(200)
   expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
   for (const table of ['flow_triggers', 'webhook_secrets', 'webhook_deliveries']) {
     const column = table === 'flow_triggers' ? 'id' : 'trigger_id'
@@ -283,7 +288,7 @@ test('flow deleted: its webhooks are deleted', async () => {
 test('paused webhook: refused with 409; the delivery may be sent again after resume', async () => {
   const hook = await createWebhook()
   const sendCommand = (verb: string) =>
-    call('POST', `${room.flows}/triggers/${hook.id}/${verb}`, { as: room.operator, body: {} })
+    call('POST', `${workspace.flows}/triggers/${hook.id}/${verb}`, { as: workspace.operator, body: {} })
   expect((await sendCommand('pause')).body).toMatchObject({ id: hook.id, paused: true })
   expect(statusAndCode(await send(hook, {}, { id: 'msg_early' }))).toEqual([409, 'state_conflict'])
   expect((await sendCommand('resume')).body.paused).toBe(false)
@@ -291,7 +296,7 @@ test('paused webhook: refused with 409; the delivery may be sent again after res
 })
 
 test('suspended workspace: refused; an invalid signature still gets the plain 401', async () => {
-  const suspended = await aRoom()
+  const suspended = await createTestWorkspace()
   const hook = await createWebhook('{ webhook: {} }', suspended)
   const sendCommand = (verb: string) =>
     call('POST', `/v1/workspaces/${suspended.workspaceId}/${verb}`, { as: suspended.operator, body: {} })
@@ -322,16 +327,16 @@ test("accepted delivery: runs on behalf of the version's publisher, logged in th
   const sent = await send(hook, {})
   const found = await execution(sent.body.execution_id)
   const entries = await eventually(async () => {
-    const path = `/v1/audit?tenant_id=${room.tenantId}&operation=webhook.receive`
-    const { body } = await call('GET', path, { as: room.operator })
+    const path = `/v1/audit?tenant_id=${workspace.tenantId}&operation=webhook.receive`
+    const { body } = await call('GET', path, { as: workspace.operator })
     const mine = body.data.filter((one: { target: string }) => one.target.endsWith(hook.id))
     return mine.length > 0 ? mine : undefined
   })
   expect(entries).toMatchObject([
     { outcome: 'done', status: 202, actor: { kind: 'webhook', subject: hook.id } },
   ])
-  const version = await call('GET', `${room.flows}/definitions/${found.flow_id}/versions/1`, {
-    as: room.operator,
+  const version = await call('GET', `${workspace.flows}/definitions/${found.flow_id}/versions/1`, {
+    as: workspace.operator,
   })
   const [row] = await asSuperuser<{ started_by: string }>(
     'select started_by from tenon.executions where id = $1',

@@ -8,7 +8,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { aStoringRoom, operator } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspaceWithStorage, operator } from '../../support/fixtures/tenants.ts'
 import { ownPlatform } from '../../support/stack/own-platform.ts'
 import { type FuzzCaller, fuzz, schemathesis } from './schemathesis.ts'
 import { fuzzTargets } from './targets.ts'
@@ -30,11 +30,11 @@ async function main(): Promise<number> {
     return 1
   }
   const dir = await mkdtemp(join(tmpdir(), 'tenon-fuzz-'))
-  const platform = await ownPlatform({ lasting: false }, (at) => aStoringRoom(at))
+  const platform = await ownPlatform({ lasting: false }, (at) => createTestWorkspaceWithStorage(at))
   try {
-    const { started, room } = platform
+    const { started, workspace } = platform
     const at = started.running
-    const targets = await fuzzTargets(room, at)
+    const targets = await fuzzTargets(workspace, at)
     let cases = 0
     let failures = 0
     for (let round = 0; cases < Number(values.cases) && round < ROUNDS_MAX; round++) {
@@ -55,9 +55,9 @@ async function main(): Promise<number> {
 
     async function callers(): Promise<FuzzCaller[]> {
       return [
-        { name: 'service', headers: room.service },
+        { name: 'service', headers: workspace.service },
         { name: 'operator', headers: await operator(at) },
-        { name: 'anon', headers: room.anon },
+        { name: 'anon', headers: workspace.anon },
       ]
     }
   } finally {

@@ -1,7 +1,7 @@
 /** Reads entries of the audit log, through the API or as superuser. */
 
 import { expect } from 'vitest'
-import { asSuperuser, type Caller, call, type Room } from '../fixtures/tenants.ts'
+import { asSuperuser, type Caller, call, type TestWorkspace } from '../fixtures/tenants.ts'
 
 export interface Entry {
   readonly seq: number
@@ -21,12 +21,12 @@ export async function entriesOf(as: Caller, query: string): Promise<Entry[]> {
   return body.data
 }
 
-export const ofRoom = (room: Room, more = '') =>
-  entriesOf(room.operator, `&tenant_id=${room.tenantId}${more}`)
+export const entriesOfWorkspace = (workspace: TestWorkspace, more = '') =>
+  entriesOf(workspace.operator, `&tenant_id=${workspace.tenantId}${more}`)
 
-export async function verified(room: Room, more = '') {
-  const path = `/v1/audit/verify?tenant_id=${room.tenantId}${more}`
-  return (await call('GET', path, { as: room.operator })).body
+export async function verified(workspace: TestWorkspace, more = '') {
+  const path = `/v1/audit/verify?tenant_id=${workspace.tenantId}${more}`
+  return (await call('GET', path, { as: workspace.operator })).body
 }
 
 /** Read from the table, of any chain. */

@@ -4,7 +4,7 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
-import { type Caller, call, type Room, unique } from '../fixtures/tenants.ts'
+import { type Caller, call, type TestWorkspace, unique } from '../fixtures/tenants.ts'
 import { ok } from './mcp.ts'
 
 interface Cookie {
@@ -107,7 +107,7 @@ export function authorization(clientId: string, more: Record<string, string> = {
   return { url: `${inject('tenon').url}/auth/authorize?${new URLSearchParams(parameters)}`, verifier, state }
 }
 
-export interface Person {
+export interface TestAccount {
   readonly id: string
   readonly email: string
   readonly password: string
@@ -115,10 +115,10 @@ export interface Person {
 }
 
 /** An account with an accepted invitation. */
-export async function aPerson(
+export async function addAccount(
   as: Caller,
   body: { role: string; tenant_id?: string; workspace_id?: string },
-): Promise<Person> {
+): Promise<TestAccount> {
   const email = `${unique('ada')}@example.test`
   const made = await ok(call('POST', '/v1/accounts', { as, body: { ...body, email } }))
   const password = `correct horse ${unique('p')}`
@@ -132,13 +132,13 @@ export async function aPerson(
 }
 
 /** A public client of the whole platform, unless `body` says otherwise. */
-export async function aClient(as: Caller, body: Record<string, unknown> = {}): Promise<string> {
+export async function addClient(as: Caller, body: Record<string, unknown> = {}): Promise<string> {
   const wanted = { kind: 'public', name: 'App', redirect_uris: [REDIRECT], ...body }
   return (await ok(call('POST', '/v1/oauth-clients', { as, body: wanted }))).client_id
 }
 
 /** Signs in and consents. @returns the address that the client is redirected to in the end */
-export async function signIn(browser: Browser, flow: Flow, person: Person): Promise<URL> {
+export async function signIn(browser: Browser, flow: Flow, person: TestAccount): Promise<URL> {
   const login = await browser.open(flow.url)
   const { tenant, email, password } = person
   let page = await browser.submit(login, { action: 'login', tenant, email, password })
@@ -175,7 +175,7 @@ export const refresh = (clientId: string, token: string | undefined, at = inject
 /** The whole authorization, in a browser of its own. */
 export async function tokensOf(
   clientId: string,
-  person: Person,
+  person: TestAccount,
   more: Record<string, string> = {},
 ): Promise<Tokens> {
   const flow = authorization(clientId, more)
@@ -187,4 +187,7 @@ export const bearer = (token: string | undefined): Caller => ({ authorization: `
 export const claimsOf = (token = '') =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
 
-export const inRoom = (room: Room) => ({ tenant_id: room.tenantId, workspace_id: room.workspaceId })
+export const inWorkspace = (workspace: TestWorkspace) => ({
+  tenant_id: workspace.tenantId,
+  workspace_id: workspace.workspaceId,
+})

@@ -8,7 +8,7 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import proto, { type temporal } from '@temporalio/proto'
 import { PURPOSE } from '../../../src/core/work-input.ts'
 import { eventually, unique } from '../fixtures/tenants.ts'
-import { openInside } from '../stack/in-process-platform.ts'
+import { openInProcessPlatform } from '../stack/in-process-platform.ts'
 import { withRawClient } from '../stack/temporal.ts'
 
 const { CommandType } = proto.temporal.api.enums.v1
@@ -32,7 +32,7 @@ export const plain = (value: unknown, metadata: Readonly<Record<string, string>>
 
 /** A payload as the platform makes it for a workflow and a purpose, such as `activity:callFunction`. */
 export async function sealed(workflowId: string, purpose: string, value: unknown): Promise<Payload> {
-  const platform = openInside()
+  const platform = openInProcessPlatform()
   try {
     const context = { type: 'workflow' as const, namespace: NAMESPACE, workflowId }
     const [payload] = await platform.codec.encode([plain(value, { [PURPOSE]: purpose })], context)

@@ -6,24 +6,25 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import { inject } from 'vitest'
-import { asSuperuser, call, type Room } from '../fixtures/tenants.ts'
+import { asSuperuser, call, type TestWorkspace } from '../fixtures/tenants.ts'
 
 /**
  * Histories, descriptions and visibility of all workflows of the workspace's tenant, or the history of one.
  */
-export async function temporalTraces(room: Room, one?: string): Promise<string> {
-  const { tenantId } = room
+export async function temporalTexts(workspace: TestWorkspace, one?: string): Promise<string> {
+  const { tenantId } = workspace
   const { env } = inject('tenon')
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   const client = new Client({ connection, namespace: env['TEMPORAL_NAMESPACE'] ?? 'default' })
   try {
-    if (one !== undefined) return await decrypted(room, await client.workflow.getHandle(one).fetchHistory())
+    if (one !== undefined)
+      return await decrypted(workspace, await client.workflow.getHandle(one).fetchHistory())
     const found: unknown[] = []
     for await (const listed of client.workflow.list({ query: `TenantId = "${tenantId}"` })) {
       const handle = client.workflow.getHandle(listed.workflowId, listed.runId)
       found.push(listed.raw, (await handle.describe()).raw, await handle.fetchHistory())
     }
-    return await decrypted(room, found)
+    return await decrypted(workspace, found)
   } finally {
     await connection.close()
   }
@@ -35,7 +36,7 @@ interface Encoded {
 }
 
 /** The tenant's workflows as an operator reads them through the codec server. */
-async function decrypted({ operator }: Room, found: unknown): Promise<string> {
+async function decrypted({ operator }: TestWorkspace, found: unknown): Promise<string> {
   const plain = JSON.parse(
     JSON.stringify(found, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
   )
@@ -60,7 +61,7 @@ function encodedIn(value: unknown): Encoded[] {
 }
 
 /** Names of the platform's tables that contain one of the texts in any row. */
-export async function tablesWith(texts: readonly string[]): Promise<string[]> {
+export async function tablesContaining(texts: readonly string[]): Promise<string[]> {
   const tables = await asSuperuser<{ schema: string; name: string }>(
     "select schemaname as schema, tablename as name from pg_tables where schemaname like 'tenon%'",
   )
@@ -78,7 +79,7 @@ export async function tablesWith(texts: readonly string[]): Promise<string[]> {
 }
 
 /** All log files of the stack, the API and the worker. */
-export async function logTraces(): Promise<string> {
+export async function logTexts(): Promise<string> {
   const { logs } = inject('tenon')
   const files = (await readdir(logs)).filter((name) => name.endsWith('.log'))
   const texts = await Promise.all(files.map((name) => readFile(join(logs, name), 'utf8')))

@@ -1,10 +1,10 @@
 /** The OAuth side of an MCP client for both SDKs: it registers itself, and its user consents. */
 
-import { Browser, type Person, REDIRECT, signIn } from './browser.ts'
+import { Browser, REDIRECT, signIn, type TestAccount } from './browser.ts'
 
 /** State of a client; its user answers the consent page as soon as it is opened. */
 export class Agent {
-  readonly #person: Person
+  readonly #person: TestAccount
 
   readonly redirectUrl = REDIRECT
   readonly clientMetadata = {
@@ -39,7 +39,7 @@ export class Agent {
   }
   iss: string | undefined
 
-  constructor(person: Person) {
+  constructor(person: TestAccount) {
     this.#person = person
   }
 }

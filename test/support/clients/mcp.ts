@@ -7,10 +7,10 @@ import {
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { inject } from 'vitest'
-import { type Caller, call, type Reply, type Room } from '../fixtures/tenants.ts'
+import { type Caller, call, type Reply, type TestWorkspace } from '../fixtures/tenants.ts'
 
-export interface Hosted {
-  readonly room: Room
+export interface PublishedMcpServer {
+  readonly workspace: TestWorkspace
   readonly id: string
   readonly slug: string
   /** `/v1/mcp/workspaces/<ws>/servers/<slug>` */
@@ -19,7 +19,7 @@ export interface Hosted {
   readonly url: string
 }
 
-export const serversOf = (room: Room) => `/v1/mcp/workspaces/${room.workspaceId}/servers`
+export const serversOf = (workspace: TestWorkspace) => `/v1/mcp/workspaces/${workspace.workspaceId}/servers`
 
 /** The reply's body. @throws if the status is not 2xx */
 export async function ok(reply: Promise<Reply>): Promise<Reply['body']> {
@@ -29,14 +29,27 @@ export async function ok(reply: Promise<Reply>): Promise<Reply['body']> {
 }
 
 /** Publishes a server with the tools of the collection `notes`, unless `tools` says otherwise. */
-export async function aServer(room: Room, slug: string, tools?: Record<string, unknown>): Promise<Hosted> {
-  const as = room.operator
-  await ok(call('POST', '/v1/collections/notes/documents', { as: room.service, body: { text: 'hello' } }))
-  const made = await ok(call('POST', serversOf(room), { as, body: { name: `Server ${slug}`, slug } }))
-  const base = `${serversOf(room)}/${slug}`
-  const hosted = { room, id: made.id, slug, base, path: made.path, url: `${inject('tenon').url}${made.path}` }
-  await publish(hosted, tools ?? NOTES)
-  return hosted
+export async function publishMcpServer(
+  workspace: TestWorkspace,
+  slug: string,
+  tools?: Record<string, unknown>,
+): Promise<PublishedMcpServer> {
+  const as = workspace.operator
+  await ok(
+    call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'hello' } }),
+  )
+  const made = await ok(call('POST', serversOf(workspace), { as, body: { name: `Server ${slug}`, slug } }))
+  const base = `${serversOf(workspace)}/${slug}`
+  const mcpServer = {
+    workspace,
+    id: made.id,
+    slug,
+    base,
+    path: made.path,
+    url: `${inject('tenon').url}${made.path}`,
+  }
+  await publish(mcpServer, tools ?? NOTES)
+  return mcpServer
 }
 
 export const NOTES = Object.fromEntries(
@@ -46,13 +59,16 @@ export const NOTES = Object.fromEntries(
   ]),
 )
 
-export async function publish(hosted: Hosted, tools: Record<string, unknown>): Promise<Reply['body']> {
-  const as = hosted.room.operator
-  await ok(call('PUT', `${hosted.base}/curation`, { as, body: { tools } }))
-  return ok(call('POST', `${hosted.base}/publish`, { as, body: {} }))
+export async function publish(
+  mcpServer: PublishedMcpServer,
+  tools: Record<string, unknown>,
+): Promise<Reply['body']> {
+  const as = mcpServer.workspace.operator
+  await ok(call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } }))
+  return ok(call('POST', `${mcpServer.base}/publish`, { as, body: {} }))
 }
 
-export const scopesOf = ({ slug }: Hosted, ...tools: string[]) =>
+export const scopesOf = ({ slug }: PublishedMcpServer, ...tools: string[]) =>
   tools.map((tool) => `mcp:${slug}:${tool}`).join(' ')
 
 /** A request to the token endpoint, as the operator's client by default. */
@@ -70,13 +86,13 @@ export async function askToken(
   return { status: response.status, body: (await response.json()) as Record<string, string> }
 }
 
-export async function tokenFor(hosted: Hosted, scope: string): Promise<Caller> {
-  const { body } = await askToken({ resource: hosted.url, scope })
+export async function tokenFor(mcpServer: PublishedMcpServer, scope: string): Promise<Caller> {
+  const { body } = await askToken({ resource: mcpServer.url, scope })
   if (body['access_token'] === undefined) throw new Error(JSON.stringify(body))
   return { authorization: `Bearer ${body['access_token']}` }
 }
 
-export async function legacy<T>(
+export async function withLegacyClient<T>(
   url: string,
   as: Caller,
   work: (client: LegacyClient) => Promise<T>,
@@ -91,7 +107,7 @@ export async function legacy<T>(
   }
 }
 
-export async function modern<T>(
+export async function withModernClient<T>(
   url: string,
   as: Caller,
   work: (client: ModernClient) => Promise<T>,

@@ -5,7 +5,7 @@ import { inject } from 'vitest'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { Secrets } from '../../../src/infra/crypto/secrets.ts'
 import { rootOf, storeOf } from '../../../src/infra/s3/clients.ts'
-import { asSuperuser, type Room } from '../fixtures/tenants.ts'
+import { asSuperuser, type TestWorkspace } from '../fixtures/tenants.ts'
 
 export interface Identity {
   readonly bucket: string
@@ -13,7 +13,7 @@ export interface Identity {
   readonly sealed: Buffer
 }
 
-export async function identityOf({ workspaceId }: Room): Promise<Identity> {
+export async function identityOf({ workspaceId }: TestWorkspace): Promise<Identity> {
   const [row] = await asSuperuser<Identity>(
     'select bucket, access_key_id, sealed from tenon.storage_identities where workspace_id = $1',
     [workspaceId],
@@ -23,7 +23,7 @@ export async function identityOf({ workspaceId }: Room): Promise<Identity> {
 }
 
 /** A bare S3 client with the workspace's decrypted credentials from the database. */
-export async function clientOf(of: Room): Promise<S3Client> {
+export async function clientOf(of: TestWorkspace): Promise<S3Client> {
   const { access_key_id: accessKeyId, sealed } = await identityOf(of)
   const purpose = `storage:${of.tenantId}:${of.workspaceId}`
   const secretAccessKey = new Secrets(inject('tenon').masterKey).open(purpose, sealed).toString()

@@ -2,17 +2,20 @@
 
 import { Client } from 'pg'
 import { inject } from 'vitest'
-import { call, type Room, unique } from '../fixtures/tenants.ts'
+import { call, type TestWorkspace, unique } from '../fixtures/tenants.ts'
 
 /** Creates a relational collection with one document. @returns the schema */
-export async function aTable(room: Room, more: object = {}): Promise<{ id: string; collection: string }> {
+export async function createTable(
+  workspace: TestWorkspace,
+  more: object = {},
+): Promise<{ id: string; collection: string }> {
   const body = {
-    ...{ workspace_id: room.workspaceId, collection: unique('c'), store: 'relational' },
+    ...{ workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' },
     ...{ schema: { properties: { n: { type: 'integer' } } }, ...more },
   }
-  const { body: schema } = await call('POST', '/v1/schemas', { as: room.operator, body })
+  const { body: schema } = await call('POST', '/v1/schemas', { as: workspace.operator, body })
   const path = `/v1/collections/${schema.collection}/documents`
-  await call('POST', path, { as: room.service, body: { n: 1 } })
+  await call('POST', path, { as: workspace.service, body: { n: 1 } })
   return schema
 }
 
@@ -20,7 +23,7 @@ export async function aTable(room: Room, more: object = {}): Promise<{ id: strin
  * Runs statements of the login role after it has set a role, in one transaction that is rolled back. @returns
  * the last one's rows
  */
-export async function masked<T extends object>(
+export async function sqlAsRole<T extends object>(
   mask: string,
   ref: readonly string[],
   text: string,

@@ -4,7 +4,7 @@ import { expect, inject } from 'vitest'
 import { type Caller, eventually } from '../fixtures/tenants.ts'
 import type { Running } from '../stack/start.ts'
 
-export interface Heard {
+export interface ReceivedEvent {
   readonly id: string | undefined
   readonly event: string | undefined
   // biome-ignore lint/suspicious/noExplicitAny: tests look into events of every shape
@@ -14,25 +14,25 @@ export interface Heard {
 const open: AbortController[] = []
 
 /** Call in `afterEach`. */
-export function stopHearing(): void {
+export function closeSubscriptions(): void {
   for (const controller of open.splice(0)) controller.abort()
 }
 
 /** Subscribes and collects; resolves when the stream is ready. */
-export const hear = (
+export const subscribeToEvents = (
   as: Caller,
   query: string,
   headers: Record<string, string> = {},
   at: Running = inject('tenon'),
-): Promise<Heard[]> => listen(as, `/v1/events/subscribe?${query}`, headers, at)
+): Promise<ReceivedEvent[]> => subscribeToStream(as, `/v1/events/subscribe?${query}`, headers, at)
 
 /** The same with any stream. */
-export async function listen(
+export async function subscribeToStream(
   as: Caller,
   path: string,
   headers: Record<string, string> = {},
   at: Running = inject('tenon'),
-): Promise<Heard[]> {
+): Promise<ReceivedEvent[]> {
   const controller = new AbortController()
   open.push(controller)
   const response = await fetch(`${at.url}${path}`, {
@@ -41,13 +41,13 @@ export async function listen(
   })
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toBe('text/event-stream')
-  const heard: Heard[] = []
+  const heard: ReceivedEvent[] = []
   void gather(response, heard).catch(() => {})
   await eventually(async () => heard.find(({ event }) => event === 'ready'))
   return heard
 }
 
-async function gather(response: Response, heard: Heard[]): Promise<void> {
+async function gather(response: Response, heard: ReceivedEvent[]): Promise<void> {
   let text = ''
   const decoder = new TextDecoder()
   for await (const chunk of response.body ?? []) {
@@ -63,7 +63,7 @@ async function gather(response: Response, heard: Heard[]): Promise<void> {
 }
 
 /** Without `ready`, `gap` and `end`. */
-export const messages = (heard: readonly Heard[]) => heard.filter(({ event }) => event === undefined)
+export const messages = (heard: readonly ReceivedEvent[]) => heard.filter(({ event }) => event === undefined)
 
-export const heardAtLeast = (heard: readonly Heard[], count: number, ms?: number) =>
+export const receivedAtLeast = (heard: readonly ReceivedEvent[], count: number, ms?: number) =>
   eventually(async () => (messages(heard).length >= count ? messages(heard) : undefined), ms)

@@ -4,7 +4,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { eventually } from '../fixtures/tenants.ts'
 
-export class Holding {
+export class BlockingServer {
   /** Requested paths, in order, without the slash. */
   readonly asked: string[] = []
   /** Called with each path when it is answered. */
@@ -17,12 +17,12 @@ export class Holding {
     this.#server = server
   }
 
-  static async open(): Promise<Holding> {
+  static async open(): Promise<BlockingServer> {
     const server = createServer()
-    const holding = new Holding(server)
-    server.on('request', ({ url = '/' }, response) => holding.#take(url.slice(1), response))
+    const blockingServer = new BlockingServer(server)
+    server.on('request', ({ url = '/' }, response) => blockingServer.#take(url.slice(1), response))
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-    return holding
+    return blockingServer
   }
 
   get place(): string {

@@ -30,9 +30,9 @@ interface Answer {
   readonly lateMs?: number
 }
 
-export type Route = (asked: Asked, outside: Outside) => Answer
+export type Route = (asked: Asked, fakeServers: FakeServers) => Answer
 
-export class Outside {
+export class FakeServers {
   /** All requests, in order. */
   readonly asked: Asked[] = []
   /** Issued tokens that were not revoked. */
@@ -46,12 +46,12 @@ export class Outside {
   }
 
   /** @param routes by path prefix, the longest first; added to the built-in ones */
-  static async open(routes: Readonly<Record<string, Route>> = {}): Promise<Outside> {
+  static async open(routes: Readonly<Record<string, Route>> = {}): Promise<FakeServers> {
     const server = createServer()
-    const outside = new Outside(server, { ...ROUTES, ...routes })
-    server.on('request', (request, response) => void outside.#answer(request, response))
+    const fakeServers = new FakeServers(server, { ...ROUTES, ...routes })
+    server.on('request', (request, response) => void fakeServers.#answer(request, response))
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-    return outside
+    return fakeServers
   }
 
   get place(): string {
@@ -130,22 +130,24 @@ function pet({ url }: Asked): Answer {
 }
 
 /** Client `runner` with the secret `s3cret`, in any notation of RFC 6749. */
-function token({ headers, body }: Asked, outside: Outside): Answer {
+function token({ headers, body }: Asked, fakeServers: FakeServers): Answer {
   const isJson = headers['content-type'] === 'application/json'
   const given = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)
   const basic = Buffer.from(headers.authorization?.slice(6) ?? '', 'base64').toString()
   const isKnown =
     basic === 'runner:s3cret' || given.get('client_secret') === 's3cret' || given.has('client_assertion')
   if (!isKnown) return { status: 401, json: { error: 'invalid_client', error_description: body } }
-  const text = createHash('sha256').update(`${outside.tokens.size} ${body}`).digest('hex')
-  outside.tokens.add(text)
+  const text = createHash('sha256').update(`${fakeServers.tokens.size} ${body}`).digest('hex')
+  fakeServers.tokens.add(text)
   const seconds = Number(given.get('audience') ?? 600)
   return { json: { access_token: text, token_type: 'Bearer', expires_in: seconds } }
 }
 
-function secured({ headers }: Asked, outside: Outside): Answer {
+function secured({ headers }: Asked, fakeServers: FakeServers): Answer {
   const text = /^Bearer (.*)$/.exec(headers.authorization ?? '')?.[1]
-  return text !== undefined && outside.tokens.has(text) ? { json: { secured: true } } : unauthorized('Bearer')
+  return text !== undefined && fakeServers.tokens.has(text)
+    ? { json: { secured: true } }
+    : unauthorized('Bearer')
 }
 
 function digest(asked: Asked): Answer {

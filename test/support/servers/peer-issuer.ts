@@ -6,7 +6,7 @@ import { CompactSign, type CryptoKey, exportJWK, generateKeyPair, importJWK, typ
 import type { Caller } from '../fixtures/tenants.ts'
 
 /** Its response to a request for its keys. */
-export type Day = 'good' | 'away' | 'hangs' | 'huge' | 'moved' | 'no json' | 'no keys' | 'half'
+export type FailureMode = 'good' | 'away' | 'hangs' | 'huge' | 'moved' | 'no json' | 'no keys' | 'half'
 
 export interface Overrides {
   /** Members of the protected header. */
@@ -24,7 +24,7 @@ export const AUDIENCE = 'https://api.peer.test'
 export class PeerIssuer {
   /** Requested paths, in order. */
   readonly asked: string[] = []
-  day: Day = 'good'
+  day: FailureMode = 'good'
   readonly #server: Server
   readonly #realms = new Map<string, Realm>()
 

@@ -5,7 +5,7 @@ import { call } from '../fixtures/tenants.ts'
 import type { OwnPlatform } from '../stack/own-platform.ts'
 
 /** Locks a table, such as that of a collection: its readers and writers wait. */
-export class Gate {
+export class TableBarrier {
   readonly #client: Client
   readonly #table: string
 
@@ -14,21 +14,21 @@ export class Gate {
     this.#table = table
   }
 
-  static async ofCollection({ started, room }: OwnPlatform, collection: string): Promise<Gate> {
-    const body = { workspace_id: room.workspaceId, collection, store: 'relational', schema: {} }
-    await call('POST', '/v1/schemas', { as: room.operator, at: started.running, body })
+  static async ofCollection({ started, workspace }: OwnPlatform, collection: string): Promise<TableBarrier> {
+    const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {} }
+    await call('POST', '/v1/schemas', { as: workspace.operator, at: started.running, body })
     const client = await connected(started)
     const { rows } = await client.query('select relation from tenon.schemas where collection = $1', [
       collection,
     ])
     await client.end()
-    return Gate.at({ started }, `tenon_data."${rows[0].relation}"`)
+    return TableBarrier.at({ started }, `tenon_data."${rows[0].relation}"`)
   }
 
-  static async at({ started }: Pick<OwnPlatform, 'started'>, table: string): Promise<Gate> {
+  static async at({ started }: Pick<OwnPlatform, 'started'>, table: string): Promise<TableBarrier> {
     const client = await connected(started)
     await client.query(`begin; lock table ${table} in access exclusive mode`)
-    return new Gate(client, table)
+    return new TableBarrier(client, table)
   }
 
   /** Waiting connections of the database. */

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { Transform } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 
-export interface Passing {
+export interface TcpProxy {
   readonly port: number
   /** Number of connections so far. */
   readonly connections: number
@@ -15,10 +15,10 @@ export interface Passing {
  * @param options `port`: any free one by default; `lateMs`: delay of the responses by connection, the first
  * is 0
  */
-export async function passingTo(
+export async function startTcpProxy(
   { hostname, port: at }: URL,
   { port = 0, lateMs = () => 0 }: { port?: number; lateMs?: (connection: number) => number } = {},
-): Promise<Passing> {
+): Promise<TcpProxy> {
   const sockets: Socket[] = []
   let connections = 0
   const server: Server = createServer((socket) => {

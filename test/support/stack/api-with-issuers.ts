@@ -5,10 +5,10 @@
 
 import { expect, inject } from 'vitest'
 import { type Caller, call, type Reply } from '../fixtures/tenants.ts'
-import { countedNode } from './counted-api.ts'
+import { startCountedApi } from './counted-api.ts'
 import type { Running } from './start.ts'
 
-export interface Trusting {
+export interface ApiWithIssuers {
   readonly at: Running
   /** Lines of its log. */
   readonly lines: readonly string[]
@@ -23,9 +23,9 @@ export interface Trusting {
 export const DOCUMENTS = '/v1/collections/todos/documents'
 
 /** @param issuers as in OIDC_ISSUERS */
-export async function trusting(issuers: readonly object[]): Promise<Trusting> {
+export async function startApiWithIssuers(issuers: readonly object[]): Promise<ApiWithIssuers> {
   let nowMs = 1_000_000
-  const node = await countedNode({ OIDC_ISSUERS: JSON.stringify(issuers) }, () => nowMs)
+  const node = await startCountedApi({ OIDC_ISSUERS: JSON.stringify(issuers) }, () => nowMs)
   const url = await node.app.listen({ port: 0, host: '127.0.0.1' })
   const at = { ...inject('tenon'), url }
   const total = () => node.seen.trips + node.seen.streams + node.seen.objects
@@ -51,7 +51,7 @@ export async function trusting(issuers: readonly object[]): Promise<Trusting> {
  * Checks that a token is rejected with its problem document, on routes of both domains and by the MCP server,
  * before any store is queried.
  */
-export async function expectRefused(node: Trusting, as: Caller, code = 'token_invalid'): Promise<void> {
+export async function expectRefused(node: ApiWithIssuers, as: Caller, code = 'token_invalid'): Promise<void> {
   const spent = await node.cost(async () => {
     for (const path of [DOCUMENTS, '/v1/tenants', '/v1/me']) {
       const { status, body, headers } = await node.ask(as, path)

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { inject } from 'vitest'
 import { binary } from '../../../stack/binaries.mjs'
 import { Ports } from '../../../stack/ports.ts'
-import { eventually, type Room } from '../fixtures/tenants.ts'
+import { eventually, type TestWorkspace } from '../fixtures/tenants.ts'
 
 const CADDYFILE = fileURLToPath(new URL('../../../examples/gateway/Caddyfile', import.meta.url))
 
@@ -20,7 +20,7 @@ export interface Gateway {
  * @param upstream URL of the server behind it; the running platform by default @throws Error with the reason
  * if Caddy is not available or does not start
  */
-export async function startGateway(shop: Room, upstream = inject('tenon').url): Promise<Gateway> {
+export async function startGateway(shop: TestWorkspace, upstream = inject('tenon').url): Promise<Gateway> {
   const path = await binary('caddy')
   const { env } = inject('tenon')
   const ports = new Ports({ remembered: {}, any: true })

@@ -10,7 +10,7 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { mountMcp } from '../../../src/mcp/mount.ts'
 
-export interface CountedNode {
+export interface CountedApi {
   readonly app: FastifyInstance
   readonly platform: Platform
   /**
@@ -27,10 +27,10 @@ export interface CountedNode {
  * @param env settings other than those of the running platform @param now clock for the age of external
  * issuers' keys, in milliseconds
  */
-export async function countedNode(
+export async function startCountedApi(
   env: Record<string, string | undefined> = {},
   now?: () => number,
-): Promise<CountedNode> {
+): Promise<CountedApi> {
   const given = { ...inject('tenon').env, ...env }
   const seen = { trips: 0, streams: 0, objects: 0 }
   const wires: Server[] = []

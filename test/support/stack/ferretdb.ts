@@ -31,7 +31,7 @@ export interface MongoServer {
  * Reason why none is available, or undefined. The first call of a user builds it, which takes a minute or
  * two.
  */
-export async function whyNoMongo(): Promise<string | undefined> {
+export async function mongoUnavailableReason(): Promise<string | undefined> {
   if (process.env['MONGODB_URL']) return undefined
   const [, minor = 0] =
     /go1\.(\d+)/.exec(spawnSync('go', ['version'], { encoding: 'utf8' }).stdout ?? '') ?? []

@@ -1,11 +1,11 @@
 /** Headers that a gateway sends for a caller that it has verified. */
 
 import { inject } from 'vitest'
-import type { Caller, Room } from '../fixtures/tenants.ts'
+import type { Caller, TestWorkspace } from '../fixtures/tenants.ts'
 
 /** The identity headers alone, which any client can send. */
 export const identityHeaders = (
-  { tenantId, workspaceId }: Pick<Room, 'tenantId' | 'workspaceId'>,
+  { tenantId, workspaceId }: Pick<TestWorkspace, 'tenantId' | 'workspaceId'>,
   role = 'service',
   subject = 'carol',
 ): Caller => ({

@@ -17,7 +17,7 @@ export interface Node {
   close(): Promise<void>
 }
 
-export async function aSecondNode(): Promise<Node> {
+export async function startInProcessNode(): Promise<Node> {
   const config = parseConfig(inject('tenon').env)
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
   const app = await buildApp(platform, openAuthServices(config, parts))

@@ -7,13 +7,13 @@ import { randomIds } from '../../../src/core/ids.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
-import type { Room } from '../fixtures/tenants.ts'
+import type { TestWorkspace } from '../fixtures/tenants.ts'
 
-export function openInside(): Platform {
+export function openInProcessPlatform(): Platform {
   return openPlatform(parseConfig({ ...inject('tenon').env }), openLog('silent', 'test')).platform
 }
 
-export function scopeOf(platform: Platform, { tenantId, workspaceId }: Room): WorkspaceScope {
+export function scopeOf(platform: Platform, { tenantId, workspaceId }: TestWorkspace): WorkspaceScope {
   return platform.access.continueWorkspace(
     { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId },
     { subject: 'test', role: 'workspace_admin' },

@@ -7,19 +7,19 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
-import { aRoom, type Room } from '../fixtures/tenants.ts'
+import { createTestWorkspace, type TestWorkspace } from '../fixtures/tenants.ts'
 import { type Running, type Started, startPlatform } from './start.ts'
 
 export interface OwnPlatform {
   /** Its folder. */
   readonly dir: string
   readonly started: Started
-  readonly room: Room
+  readonly workspace: TestWorkspace
   /** Ends its processes and removes its files; those of a {@link sharedPlatform} stay for the next file. */
   end(): Promise<void>
 }
 
-type Make = (at: Running) => Promise<Room>
+type Make = (at: Running) => Promise<TestWorkspace>
 
 /**
  * Starts a platform for one test file. @param options as of {@link startPlatform} @param make creates its
@@ -27,7 +27,7 @@ type Make = (at: Running) => Promise<Room>
  */
 export async function ownPlatform(
   options: Parameters<typeof startPlatform>[1],
-  make: Make = aRoom,
+  make: Make = createTestWorkspace,
 ): Promise<OwnPlatform> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-own-'))
   const leave = () => rm(dir, { recursive: true, force: true })
@@ -37,11 +37,11 @@ export async function ownPlatform(
       await started.stop()
       await leave()
     }
-    const room = await make(started.running).catch(async (error: unknown) => {
+    const workspace = await make(started.running).catch(async (error: unknown) => {
       await end()
       throw error
     })
-    return { dir, started, room, end }
+    return { dir, started, workspace, end }
   } catch (error) {
     await leave()
     throw error
@@ -56,7 +56,7 @@ let shared: { readonly dir: string; readonly started: Started } | undefined
  * data when they crash. The worker restarts for each file, so that the crashes of the last one do not count.
  * @param make as of {@link ownPlatform}
  */
-export async function sharedPlatform(make: Make = aRoom): Promise<OwnPlatform> {
+export async function sharedPlatform(make: Make = createTestWorkspace): Promise<OwnPlatform> {
   if (shared === undefined) {
     // The common platform's folder is removed after all tests.
     const dir = join(dirname(inject('tenon').logs), `own-${process.pid}`)
@@ -65,5 +65,5 @@ export async function sharedPlatform(make: Make = aRoom): Promise<OwnPlatform> {
   } else {
     await shared.started.stack.supervisor.restart('worker')
   }
-  return { ...shared, room: await make(shared.started.running), end: async () => {} }
+  return { ...shared, workspace: await make(shared.started.running), end: async () => {} }
 }

@@ -8,13 +8,13 @@ import { Ports } from '../../../stack/ports.ts'
 import { eventually } from '../fixtures/tenants.ts'
 import type { Running } from './start.ts'
 
-export interface Joined {
+export interface SecondApiNode {
   readonly at: Running
   stop(): Promise<void>
 }
 
 /** @param env settings of its own; for clients it is the same server as the first */
-export async function joinPlatform(env: Readonly<Record<string, string>> = {}): Promise<Joined> {
+export async function startSecondApiNode(env: Readonly<Record<string, string>> = {}): Promise<SecondApiNode> {
   const running = inject('tenon')
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const at = { ...running, url: `http://127.0.0.1:${port}` }

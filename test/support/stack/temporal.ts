@@ -6,7 +6,7 @@ import { openPlatform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import type { Temporal } from '../../../src/infra/temporal/temporal.ts'
-import { openInside } from './in-process-platform.ts'
+import { openInProcessPlatform } from './in-process-platform.ts'
 import type { Running } from './start.ts'
 
 /** Starts work as the API does. */
@@ -21,7 +21,7 @@ export async function withReadingClient<T>(
   interceptors: ClientInterceptors = {},
 ): Promise<T> {
   const { env } = inject('tenon')
-  const platform = openInside()
+  const platform = openInProcessPlatform()
   const connection = await Connection.connect({ address: env['TEMPORAL_ADDRESS'] ?? '' })
   try {
     const dataConverter = { payloadCodecs: [platform.codec] }

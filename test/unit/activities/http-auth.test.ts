@@ -12,19 +12,19 @@ import { callHttp } from '../../../src/activities/http/http-call.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { MUFASA, NONCE, OPAQUE } from '../../support/clients/digest-verifier.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 /** A token that names its issuer. */
 const JWT = ['{}', '{"iss":"https://one.example"}', '']
   .map((part) => Buffer.from(part).toString('base64url'))
   .join('.')
 
-let outside: Outside
-let elsewhere: Outside
+let fakeServers: FakeServers
+let elsewhere: FakeServers
 beforeAll(async () => {
-  elsewhere = await Outside.open()
+  elsewhere = await FakeServers.open()
   const location = `${elsewhere.origin}/secured`
-  outside = await Outside.open({
+  fakeServers = await FakeServers.open({
     '/moved': () => ({ status: 302, headers: { location } }),
     '/hang': () => ({ hangs: true }),
     '/no-digest': () => ({ status: 401, headers: { 'www-authenticate': 'Basic realm="x"' } }),
@@ -37,26 +37,29 @@ beforeAll(async () => {
     '/oauth2/token/strange': () => ({ json: { access_token: 'x', token_type: 'DPoP' } }),
     '/oauth2/token/jwt': () => ({ json: { access_token: JWT, token_type: 'bearer', expires_in: 60 } }),
     '/slash/.well-known/openid-configuration': () => ({
-      json: { issuer: `${outside.origin}/slash/`, token_endpoint: `${outside.origin}/realm/token` },
+      json: { issuer: `${fakeServers.origin}/slash/`, token_endpoint: `${fakeServers.origin}/realm/token` },
     }),
     '/other/.well-known/openid-configuration': () => ({
-      json: { issuer: 'https://other.example', token_endpoint: `${outside.origin}/realm/token` },
+      json: { issuer: 'https://other.example', token_endpoint: `${fakeServers.origin}/realm/token` },
     }),
   })
 })
-afterAll(() => Promise.all([outside.close(), elsewhere.close()]))
+afterAll(() => Promise.all([fakeServers.close(), elsewhere.close()]))
 
 let nowMs = 1_000
 let tokens = new Tokens(() => nowMs)
 
 const way = (run = 'run-1') => ({
-  line: new Line(new Egress([]), { allowed: [outside.place, elsewhere.place] }),
+  line: new Line(new Egress([]), { allowed: [fakeServers.place, elsewhere.place] }),
   tokens,
   run,
 })
 
 function asked(path: string, authentication: unknown, more: Record<string, unknown> = {}, run?: string) {
-  return callHttp({ method: 'GET', endpoint: `${outside.origin}${path}`, authentication, ...more }, way(run))
+  return callHttp(
+    { method: 'GET', endpoint: `${fakeServers.origin}${path}`, authentication, ...more },
+    way(run),
+  )
 }
 
 const basic = (username: string, password: string) => ({
@@ -68,7 +71,7 @@ const digest = (password = MUFASA.password) => ({ scheme: 'digest', properties: 
 const oauth2 = (changes: Record<string, unknown> = {}) => ({
   scheme: 'oauth2',
   properties: {
-    authority: outside.origin,
+    authority: fakeServers.origin,
     grant: 'client_credentials',
     client: { id: 'runner', secret: 's3cret' },
     ...changes,
@@ -113,7 +116,7 @@ describe('digest', () => {
   test.each(['MD5', 'MD5-sess', 'SHA-256', 'SHA-256-sess', 'both'])('%s is verified', async (algorithm) => {
     const path = `/digest/a%20b?algorithm=${algorithm}&x=1`
     expect(await asked(path, digest(), { method: 'POST', body: { a: 1 } })).toEqual({ digested: true })
-    const [first, second] = outside.askedFor(path)
+    const [first, second] = fakeServers.askedFor(path)
     expect(first?.headers.authorization).toBeUndefined()
     expect(second?.body).toBe('{"a":1}')
     if (algorithm === 'both') expect(second?.headers.authorization).toContain('algorithm=SHA-256')
@@ -122,12 +125,12 @@ describe('digest', () => {
   test('wrong password: is rejected after one attempt', async () => {
     const path = '/digest?wrong'
     expect(await failed(asked(path, digest('wrong')))).toMatchObject({ type: 'communication', status: 401 })
-    expect(outside.askedFor(path)).toHaveLength(2)
+    expect(fakeServers.askedFor(path)).toHaveLength(2)
   })
 
   test.each(['/no-digest', '/auth-int'])('%s: offers no supported challenge', async (path) => {
     expect(await failed(asked(path, digest()))).toMatchObject({ type: 'authentication' })
-    expect(outside.askedFor(path)).toHaveLength(1)
+    expect(fakeServers.askedFor(path)).toHaveLength(1)
   })
 
   test('challenges: any valid notation: are parsed', () => {
@@ -157,11 +160,11 @@ describe('basic and bearer', () => {
     ['no password', { scheme: 'basic', properties: { username: 'hidden' } }],
     ['nothing', { scheme: 'digest' }],
   ])('%s: is an authentication error without the credential', async (_name, authentication) => {
-    const before = outside.asked.length
+    const before = fakeServers.asked.length
     const { type, detail } = await failed(asked('/echo', authentication))
     expect(type).toBe('authentication')
     expect(detail).not.toContain('hidden')
-    expect(outside.asked).toHaveLength(before)
+    expect(fakeServers.asked).toHaveLength(before)
   })
 
   test.each([
@@ -173,7 +176,7 @@ describe('basic and bearer', () => {
   })
 
   test('URI with credentials: is not called', async () => {
-    const endpoint = `http://me:hidden@${outside.place}/echo`
+    const endpoint = `http://me:hidden@${fakeServers.place}/echo`
     const { type, detail } = await failed(asked('', undefined, { endpoint }))
     expect(type).toBe('configuration')
     expect(detail).not.toContain('hidden')
@@ -183,7 +186,7 @@ describe('basic and bearer', () => {
 describe('oauth2', () => {
   test('token: is requested once per execution until it expires', async () => {
     tokens = new Tokens(() => nowMs)
-    const count = () => outside.askedFor('/oauth2/token').length
+    const count = () => fakeServers.askedFor('/oauth2/token').length
     const before = count()
     expect(await Promise.all([1, 2, 3].map(() => asked('/secured', oauth2())))).toHaveLength(3)
     expect(count()).toBe(before + 1)
@@ -203,7 +206,7 @@ describe('oauth2', () => {
 
   test('token: rejected by the server: is requested once more', async () => {
     await asked('/secured', oauth2(), {}, 'revoked')
-    outside.tokens.clear()
+    fakeServers.tokens.clear()
     expect(await asked('/secured', oauth2(), {}, 'revoked')).toEqual({ secured: true })
   })
 
@@ -222,7 +225,7 @@ describe('oauth2', () => {
       expect(await asked('/secured', given, {}, authentication + JSON.stringify(changes))).toEqual({
         secured: true,
       })
-      const sent = outside.askedFor('/oauth2/token').at(-1)
+      const sent = fakeServers.askedFor('/oauth2/token').at(-1)
       const isBasic = authentication === 'client_secret_basic'
       expect(sent?.headers.authorization !== undefined).toBe(isBasic)
       expect(sent?.body.includes('s3cret')).toBe(authentication === 'client_secret_post')
@@ -237,7 +240,7 @@ describe('oauth2', () => {
         expect(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString())).toMatchObject({
           iss: 'runner',
           sub: 'runner',
-          aud: `${outside.origin}/oauth2/token`,
+          aud: `${fakeServers.origin}/oauth2/token`,
         })
       }
     },
@@ -265,18 +268,18 @@ describe('oauth2', () => {
     ],
     ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
   ])('%s: is an error, and the request is not sent', async (_name, changes, type) => {
-    const before = outside.askedFor('/secured').length
+    const before = fakeServers.askedFor('/secured').length
     const failure = await failed(asked('/secured', oauth2(changes), {}, 'refused'))
     expect(failure.type).toBe(type)
     expect(failure.detail).not.toContain('hidden')
-    expect(outside.askedFor('/secured')).toHaveLength(before)
+    expect(fakeServers.askedFor('/secured')).toHaveLength(before)
   })
 
   test('token response without type and lifetime: the token is sent once', async () => {
     const given = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
     for (const count of [1, 2]) {
       expect(await asked('/echo', given)).toMatchObject({ headers: { authorization: 'Bearer x' } })
-      expect(outside.askedFor('/oauth2/token/untyped')).toHaveLength(count)
+      expect(fakeServers.askedFor('/oauth2/token/untyped')).toHaveLength(count)
     }
   })
 
@@ -293,7 +296,7 @@ describe('oauth2', () => {
   test('several audiences in a JSON request: are one list', async () => {
     const request = { encoding: 'application/json' }
     await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
-    const sent = outside.askedFor('/oauth2/token').at(-1)
+    const sent = fakeServers.askedFor('/oauth2/token').at(-1)
     expect(sent?.headers['content-type']).toBe('application/json')
     expect(JSON.parse(sent?.body ?? '')).toMatchObject({
       audience: ['600', '601'],
@@ -311,13 +314,13 @@ describe('oidc', () => {
   test.each(['/realm', '/realm/', '/slash', '/realm/.well-known/openid-configuration'])(
     '%s: is discovered',
     async (path) => {
-      const authority = `${outside.origin}${path}`
+      const authority = `${fakeServers.origin}${path}`
       expect(await asked('/secured', oidc(authority), {}, path)).toEqual({ secured: true })
     },
   )
 
   test('discovery document of another issuer: that issuer is listed: is accepted', async () => {
-    const authority = `${outside.origin}/other`
+    const authority = `${fakeServers.origin}/other`
     expect(await failed(asked('/secured', oidc(authority)))).toMatchObject({ type: 'authentication' })
     const named = oidc(authority, { issuers: ['https://other.example'] })
     expect(await asked('/secured', named)).toEqual({ secured: true })
@@ -326,9 +329,9 @@ describe('oidc', () => {
 
 test('requests of one call: share its time limit', async () => {
   let time = 0
-  const line = new Line(new Egress([outside.place]), { allowed: [] }, 30_000, () => time)
-  const hang = { method: 'GET', url: new URL(`${outside.origin}/hang`), headers: {} }
-  await line.send({ ...hang, url: new URL(`${outside.origin}/echo`) })
+  const line = new Line(new Egress([fakeServers.place]), { allowed: [] }, 30_000, () => time)
+  const hang = { method: 'GET', url: new URL(`${fakeServers.origin}/hang`), headers: {} }
+  await line.send({ ...hang, url: new URL(`${fakeServers.origin}/echo`) })
   time = 29_900
   const started = performance.now()
   await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
@@ -343,11 +346,15 @@ describe('output', () => {
     ['oauth2', () => oauth2()],
   ])('the response of %s: contains the request without credentials', async (_name, given) => {
     const headers = { 'X-Api-Key': 'hidden', Cookie: 'hidden', 'X-Trace': 'shown' }
-    const more = { output: 'response', headers, endpoint: `${outside.origin}/v2/pet/1?access_token=hidden` }
+    const more = {
+      output: 'response',
+      headers,
+      endpoint: `${fakeServers.origin}/v2/pet/1?access_token=hidden`,
+    }
     const output = (await asked('', given(), more)) as { request: { headers: Record<string, string> } }
     expect(output.request.headers).toMatchObject({ 'x-trace': 'shown' })
     expect(output.request.headers).not.toHaveProperty('authorization')
-    const sent = outside.askedFor('/v2/pet/1').at(-1)
+    const sent = fakeServers.askedFor('/v2/pet/1').at(-1)
     expect(sent?.headers['x-api-key']).toBe('hidden')
     expect(JSON.stringify(output)).not.toMatch(/hidden|s3cret|Bearer|Basic/)
   })

@@ -5,7 +5,7 @@ import { Line } from '../../../src/activities/http/call-http-client.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 /** Longest time in which the thread was blocked during an action. */
 function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => number } {
@@ -19,12 +19,12 @@ function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => nu
 }
 
 describe('OpenAPI documents', () => {
-  let outside: Outside
+  let fakeServers: FakeServers
   let text = ''
   beforeAll(async () => {
-    outside = await Outside.open({ '/doc': () => ({ text }), '/gone': () => ({ status: 410 }) })
+    fakeServers = await FakeServers.open({ '/doc': () => ({ text }), '/gone': () => ({ status: 410 }) })
   })
-  afterAll(() => outside.close())
+  afterAll(() => fakeServers.close())
 
   let nowMs = 1
   const documents = new Documents(() => nowMs)
@@ -36,11 +36,11 @@ describe('OpenAPI documents', () => {
   ) => {
     text = source
     const way = {
-      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      line: new Line(new Egress([]), { allowed: [fakeServers.place] }),
       tokens: new Tokens(),
       run: 'r',
     }
-    return documents.at({ endpoint: `${outside.origin}${path}`, authentication }, workspace, way)
+    return documents.at({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, way)
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
 
@@ -82,8 +82,8 @@ describe('OpenAPI documents', () => {
   })
 
   test('cache: keeps a document per workspace, and none that was fetched with credentials', async () => {
-    const count = () => outside.askedFor('/doc-kept').length
-    outside.asked.length = 0
+    const count = () => fakeServers.askedFor('/doc-kept').length
+    fakeServers.asked.length = 0
     await read(JSON_TEXT, 'w', '/doc-kept')
     await read(JSON_TEXT, 'w', '/doc-kept')
     expect(count()).toBe(1)
@@ -100,8 +100,8 @@ describe('OpenAPI documents', () => {
 
   test('cache: large documents evict each other', async () => {
     const large = JSON_TEXT.padEnd(7_000_000)
-    outside.asked.length = 0
+    fakeServers.asked.length = 0
     for (const name of ['a', 'b', 'c', 'c', 'a']) await read(large, 'w', `/doc-${name}`)
-    expect(outside.asked.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
+    expect(fakeServers.asked.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
   })
 })

@@ -14,7 +14,7 @@ import { Problem } from '../../../src/core/problem.ts'
 import { handleOf, isHandle, withoutHandles } from '../../../src/core/secret-handle.ts'
 import type { Json } from '../../../src/core/work.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
-import { Outside } from '../../support/servers/fake-servers.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 const handle = (name: string) => handleOf(name, name.replaceAll('.', '_').padEnd(43, '-'))
 
@@ -136,25 +136,29 @@ describe('arguments', () => {
 })
 
 describe('requests', () => {
-  let outside: Outside
+  let fakeServers: FakeServers
   beforeAll(async () => {
-    outside = await Outside.open()
+    fakeServers = await FakeServers.open()
   })
-  afterAll(() => outside.close())
+  afterAll(() => fakeServers.close())
   const key = 'a "b" & c=d\n/é'
 
   async function sent(call: { [name: string]: Json }) {
     const way = {
-      line: new Line(new Egress([]), { allowed: [outside.place] }),
+      line: new Line(new Egress([]), { allowed: [fakeServers.place] }),
       tokens: new Tokens(),
       run: 'run-1',
     }
-    await sendHttp({ method: 'POST', ...call }, way, secrecyOf({ key, base: `${outside.origin}/echo/based` }))
-    return outside.asked.at(-1)
+    await sendHttp(
+      { method: 'POST', ...call },
+      way,
+      secrecyOf({ key, base: `${fakeServers.origin}/echo/based` }),
+    )
+    return fakeServers.asked.at(-1)
   }
 
   test('secret: is encoded for its location in the request', async () => {
-    const endpoint = `${outside.origin}/echo`
+    const endpoint = `${fakeServers.origin}/echo`
     const json = { 'Content-Type': 'application/json; charset=utf-8' }
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const inText = await sent({ endpoint, headers: json, body: `{"a":"${handle('key')}"}` })

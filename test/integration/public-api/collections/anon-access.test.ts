@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, Stream, str } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, tags } from './declared.ts'
 
 let world: World
@@ -12,7 +12,7 @@ const RIGHTS = ['create', 'update', 'delete'] as const
 const schema = { type: 'object', properties: { tag: { type: 'string' }, mark: { type: 'string' } } }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const store of STORES) {
     await declare(world.a, `plain_${store}`, { store, schema })
     await declare(world.a, `hidden_${store}`, { store, schema, access: { anon: { read: false } } })

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -17,7 +17,7 @@ const PROPERTIES = {
 }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const store of STORES) {
     const schema = { type: 'object', properties: PROPERTIES, required: ['tag'] }
     await declare(world.a, store, { store, schema, unique: [['sku']] })

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from '../tenant-pair.ts'
 
 let world: World
 
@@ -17,7 +17,7 @@ const ROWS = [
 ]
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const row of ROWS) {
     expectStatus(await world.a.service.post(PEOPLE, { ...row, mark: world.a.mark }), 201)
   }

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, pause, type Reply, str } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -11,7 +11,7 @@ const STORES = ['relational', 'document'] as const
 const TEXT = { type: 'string' }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const object = (properties: Row, more: Row = {}) => ({

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Caller, expectProblem, expectStatus, get, list, type Reply, Stream } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, type Row, tags } from './declared.ts'
 
 let world: World
@@ -17,7 +17,7 @@ const PROPERTIES = {
 const NOWHERE = '01890a5d-ac96-774b-bcce-b302099a8057'
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const kind of KINDS) await declareKind(world.a, kind, kind, PROPERTIES)
 })
 

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, tags } from './declared.ts'
 
 let world: World
@@ -47,7 +47,7 @@ const PROPERTIES = {
 }
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const kind of KINDS) {
     await declareKind(world.a, kind, kind, PROPERTIES)
     await fill(world.a, kind, ROWS)

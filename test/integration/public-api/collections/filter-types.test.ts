@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from './declared.ts'
 
 let world: World
@@ -52,7 +52,7 @@ const TYPED = [
 ]
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   await fill(world.a, 'loose', UNTYPED_ROWS)
   await fill(world.a, 'names', FIELD_NAME_ROWS)
   for (const store of ['relational', 'document']) {

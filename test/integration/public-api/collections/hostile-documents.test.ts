@@ -2,13 +2,13 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, expectUnaffected, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, expectUnaffected, type World } from '../tenant-pair.ts'
 import { declareKind, documents, KINDS, type Row } from './declared.ts'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const kind of KINDS) await declareKind(world.a, kind, kind, { tag: { type: 'string' } })
 })
 

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 import { declareKind, documents, fill, KINDS, nullable, type Row, readAllPages, tags } from './declared.ts'
 
 let world: World
@@ -45,7 +45,7 @@ const ORDERS: readonly (readonly [string, string])[] = [
 ]
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   for (const kind of KINDS) {
     await declareKind(world.a, kind, kind, PROPERTIES)
     await fill(world.a, kind, ROWS)

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 
 const KEYS = '/v1/api-keys'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -11,7 +11,7 @@ const DOCUMENTS = '/v1/collections/notes/documents'
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const make = (more: Record<string, unknown> = {}, headers: Record<string, string> = {}) =>

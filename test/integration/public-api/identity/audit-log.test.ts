@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, makeKey, type Party, type World, word } from '../tenant-pair.ts'
 
 const AUDIT = '/v1/audit'
 const DOCUMENTS = '/v1/collections/notes/documents'
@@ -14,7 +14,7 @@ type Entry = Record<string, unknown>
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const of = (party: Party, query = '') => world.admin.get(`${AUDIT}?tenant_id=${party.tenant}${query}`)

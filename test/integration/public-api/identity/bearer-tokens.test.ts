@@ -18,7 +18,7 @@ import {
   str,
   token,
 } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const ISSUER = `${base}/auth`
@@ -26,7 +26,7 @@ const ISSUER = `${base}/auth`
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const inA = () => ({ tenant_id: world.a.tenant, workspace_id: world.a.workspace })

@@ -5,7 +5,7 @@ import { sendRaw } from '../../../support/clients/raw-http.ts'
 import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../../../support/stack/gateway.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectIsolated, type Party, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type Party, type World } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 
@@ -13,7 +13,7 @@ let world: World
 let good: string
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   const { authorization = '' } = await tokenOf({
     ...{ tenant_id: world.b.tenant, workspace_id: world.b.workspace, roles: ['service'] },
   })

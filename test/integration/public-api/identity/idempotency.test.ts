@@ -4,14 +4,14 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { sendRaw } from '../../../support/clients/raw-http.ts'
 import { asSuperuser } from '../../../support/fixtures/tenants.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, makeKey, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, makeKey, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/orders/documents'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const withKey = (key: string) => ({ 'idempotency-key': key })

@@ -2,30 +2,30 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
-  aClient,
-  aPerson,
+  addAccount,
+  addClient,
   askTokens,
   authorization,
   Browser,
   claimsOf,
   exchange,
-  type Person,
   REDIRECT,
   refresh,
   signIn,
+  type TestAccount,
   tokensOf,
 } from '../../../support/clients/browser.ts'
 import { base, Caller, expectProblem, expectStatus, get, list, send, str } from '../client.ts'
-import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type Party, type World, word } from '../tenant-pair.ts'
 
 let world: World
-let ada: Person
+let ada: TestAccount
 let app: string
 
 beforeAll(async () => {
-  world = await twoTenants()
-  app = await aClient(world.admin.headers)
-  ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: world.a.tenant })
+  world = await createTenantPair()
+  app = await addClient(world.admin.headers)
+  ada = await addAccount(world.admin.headers, { role: 'tenant_admin', tenant_id: world.a.tenant })
 })
 
 const at = (party: Party, role: string) => ({
@@ -103,7 +103,7 @@ describe('authorization code with PKCE', () => {
   })
 
   test('code: another client: refused', async () => {
-    const other = await aClient(world.admin.headers, { name: 'Other' })
+    const other = await addClient(world.admin.headers, { name: 'Other' })
     const flow = authorization(app)
     const end = await signIn(new Browser(REDIRECT), flow, ada)
     expect(await exchange(other, flow, end)).toMatchObject({ status: 400, body: { error: 'invalid_grant' } })
@@ -176,7 +176,7 @@ describe('sign-in', () => {
   })
 
   test('consent: denied: access_denied, no code', async () => {
-    const client = await aClient(world.admin.headers, { name: 'Refused' })
+    const client = await addClient(world.admin.headers, { name: 'Refused' })
     const browser = new Browser(REDIRECT)
     const login = await browser.open(authorization(client).url)
     let page = await browser.submit(login, {
@@ -189,7 +189,7 @@ describe('sign-in', () => {
   })
 
   test('sign-in: client of another tenant: refused', async () => {
-    const client = await aClient(world.admin.headers, { tenant_id: world.b.tenant })
+    const client = await addClient(world.admin.headers, { tenant_id: world.b.tenant })
     const flow = authorization(client)
     await expect(signIn(new Browser(REDIRECT), flow, ada)).rejects.toThrow()
   })
@@ -218,7 +218,7 @@ describe('refresh', () => {
 
   test('refresh token: another client: refused', async () => {
     const { body } = await tokensOf(app, ada)
-    expect(await refresh(await aClient(world.admin.headers), body['refresh_token'])).toMatchObject({
+    expect(await refresh(await addClient(world.admin.headers), body['refresh_token'])).toMatchObject({
       status: 400,
     })
   })
@@ -275,7 +275,7 @@ describe('accounts', () => {
   })
 
   test('account: disabled: signed out everywhere, access tokens end within 5 s', async () => {
-    const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
+    const lin = await addAccount(world.admin.headers, at(world.a, 'workspace_admin'))
     const { body } = await tokensOf(app, lin)
     expectStatus(await getMe(body['access_token']), 200)
     expectStatus(await world.admin.send('PATCH', `/v1/accounts/${lin.id}`, { json: { disabled: true } }), 200)
@@ -285,7 +285,7 @@ describe('accounts', () => {
   })
 
   test('account: deleted: same, and the account is gone', async () => {
-    const lin = await aPerson(world.admin.headers, at(world.a, 'workspace_admin'))
+    const lin = await addAccount(world.admin.headers, at(world.a, 'workspace_admin'))
     const { body } = await tokensOf(app, lin)
     expectStatus(await world.admin.delete(`/v1/accounts/${lin.id}`), 200)
     expectProblem(await world.admin.get(`/v1/accounts/${lin.id}`), 404, 'not_found')

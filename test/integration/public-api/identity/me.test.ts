@@ -5,12 +5,12 @@ import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, key id)', () => {

@@ -3,14 +3,14 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, send, str, token } from '../client.ts'
-import { expectIsolated, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World, word } from '../tenant-pair.ts'
 
 const CLIENTS = '/v1/oauth-clients'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 const make = (by: Caller, more: Record<string, unknown>) =>

@@ -3,14 +3,14 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { machine } from '../administrators.ts'
 import { Caller, expectProblem, expectStatus, get, list, type Reply, str } from '../client.ts'
-import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type Party, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 /** A workspace of A for one test, with limits of its own. */

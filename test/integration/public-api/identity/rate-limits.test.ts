@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
 import { machine } from '../administrators.ts'
 import { expectAlive, expectProblem, expectStatus, list, type Reply, send, str } from '../client.ts'
-import { makeKey, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, makeKey, type Party, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 
@@ -12,7 +12,7 @@ let world: World
 let small: ApiProcess
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   small = await startApi({
     TENON_RATE_SERVICE: '60/min burst 5',
     TENON_RATE_ANON: '60/min burst 40',
@@ -138,7 +138,7 @@ describe('buckets (decisions §5: per key, per tenant, per address for anon keys
   })
 
   test('bucket: excess of one tenant: other tenants are unaffected', async () => {
-    const busy = await twoTenants()
+    const busy = await createTenantPair()
     const keys = await Promise.all(Array.from({ length: 16 }, () => newKey(busy.a)))
     const all = (await Promise.all(keys.map((apikey) => burst(5, { apikey })))).flat()
     expectLimited(limited(all)[0], 'tenant')

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
 import { askToken, makeMachine } from '../administrators.ts'
 import { expectStatus, get, send, str } from '../client.ts'
-import { expectIsolated, twoTenants, type World } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 
 let world: World
 let other: ApiProcess
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
   other = await startApi({})
 }, 120_000)
 
@@ -62,7 +62,7 @@ test('token: its client deleted at another node: refused within 5 s', async () =
 })
 
 test('tenant: suspended at another node: refused within 5 s (issue 6, 9)', async () => {
-  const { a } = await twoTenants()
+  const { a } = await createTenantPair()
   const headers = { apikey: a.serviceKey }
   expectStatus(await atOtherNode(headers), 200)
   expectStatus(await world.admin.post(`/v1/tenants/${a.tenant}/suspend`, { reason: 'test' }), 200)

@@ -1,12 +1,12 @@
 /** Checks suspension: everything of a suspended tenant stops within 5 s, on every path, until it is resumed. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { aClient, aPerson, refresh, tokensOf } from '../../../support/clients/browser.ts'
+import { addAccount, addClient, refresh, tokensOf } from '../../../support/clients/browser.ts'
 import { tokenOf } from '../../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../../support/stack/gateway.ts'
 import { askToken, machine, makeMachine } from '../administrators.ts'
 import { anonymous, Caller, expectProblem, expectStatus, get, list, Stream, str } from '../client.ts'
-import { expectIsolated, type Party, twoTenants, type World, word } from '../tenant-pair.ts'
+import { createTenantPair, expectIsolated, type Party, type World, word } from '../tenant-pair.ts'
 
 const DOCUMENTS = '/v1/collections/notes/documents'
 const SUSPENDED = 'tenant_suspended'
@@ -14,12 +14,12 @@ const SUSPENDED = 'tenant_suspended'
 let world: World
 
 beforeAll(async () => {
-  world = await twoTenants()
+  world = await createTenantPair()
 })
 
 /** A tenant for one test, so that no other test is affected. */
 async function createParty(): Promise<Party> {
-  const { a } = await twoTenants()
+  const { a } = await createTenantPair()
   expectStatus(await a.service.post(DOCUMENTS, { title: 'before', mark: a.mark }), 201)
   return a
 }
@@ -110,8 +110,8 @@ describe('suspended tenant (data-plane §2.9; issue 6, 9)', () => {
   test('suspended tenant: machines: no token; users: neither sign-in nor refresh', async () => {
     const a = await createParty()
     const tenantMachine = await makeMachine(world, a, 'tenant_admin')
-    const app = await aClient(world.admin.headers)
-    const ada = await aPerson(world.admin.headers, { role: 'tenant_admin', tenant_id: a.tenant })
+    const app = await addClient(world.admin.headers)
+    const ada = await addAccount(world.admin.headers, { role: 'tenant_admin', tenant_id: a.tenant })
     const { body } = await tokensOf(app, ada)
     await suspend(a)
     const status = async () => (await askToken(tenantMachine)).status
