@@ -1,4 +1,4 @@
-/** Knows when events start a run: one that a filter takes, or one for each filter that belong together. */
+/** Correlates events with the filters of a trigger: one event that a filter takes, or one per filter that belong together. */
 
 import { type Budget, newBudget } from './budget.ts'
 import { type EventStrategy, fill, type Json, type JsonObject, type Schedule, type Template } from './ir.ts'

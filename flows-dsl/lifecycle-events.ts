@@ -1,4 +1,4 @@
-/** Knows the events by which the world hears how a run goes (OWS 1.0 "Lifecycle Events"): their names and their data. */
+/** Builds the lifecycle events of an execution (OWS 1.0 "Lifecycle Events"): their names and data. */
 
 import type { FlowDocument, JsonObject, RunInfo } from './ir.ts'
 import type { RunResult } from './machine/state.ts'

@@ -101,7 +101,7 @@ export interface FlowRunInput {
   readonly continued?: RunContinued
 }
 
-/** The values of `$workflow` and `$secrets` (flows-dsl/descriptors.ts). @param started_at ISO 8601 */
+/** The values of `$workflow` and `$secrets` (flows-dsl/ir.ts). @param started_at ISO 8601 */
 export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
   return {
     id: execution_id,

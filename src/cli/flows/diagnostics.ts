@@ -1,4 +1,4 @@
-/** Knows how faults of a definition are shown: where compilers show theirs, in colours where someone looks. */
+/** Prints the diagnostics of a definition as compilers do, in colour on a terminal. */
 
 import { styleText } from 'node:util'
 

@@ -1,4 +1,4 @@
-/** What the verbs know of an execution, and where in the published source its fault stands. */
+/** Describes executions in the CLI, with the location of their error in the published source. */
 
 import { nodeAt } from '../../../flows-dsl/compile/source-nodes.ts'
 import { excerptOf } from '../../../flows-dsl/diagnostics/diagnostics.ts'

@@ -1,4 +1,4 @@
-/** What the wire asks of a server, whichever era of the protocol the client speaks. One request, one server. */
+/** The interface between the MCP wire and a server, for both generations of the protocol: one request, one server. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 

@@ -240,7 +240,7 @@ describe('reconciler', () => {
     const ended = await readExecution(workspace, a)
     expect(ended).toMatchObject({
       status: 'cancelled',
-      error: { detail: expect.stringContaining('outside') },
+      error: { detail: expect.stringContaining('terminated in Temporal') },
     })
     expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
   }, 60_000)
@@ -286,7 +286,7 @@ describe('reconciler', () => {
     const waiting = (await start(await publishFlow(''))).body
     const unstarted = await insertUnstarted(done.workflow_id, { kind: 'flow', by: waiting.id })
     const orphan = await insertUnstarted(done.workflow_id, { kind: 'flow', by: done.id })
-    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain('never began')
+    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain('never started')
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
 

@@ -76,8 +76,8 @@ describe('secret storage', () => {
   test.each<[unknown, RegExp, string]>([
     ['short', /fewer than 8 characters/, '/value'],
     [{ password: 'short' }, /fewer than 8/, '/value/password'],
-    [{ 'a/b': 12_345_678 }, /a text, or an object/, '/value/a~1b'],
-    [null, /a text/, '/value'],
+    [{ 'a/b': 12_345_678 }, /a string, or an object/, '/value/a~1b'],
+    [null, /a string/, '/value'],
     [{}, /no text/, '/value'],
     [['x'.repeat(16_385)], /bytes/, '/value'],
     [Array.from({ length: 17 }, () => 'long enough'), /17|16 texts/, '/value'],
