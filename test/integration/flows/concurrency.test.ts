@@ -286,7 +286,9 @@ describe('reconciler', () => {
     const waiting = (await start(await publishFlow(''))).body
     const unstarted = await insertUnstarted(done.workflow_id, { kind: 'flow', by: waiting.id })
     const orphan = await insertUnstarted(done.workflow_id, { kind: 'flow', by: done.id })
-    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain('never started')
+    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain(
+      'never started',
+    )
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
 
