@@ -211,7 +211,7 @@ describe('execution queued to continue', () => {
     await theirs.shown(id, 'suspended')
     await asSuperuser("update tenon.concurrency_slots set state = 'requeued' where execution_id = $1", [id])
     await new Promise((done) => setTimeout(done, 1_500))
-    expect((await slotOf(id))?.state).toBe('returning')
+    expect((await slotOf(id))?.state).toBe('requeued')
     await resumeWorkspace(own, own.operator)
     await reachesState(id, 'admitted')
     await sendGo(id, theirs)
