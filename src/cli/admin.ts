@@ -20,7 +20,7 @@ async function changeState(
   options: { reason?: string },
 ): Promise<number> {
   const client = await operatorClient(await readSettings())
-  const noun = id.startsWith('ws_') ? 'workspaces' : 'manage tenants'
+  const noun = id.startsWith('ws_') ? 'workspaces' : 'tenants'
   return printJson(await client.post(`/v1/${noun}/${encodeURIComponent(id)}/${word}`, options))
 }
 

@@ -28,7 +28,7 @@ function sinkOf(...failures: readonly unknown[]) {
       return [[{ id: ID }]]
     },
   }
-  const executionWatcher = { tell: () => {} }
+  const executionWatcher = { notify: () => {} }
   attachInternals(scope, { services: { executionWatcher } } as unknown as ScopeInternals)
   const access = { continueWorkspace: () => scope } as unknown as Access
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
