@@ -43,8 +43,10 @@ test.each(rows.filter((row) => row.test !== undefined))(
   '$of: $construct: the named test exists',
   ({ test: named }) => {
     const [file = '', name = ''] = named ?? []
-    // After `test` or `test.each(…)`.
-    expect(readFileSync(file, 'utf8').split(`('${name}', `)).toHaveLength(2)
+    const text = readFileSync(file, 'utf8')
+    // After `test` or `test.each(…)`, in either kind of quotes.
+    const found = [`('${name}', `, `("${name}", `].map((title) => text.split(title).length - 1)
+    expect(found.toSorted()).toEqual([0, 1])
   },
 )
 

@@ -11,7 +11,7 @@ import { openLog, plainLines } from '../../../src/infra/log.ts'
  */
 function written(then: string): Promise<string> {
   const code = `
-    const { openLog } = await import('./src/platform/log.ts')
+    const { openLog } = await import('./src/infra/log.ts')
     openLog('info', 'test').info('the last line')
     ${then}`
   const args = ['--input-type=module', '-e', code]
