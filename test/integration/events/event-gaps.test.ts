@@ -1,5 +1,6 @@
 /** Events that a stream drops before a trigger consumes them: the trigger reports the gap. */
 
+import { setTimeout } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
@@ -30,10 +31,15 @@ const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
 const blockStarts = (workspace: TestWorkspace) => limit(workspace, { concurrent_executions: 0 })
 const allowStarts = (workspace: TestWorkspace) => limit(workspace, { concurrent_executions: 10 })
 
-/** Drops all but the newest entries of a stream, as an overflow does. */
+/** Longer than an attempt of a consumer to start executions takes. */
+const ATTEMPT_MS = 500
+
+/** Drops all but the newest entry of a stream, as an overflow does. */
 async function dropAllButLast(key: string, length: number): Promise<void> {
   await eventually(async () => ((await redis.xlen(key)) === length ? true : undefined))
   await redis.xtrim(key, 'MAXLEN', 1)
+  // An attempt under way has read the dropped entries already: it has to be refused before starts are allowed again.
+  await setTimeout(ATTEMPT_MS)
 }
 
 async function readTrigger(workspace: TestWorkspace, flow: Published) {

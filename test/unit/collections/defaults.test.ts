@@ -1,6 +1,8 @@
 /** Defaults of a schema: missing fields are filled, and nothing else changes. */
 
 import { expect, test } from 'vitest'
+import type { AdminScope } from '../../../src/access/scope.ts'
+import { buildDeclaration } from '../../../src/features/collections/schemas/build-declaration.ts'
 import { defaultsOf, withDefaults } from '../../../src/features/collections/schemas/columns.ts'
 
 const DEFAULTS = defaultsOf({
@@ -48,4 +50,17 @@ test('default: a name that every object inherits: is filled', () => {
     ['__proto__', 1],
     ['toString', 2],
   ])
+})
+
+test('defaults: hundreds that take long to validate: other requests get turns of the event loop in between', async () => {
+  const property = { $ref: '#/$defs/slow', default: `${'ab'.repeat(8)}!` }
+  const properties = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`p${n}`, property]))
+  const schema = { properties, $defs: { slow: { type: 'string', pattern: '^(a|b|ab){0,60}$' } } }
+  const request = { store: 'relational', mode: 'warn', access: {}, hasDocumentStore: false, schema } as const
+  let turns = 0
+  const ticks = setInterval(() => turns++)
+  const scope = {} as AdminScope
+  await expect(buildDeclaration(scope, request)).rejects.toMatchObject({ code: 'schema_invalid' })
+  clearInterval(ticks)
+  expect(turns).toBeGreaterThan(0)
 })

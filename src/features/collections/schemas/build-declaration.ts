@@ -72,8 +72,9 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
   const errors: InputError[] = []
   const budget = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
-    const prepared = prepare({ properties: { value: property }, $defs })
-    const found = budget.run(() => validateDocument(prepared, { value: property['default'] }))
+    const found = budget.run(() =>
+      validateDocument(prepare({ properties: { value: property }, $defs }), { value: property['default'] }),
+    )
     const [violation] = isPending(found) ? await validateInThread(scope, found, budget) : found
     await budget.yield()
     if (violation === undefined) continue
