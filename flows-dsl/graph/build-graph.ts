@@ -4,8 +4,14 @@ import { nodeAt, type SourceNode } from '../compile/source-nodes.ts'
 import type { FlowIR, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
-import { type InnerList, shapeOf, type Way } from './control-flow.ts'
-import type { Graph, GraphEdge, GraphNode } from './types.ts'
+import {
+  type Graph,
+  type GraphEdge,
+  type GraphNode,
+  type InnerList,
+  shapeOf,
+  type Way,
+} from './control-flow.ts'
 
 type Inside = Pick<GraphNode, 'parent' | 'list'>
 

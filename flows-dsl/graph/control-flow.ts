@@ -1,8 +1,7 @@
-/** Defines, for each task type, the edges into its lists and out of it. */
+/** The types of a flow graph, and for each task type the edges into its lists and out of it. */
 
 import type { JsonObject, TaskNode } from '../ir.ts'
 import { taskType } from '../tasks/index.ts'
-import type { EdgeKind } from './types.ts'
 
 /** A way out of a task; `next` is the flow directive that it follows, `continue` if there is none. */
 export interface Way {
@@ -150,4 +149,47 @@ function caughtText(task: TaskNode, textAt: TextAt): string | undefined {
   const wanted = Object.entries(catchOf(task).errors).map(([field, value]) => `${field} ${String(value)}`)
   const texts = [...wanted, ...(condition === undefined ? [] : [condition])]
   return texts.length === 0 ? undefined : texts.join(', ')
+}
+
+/** Tasks have a place in the source; `parent` and `list` say in which list of which task one stands. */
+export interface GraphNode {
+  /** The JSON pointer of the task, or `start`, or `end`. */
+  readonly id: string
+  readonly kind: string
+  readonly name: string
+  /** One line that says what it will do. */
+  readonly label: string
+  readonly pointer?: string
+  readonly line?: number
+  readonly column?: number
+  readonly parent?: string
+  readonly list?: string
+}
+
+/** Why an edge is taken. `loop` leads into the tasks of a loop, and from their end back to it. */
+export const EDGE_KINDS = [
+  'next',
+  'case',
+  'default',
+  'catch',
+  'retry',
+  'exit',
+  'end',
+  'branch',
+  'loop',
+  'compensate',
+] as const
+
+export type EdgeKind = (typeof EDGE_KINDS)[number]
+
+export interface GraphEdge {
+  readonly from: string
+  readonly to: string
+  readonly kind: EdgeKind
+  readonly label?: string
+}
+
+export interface Graph {
+  readonly nodes: readonly GraphNode[]
+  readonly edges: readonly GraphEdge[]
 }

@@ -1,6 +1,6 @@
 /** Writes a graph as Mermaid, escaping names and expressions so that none of them has a meaning there. */
 
-import type { EdgeKind, Graph, GraphEdge, GraphNode } from './types.ts'
+import type { EdgeKind, Graph, GraphEdge, GraphNode } from './control-flow.ts'
 
 /** How the shape of a node is opened and closed, by kind of task. */
 const SHAPES: Readonly<Record<string, readonly [open: string, close: string]>> = {

@@ -3,9 +3,8 @@
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { type ApproveBody, decisionOf, refusalOf, verdictOf } from '../tasks/approve.ts'
-import type { Desk } from './machine-context.ts'
+import { type Desk, runningOf } from './machine-context.ts'
 import type { Agreed, AskedAgain, TaskFrame } from './state.ts'
-import { runningOf } from './task-context.ts'
 import { typeOf } from './task-index.ts'
 
 export class Approvals {

@@ -3,9 +3,8 @@
 import { FinalError, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 import { isObject, mergePatch } from '../json.ts'
-import type { Desk } from './machine-context.ts'
+import { type Desk, runningOf } from './machine-context.ts'
 import type { Frame, Memory, TaskFrame } from './state.ts'
-import { runningOf } from './task-context.ts'
 import { typeOf } from './task-index.ts'
 
 export interface Patch {

@@ -6,11 +6,18 @@ import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import type { Patch, Release } from './data-patch.ts'
 import { Machine, newState } from './machine.ts'
-import { pack, type Snapshot, unpack } from './snapshot.ts'
-import type { Command, Effect, Happening, RunResult, RunState } from './state.ts'
+import {
+  type Command,
+  type Effect,
+  type Happening,
+  pack,
+  type RunResult,
+  type RunState,
+  type Snapshot,
+  unpack,
+} from './state.ts'
 
-export type { Snapshot } from './snapshot.ts'
-export type { RunResult } from './state.ts'
+export type { RunResult, Snapshot } from './state.ts'
 
 /** How a drive has ended: with the run, or before it, to be gone on with elsewhere. */
 export type Driven = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }

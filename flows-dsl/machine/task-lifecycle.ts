@@ -6,9 +6,8 @@ import type { Json, TaskNode } from '../ir.ts'
 import type { Done, Ended, Message, Move } from '../tasks/task.ts'
 import { type At, Children, Extensions, Lists } from './children.ts'
 import { hold, isHeld, type Release } from './data-patch.ts'
-import type { Desk } from './machine-context.ts'
+import { type Desk, runningOf } from './machine-context.ts'
 import type { Frame, TaskFrame, Undo } from './state.ts'
-import { runningOf } from './task-context.ts'
 import { typeOf } from './task-index.ts'
 
 const RUN_STEPS_MAX = 10_000

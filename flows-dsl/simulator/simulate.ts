@@ -1,13 +1,14 @@
-/** Simulates a flow: the interpreter of real executions with given answers and virtual time. */
+/** Simulates a flow: the interpreter of real executions with given answers and virtual time; computes which tasks were covered. */
 
-import type { FlowIR, Json, JsonObject } from '../ir.ts'
+import type { FlowIR, Json, JsonObject, TaskNode } from '../ir.ts'
 import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle-events.ts'
 import { Machine, newState } from '../machine/machine.ts'
 import type { Command, Effect } from '../machine/state.ts'
+import { Nodes, typeOf } from '../machine/task-index.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
-import { coverageOf } from './coverage.ts'
 import { type Answered, Answers, afterOf, asked, Clock, wantedBy } from './mocks.ts'
 import {
+  type Coverage,
   type PlannedDecision,
   type Simulated,
   type Simulation,
@@ -231,4 +232,38 @@ function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
   if (effect.do === 'call') return [effect.function]
   if (effect.what !== 'workflow') return [effect.what]
   return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
+}
+
+/** @param traces of one simulation, or of all cases of a flow */
+export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[])[]): Coverage {
+  const entered = new Set<string>()
+  const taken = new Set<string>()
+  for (const { pointer, phase, took } of traces.flat()) {
+    if (phase === 'skipped') taken.add(`${pointer}: skipped`)
+    else entered.add(pointer)
+    if (phase === 'started') taken.add(`${pointer}: entered`)
+    if (took !== undefined) taken.add(`${pointer}: ${took}`)
+  }
+  const nodes = new Nodes(ir).all()
+  return {
+    tasks: countOf(
+      nodes.map(({ pointer }) => pointer),
+      entered,
+      'entered',
+    ),
+    ways: countOf(nodes.flatMap(waysOf), taken, 'taken'),
+  }
+}
+
+function waysOf(node: TaskNode): string[] {
+  const conditional = node.if === undefined ? [] : ['entered', 'skipped']
+  const ways = typeOf(node).ways?.(node.body) ?? []
+  return [...conditional, ...ways].map((way) => `${node.pointer}: ${way}`)
+}
+
+function countOf<Key extends string>(all: readonly string[], seen: ReadonlySet<string>, key: Key) {
+  const missed = all.filter((one) => !seen.has(one))
+  return { [key]: all.length - missed.length, total: all.length, missed } as {
+    readonly [K in Key]: number
+  } & { readonly total: number; readonly missed: readonly string[] }
 }

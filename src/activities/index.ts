@@ -17,7 +17,6 @@ import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
-import type { Scopes } from './activity-scopes.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
 import { type Lent, lentTo, refuseSecrets, secretly, withValues } from './flow/secret-redactor.ts'
@@ -28,7 +27,7 @@ import { hidingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { ownerOf, type Requests } from './http/requests.ts'
 import { beating, bounded } from './limit-output.ts'
 import { type Reach, tellRuns, turnStorage } from './tenant/suspension.ts'
-import type { Call } from './tenant-interceptor.ts'
+import type { Call, Scopes } from './tenant-interceptor.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {

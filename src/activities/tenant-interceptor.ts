@@ -1,14 +1,14 @@
-/**
- * Interceptor of activities: rejects arguments that the platform has not sealed for them, and passes on a call to act
- * with.
- */
+/** Authenticates the arguments of activities, and opens scopes of the tenant that the workflow id names, and of no other. */
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
+import type { Access } from '../access/access.ts'
+import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
 import { Suspended } from '../access/tenant-states.ts'
 import { type IdSource, seededIds } from '../core/ids.ts'
+import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
@@ -129,4 +129,34 @@ function failureOf(problem: Problem) {
     ? 'communication'
     : (TYPES[status] ?? (status < 500 ? 'validation' : 'runtime'))
   return { type: `${SPEC}/${name}`, status, title, detail: `${code}: ${problem.message}` }
+}
+
+type Role = 'service' | 'workspace_admin'
+
+export class Scopes {
+  readonly #access: Access
+
+  constructor(access: Access) {
+    this.#access = access
+  }
+
+  /** The tenant as a whole. */
+  admin({ ref, workflowId, ids }: Call): AdminScope {
+    return this.#access.continueAdmin(ref.tenantId, workflowId, ids)
+  }
+
+  /** The workspace of the work, for what may go on only while that is not suspended. @throws Suspended */
+  active(call: Call, role: Role): Promise<WorkspaceScope> {
+    return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
+  }
+
+  /** A workspace as it stands, its own if no other of its tenant is named: to read, and to write down what was done. */
+  within(call: Call, role: Role, ref: WorkspaceRef = workspaceOf(call)): WorkspaceScope {
+    return this.#access.continueWorkspace(ref, { subject: call.workflowId, role }, call.ids)
+  }
+}
+
+/** A run, in the role that its call needs. */
+function actorOf({ workflowId, hops }: Call, role: Role): Actor {
+  return { subject: workflowId, role, ...(hops > 0 && { chainDepth: hops }) }
 }

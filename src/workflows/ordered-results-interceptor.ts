@@ -1,7 +1,6 @@
 /** Delivers the results of local activities one by one, since a replay may bring several at once that came one by one. */
 
-import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
-import { settled } from './flush-microtasks.ts'
+import { CancellationScope, condition, type WorkflowInterceptorsFactory } from '@temporalio/workflow'
 
 /**
  * The history says in which order local activities ended, not which of them were told to the run together. In a replay, all
@@ -24,4 +23,10 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
         }),
     )
   return { outbound: [{ scheduleLocalActivity: (input, next) => inTurn(next(input)) }] }
+}
+
+/** The SDK evaluates a condition when it is made, and again when no promise of the workflow can go on (`condition`). */
+export function settled(): Promise<void> {
+  let evaluations = 0
+  return CancellationScope.nonCancellable(() => condition(() => evaluations++ > 0))
 }

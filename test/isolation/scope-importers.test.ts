@@ -32,10 +32,9 @@ test('admin scope inside a workspace: entered to validate documents and to count
 
 test('scopes: requested by entry points only', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
-    'activities/activity-scopes.ts',
-    'activities/flow/event-trigger-handler.ts',
-    'activities/flow/reconciler.ts',
+    'activities/flow/background-work.ts',
     'activities/flow/record-sink.ts',
+    'activities/tenant-interceptor.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
     'mcp/hosted-servers.ts',

@@ -3,11 +3,11 @@
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
-import type { Scopes } from '../activity-scopes.ts'
+
 import type { FunctionCall, Tried } from '../contract.ts'
 import { type Lent, lentTo, secretly } from '../flow/secret-redactor.ts'
 import { bounded } from '../limit-output.ts'
-import { type Call, workspaceOf } from '../tenant-interceptor.ts'
+import { type Call, type Scopes, workspaceOf } from '../tenant-interceptor.ts'
 import type { Way } from './authentication.ts'
 import { Line } from './call-http-client.ts'
 import { BriefCalls } from './inline-calls.ts'

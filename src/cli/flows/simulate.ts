@@ -9,8 +9,7 @@ import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes
 import { type CheckedCase, casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { clip } from '../../../flows-dsl/json.ts'
-import { coverageOf } from '../../../flows-dsl/simulator/coverage.ts'
-import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
+import { coverageOf, simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import {
   type Coverage,
   type Simulated,

@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { DIAGNOSTICS, type DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { EDGE_KINDS } from '../../../flows-dsl/graph/types.ts'
+import { EDGE_KINDS } from '../../../flows-dsl/graph/control-flow.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'

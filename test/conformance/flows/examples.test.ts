@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
-import { coverageOf } from '../../../flows-dsl/simulator/coverage.ts'
+import { coverageOf } from '../../../flows-dsl/simulator/simulate.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
 
 const EXAMPLES = new URL('../../../flows-dsl/examples/', import.meta.url)

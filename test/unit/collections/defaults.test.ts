@@ -56,11 +56,20 @@ test('defaults: hundreds that take long to validate: other requests get turns of
   const property = { $ref: '#/$defs/slow', default: `${'ab'.repeat(8)}!` }
   const properties = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`p${n}`, property]))
   const schema = { properties, $defs: { slow: { type: 'string', pattern: '^(a|b|ab){0,60}$' } } }
-  const request = { store: 'relational', mode: 'warn', access: {}, hasDocumentStore: false, schema } as const
+  const request = {
+    store: 'relational',
+    mode: 'warn',
+    access: {},
+    indexes: [],
+    unique: [],
+    hasDocumentStore: false,
+  } as const
   let turns = 0
   const ticks = setInterval(() => turns++)
   const scope = {} as AdminScope
-  await expect(buildDeclaration(scope, request)).rejects.toMatchObject({ code: 'schema_invalid' })
+  await expect(buildDeclaration(scope, { ...request, schema })).rejects.toMatchObject({
+    code: 'schema_invalid',
+  })
   clearInterval(ticks)
   expect(turns).toBeGreaterThan(0)
 })

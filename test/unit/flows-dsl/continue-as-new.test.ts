@@ -7,8 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { Drive, type Snapshot } from '../../../flows-dsl/machine/driver.ts'
-import { pack, unpack } from '../../../flows-dsl/machine/snapshot.ts'
-import type { RunState } from '../../../flows-dsl/machine/state.ts'
+import { pack, type RunState, unpack } from '../../../flows-dsl/machine/state.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"

@@ -9,7 +9,7 @@ import threads from 'node:worker_threads'
 import type { coresdk } from '@temporalio/proto'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { prepareWorkflowThreads } from '../../../src/activities/sdk-patches/install.ts'
+import { prepareWorkflowThreads } from '../../../src/activities/sdk-patches/index.ts'
 
 type Completion = coresdk.workflow_completion.IWorkflowActivationCompletion
 interface Workflow {

@@ -1,4 +1,4 @@
-/** Evaluates event triggers in the worker and starts executions for events that match. */
+/** Work of the worker that no workflow asks for: starts executions for events, and repairs executions after a crash. */
 
 import { setImmediate } from 'node:timers/promises'
 import { type Gathering, gather, typesIn } from '../../../flows-dsl/event-correlation.ts'
@@ -8,6 +8,8 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { promoteQueued, reconcile } from '../../features/flows/executions/reconcile.ts'
+import type { Candidate } from '../../features/flows/executions/reconciler.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
@@ -92,4 +94,23 @@ async function begin(
     if (!(error instanceof Problem) || error.status >= 500 || error.status === 429) throw error
     log.warn({ err: error, trigger: triggerId }, 'an event begins no run')
   }
+}
+
+const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
+
+/** @returns what looks into one suspect */
+export function mender(access: Access): (suspect: Candidate) => Promise<void> {
+  return async (suspect) => {
+    const { ref } = suspect
+    const mayBegin = await access.continueActive(ref, ACTOR, randomIds).then(() => true, unlessRefused)
+    const scope = access.continueWorkspace(ref, ACTOR, randomIds)
+    if ('execution' in suspect) await reconcile(scope, suspect.execution, mayBegin)
+    else if (mayBegin) await promoteQueued(scope, suspect.flow, suspect.key)
+  }
+}
+
+/** In a workspace that stands still nothing begins; what is over is over there too. */
+function unlessRefused(error: unknown): false {
+  if (error instanceof Problem && error.status < 500) return false
+  throw error
 }
