@@ -12,7 +12,7 @@ Runtime.install({ logger: new DefaultLogger('ERROR') })
 // The same setting as of our own worker: it helps every worker equally.
 const connection = await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
 const activities: BaselineActivities = { get: async (url) => (await fetch(url)).json() }
-const workflowsPath = fileURLToPath(new URL('hand-workflows.ts', import.meta.url))
+const workflowsPath = fileURLToPath(new URL('baseline-workflows.ts', import.meta.url))
 const worker = await Worker.create({ connection, taskQueue, workflowsPath, activities })
 process.stdin.resume().once('end', () => worker.shutdown())
 const served = worker.run()

@@ -34,7 +34,7 @@ export async function startBaseline(address: string): Promise<Baseline> {
 
 /** The worker ends when its input closes, so that it never outlives the benchmark. */
 async function startWorker(address: string): Promise<ChildProcess> {
-  const file = fileURLToPath(new URL('hand-worker.ts', import.meta.url))
+  const file = fileURLToPath(new URL('baseline-worker.ts', import.meta.url))
   const worker = spawn(process.execPath, [...process.execArgv, file, address, QUEUE], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
