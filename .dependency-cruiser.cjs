@@ -7,6 +7,18 @@ const only = (name, from, to, comment) => ({
   to: { pathNot: to },
 })
 
+/** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
+const INTERFACES = [
+  'collections/(documents-api|schemas/(declaration-cache|validate))',
+  'events/(events|events-api)',
+  'flows/(flow-summary|executions/executions)',
+  'functions/functions',
+  'objects/workspace-objects',
+  'quotas/quotas-api',
+  'tenants/(jobs|tenants|workspace-settings)',
+  'threads/run-in-thread',
+]
+
 module.exports = {
   forbidden: [
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
@@ -45,6 +57,15 @@ module.exports = {
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
+      },
+    },
+    {
+      name: 'features-through-their-interface',
+      severity: 'error',
+      from: { path: '^src/features/([^/]+)/' },
+      to: {
+        path: '^src/features/[^/]+/',
+        pathNot: ['^src/features/$1/', `^src/features/(${INTERFACES.join('|')})\\.ts$`],
       },
     },
     {
