@@ -87,7 +87,7 @@ class Asking {
 
   /** The gathering with the event in it, if one of the filters that still wait takes it. */
   add({ mode, filters }: EventStrategy, to: Gathering, event: JsonObject): Gathering | undefined {
-    const asking = { evaluate: this.#evaluate, isSpent: () => this.#budget.steps < 0 }
+    const asking = { evaluate: this.#evaluate, isBudgetExhausted: () => this.#budget.steps < 0 }
     for (const [index, filter] of filters.entries()) {
       if (mode === 'all' && to.filled.includes(index)) continue
       const expects = filter.correlate.filter(({ expect }) => expect !== undefined)

@@ -1,87 +1,93 @@
-/** Asks for approvals again when data of an execution are changed by hand, since they were given for other data. */
+/** Reopens granted approvals when an execution's data are changed by hand, since they were granted for other data. */
 
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { type ApproveBody, decisionOf, refusalOf, verdictOf } from '../tasks/approve.ts'
-import { type Desk, runningOf } from './machine-context.ts'
-import type { Agreed, AskedAgain, TaskFrame } from './state.ts'
+import { type MachineContext, taskContextOf } from './machine-context.ts'
+import type { GrantedApproval, ReopenedApproval, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 export class Approvals {
-  readonly #desk: Desk
-  readonly #rejected: (error: FlowError) => void
+  readonly #machine: MachineContext
+  readonly #onRejected: (error: FlowError) => void
 
-  /** @param rejected hears that an approval was asked for again and rejected */
-  constructor(desk: Desk, rejected: (error: FlowError) => void) {
-    this.#desk = desk
-    this.#rejected = rejected
+  /** @param onRejected is called when a reopened approval is rejected */
+  constructor(machine: MachineContext, onRejected: (error: FlowError) => void) {
+    this.#machine = machine
+    this.#onRejected = onRejected
   }
 
-  /** Whether nothing may begin until an approval is given again. A run that undoes asks for none. */
-  get isAskedAgain(): boolean {
-    const { askedAgain = [], undoing } = this.#desk.state
+  /** Whether nothing may start until an approval is granted again. Compensation needs no approval. */
+  get isReopened(): boolean {
+    const { askedAgain = [], undoing } = this.#machine.state
     return askedAgain.length > 0 && undoing === undefined
   }
 
   /**
-   * Data of the run have been changed: decisions on the data before do not count any more.
-   * @param by the subject that has changed them, and so decides no approval that wants four eyes
-   * @returns why the change is refused, if it is; nothing is asked again then
+   * Reopens all approvals after data of the execution changed.
+   * @param by the subject that changed them, who may not decide approvals with `fourEyes`
+   * @returns why the change is refused, if too few approvers would remain; then nothing is reopened
    */
-  changed(by: string | undefined): string | undefined {
-    const { state } = this.#desk
+  reopen(by: string | undefined): string | undefined {
+    const { state } = this.#machine
     const authors = state.changedBy
     if (by !== undefined && !authors?.includes(by)) state.changedBy = [...(authors ?? []), by]
-    const given = [...(state.agreed ?? []), ...(state.askedAgain ?? [])].map((one) => this.#without(one, by))
-    const waiting = this.#waiting()
-    const refused = [...given, ...waiting].find((one) => typeof one === 'string')
+    const given = [...(state.agreed ?? []), ...(state.askedAgain ?? [])].map((one) =>
+      this.#withoutApprover(one, by),
+    )
+    const pending = this.#pending()
+    const refused = [...given, ...pending].find((one) => typeof one === 'string')
     if (typeof refused === 'string') {
       if (authors === undefined) delete state.changedBy
       else state.changedBy = authors
       return refused
     }
-    for (const one of waiting) if (typeof one !== 'string') one.task.own = one.own
-    this.#askAgain(given.filter((one) => typeof one !== 'string'))
+    for (const one of pending) if (typeof one !== 'string') one.task.own = one.own
+    this.#reopenGranted(given.filter((one) => typeof one !== 'string'))
     return undefined
   }
 
-  /** Somebody decides an approval that is asked for again. @returns why it is refused; undefined where it is none */
+  /** Decides a reopened approval. @returns why the decision is refused, if it is; undefined if none is open for the step */
   decide(step: string, given: JsonObject): { readonly refused?: string } | undefined {
-    const { state, surroundings } = this.#desk
-    const asked = state.askedAgain?.find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
-    if (asked === undefined || !this.isAskedAgain) return undefined
-    const decision = decisionOf(given, surroundings.nowMs())
+    const { state, environment } = this.#machine
+    const approval = state.askedAgain?.find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
+    if (approval === undefined || !this.isReopened) return undefined
+    const decision = decisionOf(given, environment.nowMs())
     if (typeof decision === 'string') return { refused: decision }
-    const approval = { ...asked, quorum: this.#bodyOf(asked).quorum }
-    const refused = refusalOf(approval, decision.by)
+    const voting = { ...approval, quorum: this.#bodyOf(approval).quorum }
+    const refused = refusalOf(voting, decision.by)
     if (refused !== undefined) return { refused }
-    asked.decisions.push(decision)
-    const verdict = verdictOf(approval)
-    if (verdict === true) this.#give(asked)
-    if (verdict === false) this.#reject(asked, decision.by)
+    approval.decisions.push(decision)
+    const verdict = verdictOf(voting)
+    if (verdict === true) this.#grant(approval)
+    if (verdict === false) this.#reject(approval, decision.by)
     return {}
   }
 
-  #bodyOf({ pointer }: Agreed): ApproveBody {
-    return this.#desk.nodes.at(pointer).body as ApproveBody
+  #bodyOf({ pointer }: GrantedApproval): ApproveBody {
+    return this.#machine.nodes.at(pointer).body as ApproveBody
   }
 
-  /** The approval with those who may decide it now, or why these cannot be enough. */
-  #without(agreed: Agreed, by: string | undefined): Agreed | string {
+  /** The approval with its remaining approvers, or why these are too few. */
+  #withoutApprover(agreed: GrantedApproval, by: string | undefined): GrantedApproval | string {
     const { quorum, fourEyes } = this.#bodyOf(agreed)
     const approvers = agreed.approvers.filter((name) => !fourEyes || name !== by)
     if (approvers.length >= quorum) return { ...agreed, approvers }
-    const { name } = this.#desk.nodes.at(agreed.pointer)
+    const { name } = this.#machine.nodes.at(agreed.pointer)
     return `\`${name}\` would be asked again: ${quorum} must approve, and only ${approvers.length} may.`
   }
 
-  /** Approvals that wait, as they are asked from now on. */
-  #waiting(): ({ readonly task: TaskFrame; readonly own: Json } | string)[] {
-    const tasks = this.#desk.frames.tasks().filter(({ own, held }) => own !== null && held === undefined)
+  /** Pending approvals with their new private state, or why one cannot go on. */
+  #pending(): ({ readonly task: TaskFrame; readonly own: Json } | string)[] {
+    const tasks = this.#machine.frames.tasks().filter(({ own, held }) => own !== null && held === undefined)
     return tasks.flatMap((task) => {
-      const node = this.#desk.nodes.at(task.pointer)
+      const node = this.#machine.nodes.at(task.pointer)
       try {
-        const own = typeOf(node).changed?.(node.body, task.own, runningOf(this.#desk, node, task))
+        const own = typeOf(node).onDataChanged?.(
+          node.body,
+          task.own,
+          taskContextOf(this.#machine, node, task),
+        )
         return own === undefined ? [] : { task, own }
       } catch (error) {
         if (error instanceof FlowError) return `\`${node.name}\` could not be asked again: ${error.message}`
@@ -90,34 +96,34 @@ export class Approvals {
     })
   }
 
-  #askAgain(given: readonly Agreed[]): void {
+  #reopenGranted(given: readonly GrantedApproval[]): void {
     if (given.length === 0) return
-    const { state, surroundings } = this.#desk
+    const { state, environment } = this.#machine
     for (const one of given) {
       if (state.askedAgain?.some((before) => before.place === one.place)) continue
-      surroundings.record({ step: this.#desk.stepAt(one), phase: 'retried', at_ms: surroundings.nowMs() })
+      environment.record({ step: this.#machine.stepAt(one), phase: 'retried', at_ms: environment.nowMs() })
     }
     delete state.agreed
-    state.askedAgain = given.map((one): AskedAgain => ({ ...one, decisions: [] }))
+    state.askedAgain = given.map((one): ReopenedApproval => ({ ...one, decisions: [] }))
   }
 
-  #give(asked: AskedAgain): void {
-    const { state, surroundings } = this.#desk
+  #grant(asked: ReopenedApproval): void {
+    const { state, environment } = this.#machine
     const { decisions, ...agreed } = asked
     state.askedAgain = state.askedAgain?.filter((one) => one !== asked) ?? []
     state.agreed = [...(state.agreed ?? []), agreed]
     const answer = { approved: true, decisions: decisions as unknown as Json }
     const what = { phase: 'completed', output: answer, answer, took: 'approved' } as const
-    surroundings.record({ step: this.#desk.stepAt(asked), at_ms: surroundings.nowMs(), ...what })
+    environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })
   }
 
-  #reject(asked: AskedAgain, by: string): void {
-    const { state, surroundings } = this.#desk
+  #reject(asked: ReopenedApproval, by: string): void {
+    const { state, environment } = this.#machine
     state.askedAgain = []
     const detail = `Its data were changed after it had been approved, and then it was rejected by ${by}.`
     const error = new FlowError(REJECTED, detail, asked.pointer)
     const what = { phase: 'faulted', error: error.toObject() } as const
-    surroundings.record({ step: this.#desk.stepAt(asked), at_ms: surroundings.nowMs(), ...what })
-    this.#rejected(error)
+    environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })
+    this.#onRejected(error)
   }
 }

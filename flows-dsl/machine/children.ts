@@ -1,63 +1,73 @@
 /** Describes the lists, tasks and effects that a task starts, and the extensions around it. */
 
 import type { Json, TaskNode } from '../ir.ts'
-import type { Child, Done, Ended } from '../tasks/task.ts'
-import type { Desk } from './machine-context.ts'
+import type { Child, ChildResult, TaskResult } from '../tasks/task.ts'
+import type { MachineContext } from './machine-context.ts'
 import type { Effect, ListFrame, Memory, TaskFrame } from './state.ts'
 
-type Enter = (node: TaskNode, at: At) => void
+type Enter = (node: TaskNode, at: TaskEntry) => void
 
 export class Children {
-  readonly #desk: Desk
+  readonly #machine: MachineContext
   readonly #lists: Lists
   readonly #enter: Enter
-  /** Of the agenda, what a task may still give up. */
+  /** Children on the agenda that their task can still cancel. */
   readonly #planned = new Set<{ readonly task: TaskFrame; readonly child: Child }>()
 
-  constructor(desk: Desk, lists: Lists, enter: Enter) {
-    this.#desk = desk
+  constructor(machine: MachineContext, lists: Lists, enter: Enter) {
+    this.#machine = machine
     this.#lists = lists
     this.#enter = enter
   }
 
-  /** Begins them before all else, in this order, each as far as it can go before the next. */
+  /** Starts children before all other work, in this order, each as far as it gets before the next. */
   plan(task: TaskFrame, children: readonly Child[]): void {
     const plans = children.map((child) => ({ task, child }))
     for (const plan of plans) this.#planned.add(plan)
-    this.#desk.soon(...plans.map((plan) => () => this.#planned.delete(plan) && this.begin(task, plan.child)))
+    this.#machine.scheduleNext(
+      ...plans.map((plan) => () => this.#planned.delete(plan) && this.begin(task, plan.child)),
+    )
   }
 
-  /** What a task has begun under that key, or was about to begin. */
-  giveUp(task: TaskFrame, key: string): void {
-    this.#desk.drop(this.#desk.frames.child(task, key))
+  /** Cancels the child with that key, whether started or planned. */
+  cancel(task: TaskFrame, key: string): void {
+    this.#machine.cancelFrame(this.#machine.frames.child(task, key))
     for (const plan of this.#planned) {
       if (plan.task === task && plan.child.key === key) this.#planned.delete(plan)
     }
   }
 
   begin(task: TaskFrame, child: Child): void {
-    if (!this.#desk.frames.isOpen(task)) return
+    if (!this.#machine.frames.isOpen(task)) return
     const at = { parent: task.id, key: child.key }
     if ('list' in child) {
       const { list, input, variables = {} } = child
-      this.#lists.open({ ...at, ...this.#apart(task, child), of: task.pointer, list, variables, data: input })
+      this.#lists.open({
+        ...at,
+        ...this.#isolation(task, child),
+        of: task.pointer,
+        list,
+        variables,
+        data: input,
+      })
     } else if ('task' in child) {
       const [list, index] = child.task
-      const node = this.#desk.nodes.list(task.pointer, list)[index]
-      if (node !== undefined) this.#enter(node, { ...at, ...this.#apart(task, child), raw: child.input })
-    } else this.#desk.ask(at, this.#effectOf(task, child))
+      const node = this.#machine.nodes.list(task.pointer, list)[index]
+      if (node !== undefined) this.#enter(node, { ...at, ...this.#isolation(task, child), raw: child.input })
+    } else this.#machine.startEffect(at, this.#effectOf(task, child))
   }
 
-  #apart(task: TaskFrame, { apart }: { readonly apart?: boolean }): { memory?: Memory } {
+  /** Gives a concurrent child a `$context` of its own. */
+  #isolation(task: TaskFrame, { apart }: { readonly apart?: boolean }): { memory?: Memory } {
     if (apart !== true) return {}
-    return { memory: { context: this.#desk.frames.memoryOf(task).context, isExported: false } }
+    return { memory: { context: this.#machine.frames.memoryOf(task).context, isExported: false } }
   }
 
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
       const { call, arguments: given, local } = child
       const beside = Boolean(local) &&
-        this.#desk.frames.forksAbove(task).length > 0 && { beside: true as const }
+        this.#machine.frames.enclosingForks(task).length > 0 && { beside: true as const }
       return {
         do: 'call',
         function: call,
@@ -68,71 +78,71 @@ export class Children {
     }
     if ('await' in child) return { do: 'await', what: child.await, details: child.details }
     const { sleepMs, limits = false, summary } = child
-    const untilMs = this.#desk.surroundings.nowMs() + sleepMs
+    const untilMs = this.#machine.environment.nowMs() + sleepMs
     return { do: 'sleep', untilMs, limits, ...(summary !== undefined && { summary }) }
   }
 }
 
-/** Where a task is entered, and with what. */
-export type At = Pick<TaskFrame, 'parent' | 'key' | 'raw' | 'memory'>
+/** The parent, key and raw input of a task that is entered. */
+export type TaskEntry = Pick<TaskFrame, 'parent' | 'key' | 'raw' | 'memory'>
 
-interface Around {
-  enter(node: TaskNode, at: At): void
-  /** A list, which is closed already, has ended. */
-  ended(list: ListFrame, how: Omit<Ended, 'key'>): void
+interface ListOwner {
+  enter(node: TaskNode, at: TaskEntry): void
+  /** Handles the end of a list, whose frame is closed already. */
+  ended(list: ListFrame, how: Omit<ChildResult, 'key'>): void
 }
 
 export class Lists {
-  readonly #desk: Desk
-  readonly #around: Around
+  readonly #machine: MachineContext
+  readonly #owner: ListOwner
 
-  constructor(desk: Desk, around: Around) {
-    this.#desk = desk
-    this.#around = around
+  constructor(machine: MachineContext, owner: ListOwner) {
+    this.#machine = machine
+    this.#owner = owner
   }
 
   /** Opens a list and runs it as far as it goes. */
   open(list: Omit<ListFrame, 'id' | 'children' | 'is' | 'index'>): void {
-    this.#proceed(this.#desk.frames.add<ListFrame>({ ...list, is: 'list', index: 0 }))
+    this.#proceed(this.#machine.frames.add<ListFrame>({ ...list, is: 'list', index: 0 }))
   }
 
-  /** What follows when a task of the list has yielded; `next` is a flow directive. */
+  /** Goes on after a task of the list has ended; `next` is a flow directive. */
   follow(list: ListFrame, output: Json, next: string): void {
     list.data = output
     if (next === 'exit' || next === 'end') {
       this.#leave(list, next)
       return
     }
-    const nodes = this.#desk.nodes.list(list.of, list.list)
+    const nodes = this.#machine.nodes.list(list.of, list.list)
     list.index = next === 'continue' ? list.index + 1 : nodes.findIndex(({ name }) => name === next)
-    this.#desk.soon(() => this.#proceed(list))
+    this.#machine.scheduleNext(() => this.#proceed(list))
   }
 
   #proceed(list: ListFrame): void {
-    if (!this.#desk.frames.isOpen(list)) return
-    const node = this.#desk.nodes.list(list.of, list.list)[list.index]
+    if (!this.#machine.frames.isOpen(list)) return
+    const node = this.#machine.nodes.list(list.of, list.list)[list.index]
     if (node === undefined) this.#leave(list)
-    else this.#around.enter(node, { parent: list.id, key: 'task', raw: list.data })
+    else this.#owner.enter(node, { parent: list.id, key: 'task', raw: list.data })
   }
 
   #leave(list: ListFrame, left?: 'exit' | 'end'): void {
-    this.#desk.frames.close(list)
-    this.#around.ended(list, { output: list.data, ...(left !== undefined && { left }) })
+    this.#machine.frames.close(list)
+    this.#owner.ended(list, { output: list.data, ...(left !== undefined && { left }) })
   }
 }
 
-interface Body {
+interface TaskBody {
   start(node: TaskNode, task: TaskFrame): void
-  complete(node: TaskNode, task: TaskFrame, done: Done): void
+  complete(node: TaskNode, task: TaskFrame, result: TaskResult): void
 }
 
 export class Extensions {
-  readonly #desk: Desk
+  readonly #machine: MachineContext
   readonly #children: Children
-  readonly #body: Body
+  readonly #body: TaskBody
 
-  constructor(desk: Desk, children: Children, body: Body) {
-    this.#desk = desk
+  constructor(machine: MachineContext, children: Children, body: TaskBody) {
+    this.#machine = machine
     this.#children = children
     this.#body = body
   }
@@ -141,14 +151,14 @@ export class Extensions {
     this.#run(node, task, 'before', 0)
   }
 
-  /** The task itself is done. */
-  end(node: TaskNode, task: TaskFrame, done: Done): void {
-    task.done = done
+  /** Runs the `after` lists of the extensions, since the task itself has completed. */
+  end(node: TaskNode, task: TaskFrame, result: TaskResult): void {
+    task.done = result
     this.#run(node, task, 'after', (node.extensions?.length ?? 0) - 1)
   }
 
-  /** Tasks of an extension have ended. */
-  ended(node: TaskNode, task: TaskFrame, { key, output, left }: Ended): void {
+  /** Goes on after a list of an extension. */
+  ended(node: TaskNode, task: TaskFrame, { key, output, left }: ChildResult): void {
     const index = task.extension ?? 0
     if (left === 'end') {
       this.#body.complete(node, task, { done: output, next: 'end' })
@@ -160,16 +170,16 @@ export class Extensions {
     else this.#run(node, task, 'after', index - 1)
   }
 
-  /** Runs the next of them, or what comes after the last. */
+  /** Runs the next list, or after the last one the task itself or its completion. */
   #run(node: TaskNode, task: TaskFrame, when: 'before' | 'after', from: number): void {
     const extensions = node.extensions ?? []
     const { input = null, done } = task
     const data = done === undefined ? input : done.done
-    const { evaluation } = this.#desk
+    const { evaluation } = this.#machine
     for (let index = from; index >= 0 && index < extensions.length; index += when === 'before' ? 1 : -1) {
       const extension = extensions[index]
       if (extension?.[when] === undefined) continue
-      const variables = evaluation.of(task, { input, task: evaluation.about(node, task) })
+      const variables = evaluation.variablesOf(task, { input, task: evaluation.taskDescriptor(node, task) })
       if (extension.when !== undefined && !evaluation.test(extension.when, data, variables)) continue
       task.extension = index
       this.#children.begin(task, { key: `${when} ${index}`, list: `${when} ${index}`, input: data })

@@ -6,30 +6,30 @@
 import { durationText } from '../compile/duration.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Lists } from './children.ts'
-import type { Desk } from './machine-context.ts'
+import type { MachineContext } from './machine-context.ts'
 import type { RunResult, RunState, Undo } from './state.ts'
 
 const ATTEMPTS = 4
 const FIRST_DELAY_MS = 1_000
 
-export class Undoing {
-  readonly #desk: Desk
+export class Compensator {
+  readonly #machine: MachineContext
   readonly #lists: Lists
   readonly #end: (result: RunResult) => void
 
-  /** What it begins tells `next` or `failed` when it has ended. */
-  constructor(desk: Desk, lists: Lists, end: (result: RunResult) => void) {
-    this.#desk = desk
+  /** The owner of the lists calls `next` or `failed` when a compensation has ended. */
+  constructor(machine: MachineContext, lists: Lists, end: (result: RunResult) => void) {
+    this.#machine = machine
     this.#lists = lists
     this.#end = end
   }
 
   get #state(): RunState {
-    return this.#desk.state
+    return this.#machine.state
   }
 
-  /** What undoes a task is not undone: it would take the place of the task that is being undone, for ever. */
-  note(undo: Undo): void {
+  /** Remembers a completed task, except while compensating: compensations are not compensated themselves. */
+  add(undo: Undo): void {
     if (this.#state.undoing !== undefined) return
     this.#state.undos.push(undo)
   }
@@ -39,7 +39,7 @@ export class Undoing {
     this.#proceed()
   }
 
-  /** @param key `undo` where one is undone, `again` where it is time for the next attempt */
+  /** @param key `undo` after a task was compensated, `again` when the next attempt is due */
   next(key: string): void {
     const { undoing, undos } = this.#state
     if (undoing === undefined) return
@@ -76,13 +76,13 @@ export class Undoing {
   #run({ pointer, data, variables, context }: Undo): void {
     const memory = { context, isExported: false }
     const list = { parent: 0, key: 'undo', of: pointer, list: 'compensate', variables, data, memory }
-    this.#desk.soon(() => this.#lists.open(list))
+    this.#machine.scheduleNext(() => this.#lists.open(list))
   }
 
   #wait({ pointer }: Undo, durationMs: number): void {
-    const untilMs = this.#desk.surroundings.nowMs() + durationMs
+    const untilMs = this.#machine.environment.nowMs() + durationMs
     const summary = `undo ${pointer} again in ${durationText(durationMs)}`
-    this.#desk.ask({ parent: 0, key: 'again' }, { do: 'sleep', untilMs, limits: false, summary })
+    this.#machine.startEffect({ parent: 0, key: 'again' }, { do: 'sleep', untilMs, limits: false, summary })
   }
 
   #result(): RunResult {

@@ -1,15 +1,15 @@
-/** Drives the machine where effects are promises: the machine decides, the driver waits. */
+/** Drives the machine with effects that are promises: the machine decides what to do, the driver does it and waits. */
 
 import { STEPS_MAX } from '../budget.ts'
 import { FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
-import type { Patch, Release } from './data-patch.ts'
+import type { HeldDecision, Patch } from './data-patch.ts'
 import { Machine, newState } from './machine.ts'
 import {
   type Command,
   type Effect,
-  type Happening,
+  type EffectResult,
   pack,
   type RunResult,
   type RunState,
@@ -19,85 +19,85 @@ import {
 
 export type { RunResult, Snapshot } from './state.ts'
 
-/** How a drive has ended: with the run, or before it, to be gone on with elsewhere. */
-export type Driven = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
+/** The result of the execution, or its snapshot to continue from as a new workflow run. */
+export type DriverResult = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
 
-/** A function of the catalogue, or `http`, with arguments that hold no expressions any more. */
+/** A call of a catalogue function or `http`, with evaluated arguments. */
 export interface CallRequest extends Omit<Extract<Effect, { readonly do: 'call' }>, 'do'> {
   readonly step: StepRef
 }
 
-/** The whole world of a flow. A FlowError that is thrown here faults the flow; all else passes through. */
+/** Everything that a flow does to the world. A FlowError thrown here faults the step; other errors reject the driver. */
 export interface Effects {
   call(request: CallRequest): Promise<Json>
-  /** @param options.limits it is to end other work: of time for which that may not go on, nothing is counted */
+  /** @param options.limits the timer is a timeout, which time paused or suspended extends */
   sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
-  /** Waits for what the outside tells the run (`events`, `approval`), for ever, or answers it (`workflow`). */
+  /** Waits for a message (`events`, `approval`), without limit, or for the result of a child flow (`workflow`). */
   wait(what: string, details: JsonObject, step: StepRef): Promise<Json>
-  /** Whether steps wait for somebody to decide about their errors; told when that changes. */
-  held?(isHeld: boolean): void
-  /** Whether nothing may begin until an approval is given again; told when that changes. */
-  askedAgain?(isAskedAgain: boolean): void
-  /** A collision-resistant digest of a value, the same for equal values; absent where none is wanted. */
+  /** Called when the first step becomes held, and when no step is held any more. */
+  onHeldChanged?(isHeld: boolean): void
+  /** Called when an approval is reopened, so that nothing may start, and when all are granted again. */
+  onApprovalsReopened?(isReopened: boolean): void
+  /** A collision-resistant digest, equal for equal values; absent if the host has none. */
   digest?(value: Json): string
   record(event: StepEvent): void
   /**
-   * What has happened gave the run nothing to begin: it goes on waiting for what is open.
-   * @param isWaiting whether that is the world, or a time, and no call
+   * Called after a result or message that starts nothing new: the execution goes on waiting.
+   * @param isWaiting whether it waits for timers and messages only, not for a call
    */
-  rests?(isWaiting: boolean): void
+  onIdle?(isWaiting: boolean): void
   nowMs(): number
   /** From 0 to below 1, the same at each replay. */
   random(): number
   /**
-   * Begins the work, which never rejects, before it answers. `cancel` makes every call and sleep that is pending
-   * or begun within it reject. What is shielded, as what undoes something, is not cancelled with the run.
+   * Starts `work`, which never rejects, synchronously. `cancel` rejects every call and sleep within it. Cancelling the
+   * execution does not cancel a shielded scope, such as that of a compensation.
    */
   scope(work: () => Promise<void>, options?: { isShielded: boolean }): { cancel(): void }
-  /** Whether the run should go on elsewhere; asked when something has happened. */
-  isFull?(): boolean
-  /** Resolves when nothing that was recorded is lost with this place; asked before the run goes on elsewhere. */
-  settled?(): Promise<void>
+  /** Whether the history is large enough to continue as new; asked after each result and message. */
+  shouldContinueAsNew?(): boolean
+  /** Resolves when all records are stored; called before the execution continues as new. */
+  flush?(): Promise<void>
   /**
-   * Resolves when others have had the thread. It is asked for after so many steps of expressions, at the same place of each replay;
-   * until then nothing that has happened is told to the machine.
+   * Yields the thread to other executions. Called after {@link PAUSE_STEPS} evaluation steps, which is the same point in
+   * each replay; the machine gets no results and messages until the promise resolves.
    */
   pause?(): Promise<void>
-  /** Whether that is how an effect of a run that is cancelled rejects: then it undoes what it must, and ends so. */
+  /** Whether an effect rejected because the execution was cancelled. */
   isCancellation?(error: unknown): boolean
 }
 
-/** So many steps of expressions a run takes before it pauses: as many as one turn of it may take (`STEPS_MAX`). */
+/** Evaluation steps between two pauses: as many as one turn may take (`STEPS_MAX`). */
 const PAUSE_STEPS = STEPS_MAX
 
 /**
  * Runs a flow to its end.
- * @returns its output, or the error it faulted with, `instance` filled in
- * @throws what an effect has thrown that is no FlowError
+ * @returns its output, or the error with `instance`
+ * @throws errors of effects that are not FlowErrors
  */
 export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Promise<RunResult> {
-  return Drive.of(ir, input, effects, info).toEnd() as Promise<RunResult>
+  return Driver.start(ir, input, effects, info).run() as Promise<RunResult>
 }
 
-/** Carries out commands and tells the machine what came of them, one after the other. */
-export class Drive {
+/** Carries out the machine's commands and passes it the results, one at a time. */
+export class Driver {
   readonly #effects: Effects
   readonly #machine: Machine
   readonly #isContinued: boolean
   readonly #open = new Map<number, { cancel(): void }>()
-  /** Of those that are open, what cannot be begun again elsewhere: calls, and flows that are waited for. */
-  readonly #bound = new Map<number, Effect['do']>()
-  #resolve: (result: Driven) => void = () => {}
+  /** Open effects that a new run cannot start again: calls, and child flows. */
+  readonly #unmovable = new Map<number, Effect['do']>()
+  #resolve: (result: DriverResult) => void = () => {}
   #reject: (error: unknown) => void = () => {}
-  /** What has happened while the run pauses, in that order. */
-  readonly #late: (() => void)[] = []
+  /** Results and messages that arrived during a pause, in order. */
+  readonly #deferred: (() => void)[] = []
   #isPausing = false
-  /** Steps of expressions that were taken when it paused last. */
-  #spent = 0
+  /** Evaluation steps before the last pause. */
+  #stepsAtPause = 0
   #isCancelled = false
   #isHeld = false
-  #isAskedAgain = false
-  /** Nothing is begun any more: it goes on elsewhere when what is bound has ended. */
+  #isReopened = false
+  /** Whether nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
   #isMoving = false
   #isLeaving = false
 
@@ -106,43 +106,43 @@ export class Drive {
     this.#isContinued = isContinued
     this.#machine = new Machine(ir, state, effects)
     this.#isCancelled = state.undoing !== undefined && 'cancelled' in state.undoing.because
-    this.#isHeld = this.#isHolding()
-    this.#isAskedAgain = this.#machine.isAskedAgain
+    this.#isHeld = this.#hasHeldSteps()
+    this.#isReopened = this.#machine.isReopened
   }
 
-  /** A run that has not begun. */
-  static of(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Drive {
-    return new Drive(ir, newState(ir, input, info), effects, false)
+  /** Creates a driver for a new execution. */
+  static start(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Driver {
+    return new Driver(ir, newState(ir, input, info), effects, false)
   }
 
-  /** A run that has moved here. */
-  static from(ir: FlowIR, snapshot: Snapshot, effects: Effects): Drive {
-    return new Drive(ir, unpack(snapshot), effects, true)
+  /** Creates a driver for an execution that continued as new. */
+  static resume(ir: FlowIR, snapshot: Snapshot, effects: Effects): Driver {
+    return new Driver(ir, unpack(snapshot), effects, true)
   }
 
-  /** Runs to the end, or until the run has to go on elsewhere (`isFull`). */
-  toEnd(): Promise<Driven> {
+  /** Runs to the end, or until `shouldContinueAsNew`. */
+  run(): Promise<DriverResult> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
-      // What was heard on the way here may have begun something already.
+      // Messages that arrived before may have started effects already.
       const pending = () => this.#machine.pending().filter(({ id }) => !this.#open.has(id))
       this.#carryOut(this.#isContinued ? pending() : this.#machine.begin())
       this.#pauseIfDue()
     })
   }
 
-  /** Time for which nothing could go on does not count for what limits other work. */
-  postpone(durationMs: number): void {
-    this.#machine.postpone(durationMs)
+  /** Extends all timeouts by the time for which the execution was paused or suspended. */
+  extendTimeouts(durationMs: number): void {
+    this.#machine.extendTimeouts(durationMs)
   }
 
-  /** A CloudEvent has come. */
+  /** Delivers a CloudEvent. */
   event(event: JsonObject): void {
-    this.#inTurn(() => this.#happened(this.#machine.event(event)))
+    this.#afterPause(() => this.#proceed(this.#machine.event(event)))
   }
 
-  /** Somebody decides for a step that waits for it, by `pointer#iteration`. @returns why it is refused, if it is */
+  /** Delivers a decision to an approval, `pointer#iteration`. @returns why it is refused, if it is */
   decide(step: string, decision: JsonObject): string | undefined {
     let refusal: string | undefined
     this.#turn(() => {
@@ -153,65 +153,66 @@ export class Drive {
     return refusal
   }
 
-  /** Somebody decides about a step that is held. @returns why that is refused, if it is */
-  release(step: string, decision: Release): string | undefined {
+  /** Retries, skips or fails a held step. @returns why that is refused, if it is */
+  release(step: string, decision: HeldDecision): string | undefined {
     if (this.#machine.held()[step] === undefined)
       return 'The step does not wait for a decision about its error.'
-    const refused = 'skip' in decision ? this.#machine.supply(step, decision.by) : undefined
+    const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision.by) : undefined
     if (refused !== undefined) return refused
-    this.#tellAskedAgain()
+    this.#reportReopened()
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
     return undefined
   }
 
-  /** Somebody mends the data of the run. @returns why that is refused, if it is */
+  /** Patches the data of the execution. @returns why that is refused, if it is */
   patch(what: Patch): string | undefined {
     const refused = this.#machine.patch(what)
-    this.#tellAskedAgain()
+    this.#reportReopened()
     return refused
   }
 
-  /** Whether steps wait for somebody to decide about their errors, and whether it was given up. */
-  get standing(): { readonly isHeld: boolean; readonly isCancelled: boolean } {
+  /** Whether steps are held, and whether the execution is being cancelled. */
+  get status(): { readonly isHeld: boolean; readonly isCancelled: boolean } {
     return { isHeld: this.#isHeld, isCancelled: this.#isCancelled }
   }
 
-  /** Gives the run up; it undoes what it must and ends cancelled. */
+  /** Cancels the execution: compensates, then ends cancelled. */
   cancel(): void {
     this.#isCancelled = true
     this.#turn(() => this.#carryOut(this.#machine.cancel()))
   }
 
+  /** Runs `work`, which may use up the steps before the next pause. */
   #turn(work: () => void): void {
     try {
       work()
       this.#pauseIfDue()
     } catch (error) {
-      this.#giveUp(error)
+      this.#abort(error)
     }
   }
 
-  /** The same, after the pause if there is one: many things may happen at once, each with a turn of its own. */
-  #inTurn(work: () => void): void {
-    if (this.#isPausing) this.#late.push(work)
+  /** Runs `work` as a turn of its own, after the pause if there is one. */
+  #afterPause(work: () => void): void {
+    if (this.#isPausing) this.#deferred.push(work)
     else this.#turn(work)
   }
 
   #pauseIfDue(): void {
-    if (this.#machine.spent - this.#spent < PAUSE_STEPS) return
+    if (this.#machine.stepsUsed - this.#stepsAtPause < PAUSE_STEPS) return
     if (this.#isPausing || this.#machine.result !== undefined) return
     const paused = this.#effects.pause?.()
     if (paused === undefined) return
     this.#isPausing = true
-    const goOn = () => {
+    const resume = () => {
       this.#isPausing = false
-      this.#spent = this.#machine.spent
-      for (let next = this.#late.shift(); next !== undefined; next = this.#late.shift()) {
+      this.#stepsAtPause = this.#machine.stepsUsed
+      for (let next = this.#deferred.shift(); next !== undefined; next = this.#deferred.shift()) {
         this.#turn(next)
         if (this.#isPausing) return
       }
     }
-    paused.then(goOn).catch(this.#reject)
+    paused.then(resume).catch(this.#reject)
   }
 
   #carryOut(commands: readonly Command[]): void {
@@ -220,73 +221,73 @@ export class Drive {
       if ('cancel' in command) {
         this.#open.get(id)?.cancel()
         this.#close(id)
-      } else if (!this.#isMoving) this.#begin(id, command.begin, command.step)
+      } else if (!this.#isMoving) this.#start(id, command.begin, command.step)
     }
     const { result } = this.#machine
-    const isHeld = this.#isHolding()
-    if (isHeld !== this.#isHeld) this.#effects.held?.(isHeld)
+    const isHeld = this.#hasHeldSteps()
+    if (isHeld !== this.#isHeld) this.#effects.onHeldChanged?.(isHeld)
     this.#isHeld = isHeld
-    this.#tellAskedAgain()
+    this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
-    else if (this.#isMoving && this.#bound.size === 0) this.#move()
-    else if (commands.length === 0) this.#effects.rests?.(![...this.#bound.values()].includes('call'))
+    else if (this.#isMoving && this.#unmovable.size === 0) this.#move()
+    else if (commands.length === 0) this.#effects.onIdle?.(![...this.#unmovable.values()].includes('call'))
   }
 
-  /** What came of something that has happened: it may have been the last thing that happened here. */
-  #happened(commands: readonly Command[]): void {
-    const awaited = [...this.#bound.values()].includes('await')
-    // Another flow may take weeks: nobody stands still until it has ended.
-    if (!this.#isMoving && !awaited && this.#effects.isFull?.() === true) this.#isMoving = true
+  /** Carries out the commands that follow a result or message, and decides whether to continue as new. */
+  #proceed(commands: readonly Command[]): void {
+    const awaited = [...this.#unmovable.values()].includes('await')
+    // A child flow may take weeks: the execution does not stand still until it has ended.
+    if (!this.#isMoving && !awaited && this.#effects.shouldContinueAsNew?.() === true) this.#isMoving = true
     this.#carryOut(commands)
   }
 
-  /** What is still open here, such as a timer, ends with the place; it is begun again from the state. */
+  /** Hands over the snapshot. Effects that are still open, such as timers, end here; the new run starts them again. */
   #move(): void {
     if (this.#isLeaving) return
     this.#isLeaving = true
     const leave = () => {
-      // What was heard meanwhile is in the state too; from now on nothing is heard here.
-      for (const work of this.#late.splice(0)) work()
+      // Messages that arrived meanwhile belong into the snapshot; later ones go to the new run.
+      for (const work of this.#deferred.splice(0)) work()
       if (this.#machine.result !== undefined) return
       this.#resolve({ status: 'moved', snapshot: pack(this.#machine.state) })
       this.#open.clear()
     }
-    const settled = this.#effects.settled?.() ?? Promise.resolve()
-    settled.then(leave).catch(this.#reject)
+    const flushed = this.#effects.flush?.() ?? Promise.resolve()
+    flushed.then(leave).catch(this.#reject)
   }
 
-  #tellAskedAgain(): void {
-    const { isAskedAgain } = this.#machine
-    if (isAskedAgain === this.#isAskedAgain) return
-    this.#isAskedAgain = isAskedAgain
-    this.#effects.askedAgain?.(isAskedAgain)
+  #reportReopened(): void {
+    const { isReopened } = this.#machine
+    if (isReopened === this.#isReopened) return
+    this.#isReopened = isReopened
+    this.#effects.onApprovalsReopened?.(isReopened)
   }
 
-  #isHolding(): boolean {
+  #hasHeldSteps(): boolean {
     return Object.keys(this.#machine.held()).length > 0
   }
 
-  /** @returns whether it was open */
+  /** Closes an effect. @returns whether it was open */
   #close(id: number): boolean {
-    this.#bound.delete(id)
+    this.#unmovable.delete(id)
     return this.#open.delete(id)
   }
 
-  #begin(id: number, effect: Effect, step: StepRef): void {
+  #start(id: number, effect: Effect, step: StepRef): void {
     const work = async (): Promise<void> => {
       try {
         const output = await this.#do(effect, step)
-        this.#tell({ id, output })
+        this.#complete({ id, output })
       } catch (error) {
-        if (error instanceof FlowError) this.#tell({ id, error })
-        else this.#thrown(id, error)
+        if (error instanceof FlowError) this.#complete({ id, error })
+        else this.#fail(id, error)
       }
     }
-    // Before it begins: what ends at once has to be open.
+    // Open before it starts, since it may end synchronously.
     this.#open.set(id, { cancel: () => {} })
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
-      this.#bound.set(id, effect.do)
-    // Whatever it is undone for, nobody keeps a run from undoing.
+      this.#unmovable.set(id, effect.do)
+    // Cancelling the execution again must not stop its compensation.
     const scope = this.#effects.scope(work, { isShielded: this.#machine.state.undoing !== undefined })
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
@@ -299,20 +300,20 @@ export class Drive {
     return null
   }
 
-  #tell(happening: Happening): void {
-    this.#inTurn(() => {
-      if (this.#close(happening.id)) this.#happened(this.#machine.happened(happening))
+  #complete(result: EffectResult): void {
+    this.#afterPause(() => {
+      if (this.#close(result.id)) this.#proceed(this.#machine.completeEffect(result))
     })
   }
 
-  /** What an effect has thrown that is no error of the flow. */
-  #thrown(id: number, error: unknown): void {
+  /** Handles an error of an effect that is not a FlowError: a cancellation, or a failure of the platform. */
+  #fail(id: number, error: unknown): void {
     if (!this.#close(id)) return
     if (this.#effects.isCancellation?.(error) === true) this.cancel()
-    else this.#giveUp(error)
+    else this.#abort(error)
   }
 
-  #giveUp(error: unknown): void {
+  #abort(error: unknown): void {
     for (const { cancel } of this.#open.values()) cancel()
     this.#open.clear()
     this.#reject(error)

@@ -2,12 +2,12 @@
 
 import type { JsonObject } from '../ir.ts'
 import type { Frames } from './frames.ts'
-import type { Fork, KeptEvent, RunState, TaskFrame } from './state.ts'
+import type { BufferedEvent, Fork, RunState, TaskFrame } from './state.ts'
 
-/** Events that are kept, in number and in characters of their JSON, and names of events known again; the oldest go first. */
+/** Bounds of the buffer (events, characters of their JSON) and of the list of known event ids; the oldest are dropped first. */
 const EVENTS_MAX = 1_000
 const SIZE_MAX = 2_097_152
-const HEARD_MAX = 2_000
+const KNOWN_IDS_MAX = 2_000
 
 export class Inbox {
   readonly #state: RunState
@@ -18,55 +18,55 @@ export class Inbox {
     this.#frames = frames
   }
 
-  /** Whether the event is heard for the first time, by `source` and `id`; without an `id` nobody can tell. */
+  /** Whether the event is new, by `source` and `id`. An event without `id` always is. */
   isNew({ source = null, id = null }: JsonObject): boolean {
     const { heard } = this.#state
     if (id === null) return true
     const name = JSON.stringify([source, id])
     if (heard.includes(name)) return false
     heard.push(name)
-    if (heard.length > HEARD_MAX) heard.shift()
+    if (heard.length > KNOWN_IDS_MAX) heard.shift()
     return true
   }
 
-  /** Asks every task that is open; what may be wanted later is kept. @param offer says whether the task takes it */
+  /** Offers an event to every open task and buffers it for later ones. @param offer whether the task consumes it */
   offer(event: JsonObject, offer: (task: TaskFrame) => boolean): void {
     const taken: Fork[][] = []
     for (const task of this.#frames.tasks()) {
       if (!this.#frames.isOpen(task)) continue
-      const forks = this.#frames.forksAbove(task)
+      const forks = this.#frames.enclosingForks(task)
       if (offer(task)) taken.push(forks)
     }
-    this.#keep({ event, size: JSON.stringify(event).length, taken })
+    this.#buffer({ event, size: JSON.stringify(event).length, taken })
   }
 
-  /** Shows a task what was kept and may be its own, the oldest first. @param take says whether it takes it */
-  early(task: TaskFrame, take: (event: JsonObject) => boolean): void {
-    const forks = this.#frames.forksAbove(task)
+  /** Offers buffered events to a task that begins to wait, the oldest first. @param take whether it consumes the event */
+  offerBuffered(task: TaskFrame, take: (event: JsonObject) => boolean): void {
+    const forks = this.#frames.enclosingForks(task)
     const { events } = this.#state
     for (const one of events) {
       if (isFree(one, forks) && take(one.event)) one.taken.push(forks)
     }
-    events.splice(0, events.length, ...events.filter((one) => this.#isWanted(one)))
+    events.splice(0, events.length, ...events.filter((one) => this.#isAvailable(one)))
   }
 
-  #keep(kept: KeptEvent): void {
+  #buffer(event: BufferedEvent): void {
     const { events } = this.#state
-    if (this.#isWanted(kept)) events.push(kept)
+    if (this.#isAvailable(event)) events.push(event)
     let size = events.reduce((sum, one) => sum + one.size, 0)
     while (events.length > EVENTS_MAX || (size > SIZE_MAX && events.length > 1)) {
       size -= events.shift()?.size ?? 0
     }
   }
 
-  /** Nobody can take what was taken outside of all that still goes on at the same time. */
-  #isWanted({ taken }: KeptEvent): boolean {
+  /** Whether a later task may still consume the event: only one that runs concurrently with all that consumed it. */
+  #isAvailable({ taken }: BufferedEvent): boolean {
     return taken.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
   }
 }
 
-/** Whether all who have taken it go on beside whoever asks. */
-function isFree({ taken }: KeptEvent, forks: readonly Fork[]): boolean {
+/** Whether all tasks that consumed the event run concurrently with the one below `forks`. */
+function isFree({ taken }: BufferedEvent, forks: readonly Fork[]): boolean {
   return taken.every((others) =>
     others.some((other) => forks.some(({ task, branch }) => task === other.task && branch !== other.branch)),
   )

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../ir.ts'
 import { objectOf, unescaped } from '../json.ts'
 import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
 
-/** A frame that is to be added: the table gives it its number, its place, and no children. */
+/** A frame before it is added: the table assigns its id, index and children. */
 type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>
 
 export class Frames {
@@ -17,18 +17,18 @@ export class Frames {
   add<F extends ListFrame | TaskFrame | EffectFrame>(frame: New<F>): F {
     const id = this.#state.nextId++
     const parent = this.get(frame.parent)
-    const nth = parent === undefined ? 0 : count(parent, nameOf(frame))
+    const nth = parent === undefined ? 0 : nextIndexOf(parent, nameOf(frame))
     const added = { ...frame, id, children: [], ...(nth > 0 && { nth }) } as unknown as F
     this.#state.frames[id] = added
     parent?.children.push(id)
     return added
   }
 
-  /** Where a task is entered ({@link placeOf}), and, for people, the tasks around it ({@link pathOf}). */
-  whereabouts(task: TaskFrame): { place: string; around: string } {
+  /** The stable path of a task ({@link stepPath}) and, for people, its enclosing tasks ({@link breadcrumbs}). */
+  locate(task: TaskFrame): { place: string; around: string } {
     const above: Frame[] = []
     for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) above.unshift(at)
-    return { place: placeOf([...above, task]), around: pathOf(above) }
+    return { place: stepPath([...above, task]), around: breadcrumbs(above) }
   }
 
   get(id: number): Frame | undefined {
@@ -39,10 +39,10 @@ export class Frames {
     return this.#state.frames[id] !== undefined
   }
 
-  /** The task that a child of a list, or a child of a task, belongs to; undefined at the top. */
-  taskAbove(frame: Frame): TaskFrame | undefined {
+  /** The nearest task above a frame; undefined at the top. */
+  enclosingTask(frame: Frame): TaskFrame | undefined {
     const above = this.get(frame.parent)
-    return above === undefined || above.is === 'task' ? above : this.taskAbove(above)
+    return above === undefined || above.is === 'task' ? above : this.enclosingTask(above)
   }
 
   child({ children }: Frame, key: string): Frame | undefined {
@@ -53,24 +53,24 @@ export class Frames {
     return undefined
   }
 
-  /** Closes a frame with all that is open below it. @returns the effects among them, in the order they began */
+  /** Closes a frame and all frames below it. @returns the effects among them, in the order in which they started */
   close(frame: Frame): EffectFrame[] {
     const siblings = this.get(frame.parent)?.children
-    const place = siblings?.indexOf(frame.id) ?? -1
-    if (place >= 0) siblings?.splice(place, 1)
-    return this.#forget(frame)
+    const index = siblings?.indexOf(frame.id) ?? -1
+    if (index >= 0) siblings?.splice(index, 1)
+    return this.#remove(frame)
   }
 
-  #forget(frame: Frame): EffectFrame[] {
+  #remove(frame: Frame): EffectFrame[] {
     delete this.#state.frames[frame.id]
     const below = frame.children.flatMap((id) => {
       const child = this.get(id)
-      return child === undefined ? [] : this.#forget(child)
+      return child === undefined ? [] : this.#remove(child)
     })
     return frame.is === 'effect' ? [frame] : below
   }
 
-  /** Where `$context` is that a frame sees. */
+  /** The `$context` of a frame: that of the nearest frame with its own. */
   memoryOf(frame: Frame): Memory {
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
       if (at.memory !== undefined) return at.memory
@@ -78,44 +78,44 @@ export class Frames {
     return { context: {}, isExported: false }
   }
 
-  /** The tasks above a frame that have begun several at once, and which of those the frame is in. */
-  forksAbove(frame: Frame): Fork[] {
+  /** The tasks above a frame that run branches concurrently, each with the branch that contains the frame. */
+  enclosingForks(frame: Frame): Fork[] {
     const forks: Fork[] = []
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
-      // Whatever has a `$context` of its own goes on beside its siblings; the flow as a whole has none.
+      // Exactly the concurrent branches have a `$context` of their own; the flow itself (parent 0) is no branch.
       if (at.memory !== undefined && at.parent !== 0) forks.push({ task: at.parent, branch: at.id })
     }
     return forks
   }
 
-  /** Variables that the tasks around a frame have made, the inner before the outer. */
+  /** Variables that enclosing tasks define; inner ones hide outer ones. */
   variablesOf(frame: Frame): JsonObject {
     const variables: [string, Json][] = []
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
       if (at.is === 'list' && at.variables !== undefined) variables.unshift(...Object.entries(at.variables))
     }
-    // Not assigned: `__proto__` is a name like any other.
+    // From entries, not by assignment: `__proto__` is an ordinary name here.
     return objectOf(variables)
   }
 
-  /** In the order in which they were entered. */
+  /** Open tasks, in the order in which they were entered. */
   tasks(): TaskFrame[] {
     return Object.values(this.#state.frames).filter((frame) => frame.is === 'task')
   }
 
-  /** The one entry into a task that is open, by `pointer#iteration`. */
+  /** The open task with this id, `pointer#iteration`. */
   entry(step: string): TaskFrame | undefined {
     return this.tasks().find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
   }
 
-  /** What nobody in the flow waits for. */
-  tops(): Frame[] {
+  /** Frames without a parent: the flow, its timeout, compensation. */
+  roots(): Frame[] {
     return Object.values(this.#state.frames).filter(({ parent }) => parent === 0)
   }
 }
 
-/** @returns how many of that name were begun before */
-function count(parent: Frame, name: string | undefined): number {
+/** Counts a child. @returns how many children of that name were started before */
+function nextIndexOf(parent: Frame, name: string | undefined): number {
   if (name === undefined) return 0
   parent.begun ??= {}
   const nth = parent.begun[name] ?? 0
@@ -123,7 +123,7 @@ function count(parent: Frame, name: string | undefined): number {
   return nth
 }
 
-/** Of what can be begun several times, which effects are not; `/` before it. */
+/** The path segment of a frame, with its `/`; effects have none, as they start once. */
 function nameOf(frame: {
   readonly is: Frame['is']
   readonly list?: string
@@ -135,20 +135,20 @@ function nameOf(frame: {
 }
 
 /**
- * @param around the task, and before it all frames around it, the outermost first
- * @returns such as `/do/each/do~x2/book`: the third time that `each` has run its list. No name has `~x` in it, since
- *   names stand here as in JSON pointers.
+ * The stable path of a step: `/do/each/do~x2/book` is `book` in the third run of the list of `each`. Names are escaped
+ * as in JSON pointers, so none contains `~x`.
+ * @param frames the task after its enclosing frames, the outermost first
  */
-function placeOf(around: readonly Frame[]): string {
-  return around
+function stepPath(frames: readonly Frame[]): string {
+  return frames
     .map((frame) => `${nameOf(frame) ?? ''}${frame.nth === undefined ? '' : `~x${frame.nth}`}`)
     .join('')
 }
 
-/** @param around as of {@link placeOf}, without the task itself @returns such as `each[2] / both` */
-function pathOf(around: readonly Frame[]): string {
+/** @param enclosing the frames around a task, the outermost first @returns such as `each[2] / both` */
+function breadcrumbs(enclosing: readonly Frame[]): string {
   const names: string[] = []
-  for (const frame of around) {
+  for (const frame of enclosing) {
     const time = frame.nth === undefined ? '' : `[${frame.nth}]`
     if (frame.is === 'task') names.push(unescaped(nameOf(frame)?.slice(1) ?? ''))
     if (names.length > 0) names.push(`${names.pop()}${time}`)
@@ -156,7 +156,7 @@ function pathOf(around: readonly Frame[]): string {
   return names.join(' / ')
 }
 
-/** Where tasks stand that a task begins again: all but the first time that it runs its list. */
-export function againBelow(place: string, list: string): string {
-  return `${place}/${list}~x`
+/** The start of the paths of steps in all but the first run of a task's list. */
+export function repeatedPathPrefix(path: string, list: string): string {
+  return `${path}/${list}~x`
 }

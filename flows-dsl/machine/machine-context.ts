@@ -1,4 +1,4 @@
-/** The state that all parts of the machine share (frames, agenda, commands), and the interface that it offers to task types. */
+/** What all parts of the machine share (state, frames, agenda, commands), and the interface that it offers to task types. */
 
 import type { FlowIR, JsonObject, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
@@ -7,84 +7,84 @@ import type { StepEvent, StepRef, TaskContext } from '../tasks/task.ts'
 import { Evaluation } from './evaluation.ts'
 import { Inbox } from './event-inbox.ts'
 import { Frames } from './frames.ts'
-import type { Command, Effect, EffectFrame, Frame, RunState, Surroundings, TaskFrame } from './state.ts'
-import { Nodes } from './task-index.ts'
+import type { Command, Effect, EffectFrame, Environment, Frame, RunState, TaskFrame } from './state.ts'
+import { TaskIndex } from './task-index.ts'
 
 const SUMMARY_BYTES_MAX = 200
 
-export class Desk {
+export class MachineContext {
   readonly ir: FlowIR
   readonly state: RunState
-  readonly nodes: Nodes
+  readonly nodes: TaskIndex
   readonly frames: Frames
   readonly inbox: Inbox
   readonly evaluation: Evaluation
-  readonly surroundings: Surroundings
-  /** What is to be done before anything is awaited again; the last comes first. */
+  readonly environment: Environment
+  /** A stack of work that runs before the machine waits again; the last entry runs first. */
   readonly #agenda: (() => unknown)[] = []
   #commands: Command[] = []
 
-  constructor(ir: FlowIR, state: RunState, surroundings: Surroundings) {
+  constructor(ir: FlowIR, state: RunState, environment: Environment) {
     this.ir = ir
     this.state = state
-    this.surroundings = surroundings
-    this.nodes = new Nodes(ir)
+    this.environment = environment
+    this.nodes = new TaskIndex(ir)
     this.frames = new Frames(state)
     this.inbox = new Inbox(state, this.frames)
-    this.evaluation = new Evaluation(ir, state, this.frames, surroundings)
+    this.evaluation = new Evaluation(ir, state, this.frames, environment)
   }
 
-  /** Does something, and all that comes of it until everything waits. @returns what the outside is to do */
-  turn(work: () => void): Command[] {
-    this.evaluation.refill()
+  /** Runs `work` and everything it schedules, until all tasks wait. @returns the commands for the driver, in order */
+  run(work: () => void): Command[] {
+    this.evaluation.resetBudget()
     this.#commands = []
     work()
     for (let next = this.#agenda.pop(); next !== undefined; next = this.#agenda.pop()) next()
     return this.#commands
   }
 
-  /** Before all that is on the agenda already, in this order. */
-  soon(...works: readonly (() => unknown)[]): void {
+  /** Puts work, in this order, before all that is on the agenda already. */
+  scheduleNext(...works: readonly (() => unknown)[]): void {
     this.#agenda.push(...works.toReversed())
   }
 
-  ask(at: { readonly parent: number; readonly key: string }, effect: Effect): void {
-    this.#commands.push(this.beginning(this.frames.add<EffectFrame>({ ...at, is: 'effect', effect })))
+  startEffect(at: { readonly parent: number; readonly key: string }, effect: Effect): void {
+    this.#commands.push(this.startCommand(this.frames.add<EffectFrame>({ ...at, is: 'effect', effect })))
   }
 
-  /** The command that begins an effect. */
-  beginning(frame: EffectFrame): Command {
+  /** The command that starts an effect. */
+  startCommand(frame: EffectFrame): Command {
     const { id, effect } = frame
-    const task = this.frames.taskAbove(frame)
+    const task = this.frames.enclosingTask(frame)
     const step = task === undefined ? this.#flowStep() : this.step(task)
     const what = effect.do === 'sleep' ? effect.summary : undefined
     const summary = what === undefined ? step.summary : clip(`${step.name}: ${what}`, SUMMARY_BYTES_MAX)
     return { begin: effect, id, step: { ...step, summary } }
   }
 
-  /** A frame that nobody waits for any more leaves no trace but that it had begun. */
-  drop(frame: Frame | undefined): void {
+  /** Closes a frame that is no longer needed, and cancels the effects below it. */
+  cancelFrame(frame: Frame | undefined): void {
     if (frame === undefined) return
     for (const { id, effect } of this.frames.close(frame)) this.#commands.push({ cancel: effect.do, id })
   }
 
-  dropBelow({ children }: Frame): void {
-    for (const id of [...children]) this.drop(this.frames.get(id))
+  cancelChildren({ children }: Frame): void {
+    for (const id of [...children]) this.cancelFrame(this.frames.get(id))
   }
 
-  dropAll(): void {
-    for (const frame of this.frames.tops()) this.drop(frame)
+  cancelAll(): void {
+    for (const frame of this.frames.roots()) this.cancelFrame(frame)
   }
 
   record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {
-    this.surroundings.record({ step: this.step(task), at_ms: this.surroundings.nowMs(), ...what })
+    this.environment.record({ step: this.step(task), at_ms: this.environment.nowMs(), ...what })
   }
 
   step(task: TaskFrame): StepRef {
-    return this.stepAt({ ...task, ...this.frames.whereabouts(task) })
+    return this.stepAt({ ...task, ...this.frames.locate(task) })
   }
 
-  /** The same of a task that may have ended. */
+  /** The same for a task that may have ended. */
   stepAt(entry: Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'>): StepRef {
     const { pointer, iteration, place, around } = entry
     const { name, kind, body } = this.nodes.at(pointer)
@@ -98,18 +98,18 @@ export class Desk {
   }
 }
 
-export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): TaskContext {
-  const { state, ir, evaluation, surroundings } = desk
+export function taskContextOf(machine: MachineContext, node: TaskNode, task: TaskFrame): TaskContext {
+  const { state, ir, evaluation, environment } = machine
   const { input = null } = task
-  // Made where it is asked for, and once: an event is shown to many tasks of which few look at it.
-  let seen: JsonObject | undefined
+  // Built on first use and once: an event is offered to many tasks, few of which evaluate anything.
+  let base: JsonObject | undefined
   const variables = (more?: JsonObject): JsonObject => {
-    seen ??= evaluation.of(task, { input, task: evaluation.about(node, task) })
-    return more === undefined ? seen : { ...seen, ...more }
+    base ??= evaluation.variablesOf(task, { input, task: evaluation.taskDescriptor(node, task) })
+    return more === undefined ? base : { ...base, ...more }
   }
   return {
     get step() {
-      return desk.step(task)
+      return machine.step(task)
     },
     input,
     run: {
@@ -120,19 +120,19 @@ export function runningOf(desk: Desk, node: TaskNode, task: TaskFrame): TaskCont
     },
     evaluate: (template, dot, more) => evaluation.filter(template, dot, variables(more)),
     test: (condition, dot, more) => evaluation.test(condition, dot, variables(more)),
-    bounded: (value) => evaluation.bounded(value),
-    checked: (schema, value, what) => evaluation.checked(schema, value, what),
-    isSpent: () => evaluation.isSpent,
+    checkSize: (value) => evaluation.checkSize(value),
+    validate: (schema, value, what) => evaluation.validate(schema, value, what),
+    isBudgetExhausted: () => evaluation.isBudgetExhausted,
     digest: (shown) => {
-      if (surroundings.digest === undefined) return {}
+      if (environment.digest === undefined) return {}
       const { id = null, version = null } = state.info.flow ?? {}
-      const { context } = desk.frames.memoryOf(task)
-      const data = { input, context, variables: desk.frames.variablesOf(task), given: state.input }
-      return { digest: surroundings.digest({ shown, ...data, flow: { id, version } }) }
+      const { context } = machine.frames.memoryOf(task)
+      const data = { input, context, variables: machine.frames.variablesOf(task), given: state.input }
+      return { digest: environment.digest({ shown, ...data, flow: { id, version } }) }
     },
-    nowMs: () => surroundings.nowMs(),
-    random: () => surroundings.random(),
-    retried: () => desk.record(task, { phase: 'retried' }),
-    early: (take) => desk.inbox.early(task, take),
+    nowMs: () => environment.nowMs(),
+    random: () => environment.random(),
+    recordRetry: () => machine.record(task, { phase: 'retried' }),
+    takeBuffered: (take) => machine.inbox.offerBuffered(task, take),
   }
 }

@@ -6,234 +6,240 @@
 import { durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
-import type { Ended } from '../tasks/task.ts'
+import type { ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
-import { Undoing } from './compensation.ts'
-import type { Release } from './data-patch.ts'
+import { Compensator } from './compensation.ts'
+import type { HeldDecision } from './data-patch.ts'
 import { type Patch, patch } from './data-patch.ts'
-import { Desk } from './machine-context.ts'
-import type { Command, Happening, RunResult, RunState, Surroundings } from './state.ts'
+import { MachineContext } from './machine-context.ts'
+import type { Command, EffectResult, Environment, RunResult, RunState } from './state.ts'
 import { Tasks } from './task-lifecycle.ts'
 
-/** Rules that this folder knows. What changes the meaning of a flow makes a new number; runs keep the one they have. */
+/** Versions of the interpreter's rules that this build runs. A change of meaning gets a new number; an execution keeps its own. */
 const SEMANTICS: readonly number[] = [1]
 
-/** The state of a run that has not begun. */
+/** The state of an execution before its first task. */
 export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
   const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
   return { snapshot: 1, semantics, info, input, ...nothing }
 }
 
-/** One run of one flow. The state it is given is its own from then on, and changes in place. */
+/** One execution of a flow. Owns the state that it is given, and changes it in place. */
 export class Machine {
-  readonly #desk: Desk
+  readonly #context: MachineContext
   readonly #tasks: Tasks
-  readonly #undoing: Undoing
+  readonly #compensator: Compensator
   readonly #approvals: Approvals
 
-  /** @throws FlowError (configuration) where the state is of a run by other rules */
-  constructor(ir: FlowIR, state: RunState, surroundings: Surroundings) {
+  /** @throws FlowError (configuration) if the state was made by rules that this build does not run */
+  constructor(ir: FlowIR, state: RunState, environment: Environment) {
     if (!SEMANTICS.includes(state.semantics)) {
-      throw new FlowError(ERRORS.configuration, `Runs of semantics ${state.semantics} are not run here.`)
+      throw new FlowError(
+        ERRORS.configuration,
+        `This worker does not run executions of semantics ${state.semantics}.`,
+      )
     }
-    this.#desk = new Desk(ir, state, surroundings)
-    this.#tasks = new Tasks(this.#desk, {
+    this.#context = new MachineContext(ir, state, environment)
+    this.#tasks = new Tasks(this.#context, {
       ended: (ended) => this.#ended(ended),
       failed: (key, error) => this.#failed(key, error),
-      completed: (undo) => this.#undoing.note(undo),
+      completed: (undo) => this.#compensator.add(undo),
     })
-    this.#undoing = new Undoing(this.#desk, this.#tasks.lists, (result) => this.#end(result))
-    this.#approvals = new Approvals(this.#desk, (error) => this.#rejected(error))
+    this.#compensator = new Compensator(this.#context, this.#tasks.lists, (result) => this.#end(result))
+    this.#approvals = new Approvals(this.#context, (error) => this.#rejected(error))
   }
 
-  /** Plain JSON; of this moment, if it is copied. */
+  /** Plain JSON that changes in place; copy it to keep a moment. */
   get state(): RunState {
-    return this.#desk.state
+    return this.#context.state
   }
 
-  /** How it has ended. One that has come to its end on data that wait for an approval has not. */
+  /** The result of an execution that has ended. One whose approvals were reopened has not ended yet. */
   get result(): RunResult | undefined {
-    return this.isAskedAgain ? undefined : this.state.result
+    return this.isReopened ? undefined : this.state.result
   }
 
-  /** Whether nothing may begin until an approval is given again. */
-  get isAskedAgain(): boolean {
-    return this.#approvals.isAskedAgain
+  /** Whether nothing may start until an approval is granted again. */
+  get isReopened(): boolean {
+    return this.#approvals.isReopened
   }
 
-  /** Steps that expressions have taken so far. */
-  get spent(): number {
-    return this.#desk.evaluation.spent
+  /** Evaluation steps of all expressions so far. */
+  get stepsUsed(): number {
+    return this.#context.evaluation.stepsUsed
   }
 
-  /** Nothing of the flow goes on any more; what is to be undone may. */
+  /** Whether no task of the flow runs any more; compensation may still run. */
   get #isOver(): boolean {
     return this.result !== undefined || this.state.undoing !== undefined
   }
 
-  /** Begins the run. @returns what is to be done */
+  /** Starts the execution. @returns commands for the driver */
   begin(): Command[] {
-    const { evaluation, ir } = this.#desk
-    return this.#desk.turn(() => {
+    const { evaluation, ir } = this.#context
+    return this.#context.run(() => {
       const memory = { context: {}, isExported: false }
-      this.#desk.soon(() => this.#limit())
-      this.#placed('/input/schema', () => evaluation.checked(ir.input?.schema, this.state.input, 'The input'))
+      this.#context.scheduleNext(() => this.#startTimeout())
+      this.#atFlow('/input/schema', () =>
+        evaluation.validate(ir.input?.schema, this.state.input, 'The input'),
+      )
       if (this.#isOver) return
-      this.#placed('/input/from', () => {
-        const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.ofFlow({}))
+      this.#atFlow('/input/from', () => {
+        const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.flowVariables({}))
         const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
-        this.#desk.soon(() => this.#tasks.lists.open(list))
+        this.#context.scheduleNext(() => this.#tasks.lists.open(list))
       })
     })
   }
 
-  /** An effect has ended. What nobody waits for any more changes nothing. @returns what is to be done */
-  happened(happening: Happening): Command[] {
-    return this.#desk.turn(() => {
-      const frame = this.#desk.frames.get(happening.id)
+  /** Handles the result of an effect; that of a cancelled one is ignored. @returns commands for the driver */
+  completeEffect(result: EffectResult): Command[] {
+    return this.#context.run(() => {
+      const frame = this.#context.frames.get(result.id)
       if (frame?.is !== 'effect') return
-      this.#desk.frames.close(frame)
-      if ('error' in happening) this.#tasks.failed(frame, happening.error)
-      else this.#tasks.ended(frame, { output: happening.output })
+      this.#context.frames.close(frame)
+      if ('error' in result) this.#tasks.failed(frame, result.error)
+      else this.#tasks.ended(frame, { output: result.output })
     })
   }
 
-  /** Gives the run up; what was completed and can be undone is undone first. @returns what is to be done */
+  /** Cancels the execution and compensates completed tasks. @returns commands for the driver */
   cancel(): Command[] {
-    return this.#desk.turn(() => {
+    return this.#context.run(() => {
       if (this.#isOver) return
       delete this.state.result
-      this.#desk.dropAll()
-      this.#undoing.begin({ cancelled: true })
+      this.#context.cancelAll()
+      this.#compensator.begin({ cancelled: true })
     })
   }
 
   /**
-   * A CloudEvent has come. Every task that waits for such takes it; it is kept for those that begin to wait later and
-   * may take it too. One that has come before, by `source` and `id`, changes nothing. @returns what is to be done
+   * Delivers a CloudEvent to every task that waits for it, and buffers it for tasks that wait later. A duplicate, by
+   * `source` and `id`, changes nothing.
+   * @returns commands for the driver
    */
   event(event: JsonObject): Command[] {
-    return this.#desk.turn(() => {
-      const { inbox, evaluation } = this.#desk
+    return this.#context.run(() => {
+      const { inbox, evaluation } = this.#context
       if (this.result !== undefined || !inbox.isNew(event)) return
       inbox.offer(event, (task) => {
-        evaluation.share()
-        return this.#tasks.told(task, { event }) === true
+        evaluation.refillShare()
+        return this.#tasks.deliver(task, { event }) === true
       })
     })
   }
 
   /**
-   * Somebody has decided something for a step that waits for it, by `pointer#iteration`.
-   * @returns what is to be done, and why the decision is refused, if it is
+   * Delivers a decision to an approval, `pointer#iteration`.
+   * @returns commands for the driver, and why the decision is refused, if it is
    */
   decide(step: string, decision: JsonObject): { readonly commands: Command[]; readonly refused?: string } {
     const answers: (boolean | string)[] = []
-    const commands = this.#desk.turn(() => {
-      const again = this.#approvals.decide(step, decision)
-      if (again !== undefined) {
-        answers.push(again.refused ?? true)
+    const commands = this.#context.run(() => {
+      const reopened = this.#approvals.decide(step, decision)
+      if (reopened !== undefined) {
+        answers.push(reopened.refused ?? true)
         return
       }
-      const task = this.#desk.frames.entry(step)
-      if (task !== undefined) answers.push(this.#tasks.told(task, { decision }))
+      const task = this.#context.frames.entry(step)
+      if (task !== undefined) answers.push(this.#tasks.deliver(task, { decision }))
     })
     const [answer = false] = answers
     if (answer === true) return { commands }
     return { commands, refused: answer === false ? 'Nothing waits for a decision there.' : answer }
   }
 
-  /** The steps that wait for somebody to decide about their errors, by `pointer#iteration`. */
+  /** Errors of the held steps, by `pointer#iteration`. */
   held(): Record<string, ErrorObject> {
-    const held = this.#desk.frames.tasks().filter((task) => task.held !== undefined)
+    const held = this.#context.frames.tasks().filter((task) => task.held !== undefined)
     return Object.fromEntries(
       held.map(({ pointer, iteration, held: error }) => [`${pointer}#${iteration}`, error as ErrorObject]),
     )
   }
 
-  /** Goes on with a step that is held; one that is not changes nothing. @returns what is to be done */
-  release(step: string, decision: Release): Command[] {
-    return this.#desk.turn(() => {
-      const task = this.#desk.frames.entry(step)
+  /** Goes on with a held step; a step that is not held does not change. @returns commands for the driver */
+  release(step: string, decision: HeldDecision): Command[] {
+    return this.#context.run(() => {
+      const task = this.#context.frames.entry(step)
       if (task !== undefined) this.#tasks.release(task, decision)
     })
   }
 
-  /** Prepares that a held step goes on with an output by hand. @returns why that is refused, if it is */
-  supply(step: string, by: string | undefined): string | undefined {
-    const task = this.#desk.frames.entry(step)
-    if (task !== undefined && this.#desk.nodes.at(task.pointer).kind === 'approve')
+  /** Checks that a held step may be skipped with an output by hand, and reopens approvals. @returns the reason if not */
+  checkSkip(step: string, by: string | undefined): string | undefined {
+    const task = this.#context.frames.entry(step)
+    if (task !== undefined && this.#context.nodes.at(task.pointer).kind === 'approve')
       return 'An approval is decided by those who may, not skipped: retry the step, or cancel the execution.'
     let refused: string | undefined
-    this.#desk.turn(() => {
-      refused = this.#approvals.changed(by)
+    this.#context.run(() => {
+      refused = this.#approvals.reopen(by)
     })
     return refused
   }
 
   /**
-   * Changes what the tasks that come will see: `$context`, and what a step that is held gets when it is tried again.
-   * @returns why it is refused, if it is; nothing is changed then
+   * Changes `$context`, and the input of a held step for its retry.
+   * @returns why the patch is refused, if it is; then nothing changes
    */
   patch(what: Patch): string | undefined {
     let refused: string | undefined
-    this.#desk.turn(() => {
-      refused = patch(this.#desk, what, () => this.#approvals.changed(what.by))
+    this.#context.run(() => {
+      refused = patch(this.#context, what, () => this.#approvals.reopen(what.by))
     })
     return refused
   }
 
-  /** Time for which nothing may go on does not count for what limits other work. @param durationMs of that time */
-  postpone(durationMs: number): void {
+  /** Extends all timeouts by the time for which the execution was paused or suspended. */
+  extendTimeouts(durationMs: number): void {
     for (const frame of Object.values(this.state.frames)) {
       if (frame.is === 'effect' && frame.effect.do === 'sleep' && frame.effect.limits)
         frame.effect.untilMs += durationMs
     }
   }
 
-  /** The effects that are open: what a run that goes on elsewhere has to begin again. */
+  /** Commands that start all open effects again, after continue-as-new. */
   pending(): Command[] {
     const open = Object.values(this.state.frames).filter((frame) => frame.is === 'effect')
-    return open.map((frame) => this.#desk.beginning(frame))
+    return open.map((frame) => this.#context.startCommand(frame))
   }
 
-  /** A flow's own limit cannot be caught, nor put off. */
-  #limit(): void {
-    const { timeoutMs } = this.#desk.ir
+  /** Starts the timer of the flow's own timeout, which no task can catch. */
+  #startTimeout(): void {
+    const { timeoutMs } = this.#context.ir
     if (timeoutMs === undefined || this.#isOver) return
-    const untilMs = this.#desk.surroundings.nowMs() + timeoutMs
+    const untilMs = this.#context.environment.nowMs() + timeoutMs
     const summary = `at most ${durationText(timeoutMs)}`
-    this.#desk.ask({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
+    this.#context.startEffect({ parent: 0, key: 'timeout' }, { do: 'sleep', untilMs, limits: true, summary })
   }
 
-  #ended(ended: Ended): void {
+  #ended(ended: ChildResult): void {
     if (ended.key === 'flow') this.#completed(ended)
-    else if (ended.key === 'timeout') this.#failed('flow', tookTooLong(this.#desk.ir))
-    else this.#undoing.next(ended.key)
+    else if (ended.key === 'timeout') this.#failed('flow', tookTooLong(this.#context.ir))
+    else this.#compensator.next(ended.key)
   }
 
   #failed(key: string, error: FlowError): void {
     if (key !== 'flow') {
-      this.#undoing.failed(error)
+      this.#compensator.failed(error)
       return
     }
-    this.#desk.dropAll()
-    this.#undoing.begin({ error: error.toObject() })
+    this.#context.cancelAll()
+    this.#compensator.begin({ error: error.toObject() })
   }
 
-  #completed({ output, context = {} }: Ended): void {
-    const { evaluation, ir } = this.#desk
-    this.#placed('/output/as', () => {
-      const result = evaluation.filter(ir.output?.as, output, evaluation.ofFlow(context))
-      this.#placed('/output/schema', () => {
-        evaluation.checked(ir.output?.schema, result, 'The output')
+  #completed({ output, context = {} }: ChildResult): void {
+    const { evaluation, ir } = this.#context
+    this.#atFlow('/output/as', () => {
+      const result = evaluation.filter(ir.output?.as, output, evaluation.flowVariables(context))
+      this.#atFlow('/output/schema', () => {
+        evaluation.validate(ir.output?.schema, result, 'The output')
         this.#end({ status: 'completed', output: result })
       })
     })
   }
 
-  /** Does something of the flow's own; an error there has the place. */
-  #placed(instance: string, work: () => unknown): void {
+  /** Runs a step of the flow's own data pipeline; a FlowError there fails the flow at `instance`. */
+  #atFlow(instance: string, work: () => unknown): void {
     try {
       work()
     } catch (error) {
@@ -242,14 +248,14 @@ export class Machine {
     }
   }
 
-  /** An approval that was asked for again: also where the run had come to its end meanwhile. */
+  /** Fails the flow after a reopened approval was rejected, even if the execution had completed meanwhile. */
   #rejected(error: FlowError): void {
     delete this.state.result
     this.#failed('flow', error)
   }
 
   #end(result: RunResult): void {
-    this.#desk.dropAll()
+    this.#context.cancelAll()
     this.state.result = result
   }
 }

@@ -4,34 +4,34 @@ import type { ErrorObject, FlowError } from '../errors.ts'
 import type { RunInfo } from '../ir.ts'
 import { isObject, type Json, type JsonObject, objectOf } from '../json.ts'
 import type { Decision } from '../tasks/approve.ts'
-import type { Done, InlineOption, StepEvent, StepRef } from '../tasks/task.ts'
+import type { InlineOption, StepEvent, StepRef, TaskResult } from '../tasks/task.ts'
 
-/** What a line of tasks sees as `$context`. */
+/** `$context` of the flow or of a concurrent branch. */
 export interface Memory {
   context: Json
-  /** Whether `context` was replaced since the line began. */
+  /** Whether a task has replaced it since the branch started. */
   isExported: boolean
 }
 
 interface Common {
   readonly id: number
-  /** The frame that waits for this one; 0 for what nobody in the flow waits for. */
+  /** The frame that waits for this one; 0 for the flow, its timeout and compensation. */
   readonly parent: number
   readonly key: string
-  /** In the order in which they began. */
+  /** Ids, in the order in which they started. */
   readonly children: number[]
-  /** How many of its name its parent had begun before it; nothing for none. */
+  /** How many children of this name its parent had started before; absent for 0. */
   readonly nth?: number
-  /** How many it has begun of each name, `/` before each. */
+  /** How many children were started, by path segment. */
   begun?: Record<string, number>
-  /** Where a `$context` of its own begins. */
+  /** A `$context` of its own. */
   memory?: Memory
 }
 
-/** A list of tasks under way: which, how far, with which data. */
+/** A list of tasks that runs, with its position and data. */
 export interface ListFrame extends Common {
   readonly is: 'list'
-  /** Pointer of the task whose list it is, empty for that of the flow; and which of its lists. */
+  /** Pointer of the task that contains the list (empty for the flow), and the name of the list there. */
   readonly of: string
   readonly list: string
   readonly variables?: JsonObject
@@ -39,7 +39,7 @@ export interface ListFrame extends Common {
   data: Json
 }
 
-/** A task under way. */
+/** A task that runs. */
 export interface TaskFrame extends Common {
   readonly is: 'task'
   readonly pointer: string
@@ -47,15 +47,15 @@ export interface TaskFrame extends Common {
   raw: Json
   readonly iteration: number
   readonly startedMs: number
-  /** After `input.from`; nothing before. */
+  /** After `input.from`; absent before. */
   input?: Json
-  /** What the kind remembers. */
+  /** The private state of the task type. */
   own: Json
-  /** The extension whose tasks run, counted from the outermost. */
+  /** Index of the extension whose tasks run; 0 is the outermost. */
   extension?: number
-  /** What the kind has yielded, while extensions run after it. */
-  done?: Done
-  /** What it faulted with, where it is held until somebody decides. */
+  /** The result of the task type, while `after` lists of extensions run. */
+  done?: TaskResult
+  /** The error of a task that is held until an operator decides. */
   held?: ErrorObject
 }
 
@@ -67,45 +67,44 @@ export interface EffectFrame extends Common {
 
 export type Frame = ListFrame | TaskFrame | EffectFrame
 
-/** What the outside is asked to do. */
+/** Work outside of the machine. */
 export type Effect =
   | {
       readonly do: 'call'
       readonly function: string
       readonly arguments: JsonObject
-      /** Made beside the run: short, and harmless where it is made twice. */
+      /** Runs inline in the workflow worker: short, and safe to repeat. */
       readonly local?: InlineOption
-      /** Of a local one: others go on at the same time, and no order is known among them and it. */
+      /** An inline call in a concurrent branch, so its order among other calls is undefined. */
       readonly beside?: true
     }
   | { readonly do: 'sleep'; untilMs: number; readonly limits: boolean; readonly summary?: string }
   | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }
 
-/** A task that has begun several at once, and one of those; both are ids of frames. */
+/** A task that runs branches concurrently, and one of its branches, by frame ids. */
 export interface Fork {
   readonly task: number
   readonly branch: number
 }
 
-/** An event, its size in characters, and for each task that has taken it the forks that task is below. */
-export interface KeptEvent {
+/** An event, its size in characters, and for each task that consumed it the forks above that task. */
+export interface BufferedEvent {
   readonly event: JsonObject
   readonly size: number
   readonly taken: Fork[][]
 }
 
-/** A completed task that is to be undone if the flow comes to nothing. */
+/** A completed task to compensate if the flow faults or is cancelled. */
 export interface Undo {
   readonly pointer: string
-  /** Of its entry. */
   readonly iteration: number
-  /** `{input, output}`: what it worked on and what came of it. */
+  /** `{input, output}` of the task. */
   readonly data: JsonObject
   readonly variables: JsonObject
   readonly context: Json
 }
 
-/** What was undone, by `pointer#iteration`, and what could not be. */
+/** Steps that were compensated, by `pointer#iteration`, and those whose compensation failed. */
 interface Compensation {
   readonly undone: string[]
   readonly failures: { readonly step: string; readonly error: ErrorObject }[]
@@ -116,109 +115,109 @@ export type RunResult =
   | { readonly status: 'faulted'; readonly error: ErrorObject; readonly compensation?: Compensation }
   | { readonly status: 'cancelled'; readonly compensation?: Compensation }
 
-/** An approval that was given, and those who may decide it. */
-export interface Agreed extends Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'> {
+/** An approval that was granted, with the subjects who may decide it. */
+export interface GrantedApproval extends Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'> {
   readonly approvers: readonly string[]
 }
 
-/** An approval that is asked for again, since data of the run were changed by hand. */
-export interface AskedAgain extends Agreed {
+/** A granted approval that must be granted again, since data were changed by hand. */
+export interface ReopenedApproval extends GrantedApproval {
   readonly decisions: Decision[]
 }
 
+/** The state of one execution. Field names are persisted: snapshots of running executions hold them. */
 export interface RunState {
-  /** Of this format. */
+  /** The version of this format. */
   readonly snapshot: 1
-  /** Of the interpreter's rules; never changes within a run. */
+  /** The version of the interpreter's rules; an execution keeps it. */
   readonly semantics: number
   readonly info: RunInfo
   readonly input: Json
-  /** All that is open, by id. */
+  /** Open frames by id. */
   readonly frames: Record<string, Frame>
   nextId: number
-  /** Tasks entered so far, and how often each. */
+  /** Number of tasks entered so far, in total and by pointer. */
   steps: number
   readonly entered: Record<string, number>
-  /** Events that somebody may still take, the oldest first. */
-  readonly events: KeptEvent[]
-  /** `source` and `id` of events that were heard lately. */
+  /** Buffered events that a task may still consume, the oldest first. */
+  readonly events: BufferedEvent[]
+  /** `source` and `id` of the latest events, to drop duplicates. */
   readonly heard: string[]
   readonly undos: Undo[]
-  /** Approvals that were given. */
-  agreed?: Agreed[]
-  /** Of those, the ones that are asked for again: until they are given, nothing is begun. */
-  askedAgain?: AskedAgain[]
-  /** Subjects that have changed the run's data by hand. */
+  /** Granted approvals. */
+  agreed?: GrantedApproval[]
+  /** Reopened approvals: until they are granted again, no task starts. */
+  askedAgain?: ReopenedApproval[]
+  /** Subjects that have changed the execution's data by hand. */
   changedBy?: string[]
-  /** What is being undone, and for what. */
+  /** The compensation that runs, and its reason. */
   undoing?: Compensation & {
     readonly because: { readonly error: ErrorObject } | { readonly cancelled: true }
-    /** Of the last of `undos`. */
+    /** Number of attempts to compensate the last of `undos`. */
     attempt: number
   }
   result?: RunResult
 }
 
-/** To be carried out in the order given. `id` names the effect in what happens later. */
+/** A command for the driver, carried out in order. `id` identifies the effect in its result. */
 export type Command =
   | { readonly begin: Effect; readonly id: number; readonly step: StepRef }
   | { readonly cancel: Effect['do']; readonly id: number }
 
-/** How an effect has ended. */
-export type Happening =
+/** The result of an effect. */
+export type EffectResult =
   | { readonly id: number; readonly output: Json }
   | { readonly id: number; readonly error: FlowError }
 
-/** The same at each replay. */
-export interface Surroundings {
+/** What the host supplies. All of it is the same at each replay. */
+export interface Environment {
   nowMs(): number
   /** From 0 to below 1. */
   random(): number
   record(event: StepEvent): void
-  /** A collision-resistant digest of a value, the same for equal values; absent where none is wanted. */
+  /** A collision-resistant digest, equal for equal values; absent if the host has none. */
   digest?(value: Json): string
 }
 
-/** The first is the state. Within a row, `[n]` is the row with that number. */
+/** Rows of plain JSON, the first of which is the state. Within a row, `[n]` refers to row n. */
 export type Snapshot = readonly Json[]
 
-/** Of this moment: what becomes of the state afterwards does not change it. */
+/** Serialises the state; shared containers become one row. Later changes of the state do not affect the snapshot. */
 export function pack(state: RunState): Snapshot {
   const rows: Json[] = []
-  const places = new Map<object, number>()
+  const rowOf = new Map<object, number>()
   const put = (value: Json): Json => {
     if (typeof value !== 'object' || value === null) return value
-    const known = places.get(value)
+    const known = rowOf.get(value)
     if (known !== undefined) return [known]
-    const place = rows.push(null) - 1
-    places.set(value, place)
-    rows[place] = within(value, put)
-    return [place]
+    const row = rows.push(null) - 1
+    rowOf.set(value, row)
+    rows[row] = mapContainer(value, put)
+    return [row]
   }
   put(state as unknown as Json)
   return rows
 }
 
-/** A state of its own: as it was packed, but for nothing that anybody else holds. */
+/** Restores a state, which shares nothing with the snapshot. */
 export function unpack(rows: Snapshot): RunState {
   const values: Json[] = []
-  // Rows name later ones, or those they stand in: the last is whole first.
-  const get = (value: Json): Json => (Array.isArray(value) ? made(Number(value[0])) : value)
-  const made = (place: number): Json => {
-    const known = values[place]
+  const get = (value: Json): Json => (Array.isArray(value) ? restore(Number(value[0])) : value)
+  const restore = (row: number): Json => {
+    const known = values[row]
     if (known !== undefined) return known
-    const value = within(rows[place] ?? null, get)
-    values[place] = value
+    const value = mapContainer(rows[row] ?? null, get)
+    values[row] = value
     return value
   }
-  return made(0) as unknown as RunState
+  return restore(0) as unknown as RunState
 }
 
 /** The same container with each value put through `change`. */
-function within(value: Json, change: (value: Json) => Json): Json {
+function mapContainer(value: Json, change: (value: Json) => Json): Json {
   if (Array.isArray(value)) return value.map(change)
   if (!isObject(value)) return value
   const entries = Object.entries(value as JsonObject).filter(([, field]) => field !== undefined)
-  // Not assigned: `__proto__` is a name like any other.
+  // From entries, not by assignment: `__proto__` is an ordinary name here.
   return objectOf(entries.map(([key, field]) => [key, change(field)]))
 }

@@ -7,14 +7,14 @@ import type { TaskType } from '../tasks/task.ts'
 
 type Lists = Readonly<Record<string, readonly TaskNode[]>>
 
-/** A compiled flow holds no kinds that are not there, unless an older worker is given a newer flow. */
+/** @throws FlowError (configuration) for an unknown kind: a newer build has compiled the flow */
 export function typeOf({ kind, pointer }: TaskNode): TaskType {
   const type = taskType(kind)
   if (type !== undefined) return type
   throw new FlowError(ERRORS.configuration, `There is no kind of task \`${kind}\` here.`, pointer)
 }
 
-/** Every list of tasks within one: those of its kind, of its extensions, and what undoes it. */
+/** All lists of tasks within one task: those of its type, of its extensions, and its compensation. */
 function listsOf(node: TaskNode): Lists {
   const lists: Record<string, readonly TaskNode[]> = { ...taskType(node.kind)?.lists?.(node.body) }
   for (const [index, { before, after }] of (node.extensions ?? []).entries()) {
@@ -25,8 +25,8 @@ function listsOf(node: TaskNode): Lists {
   return lists
 }
 
-/** All tasks of a flow by their pointers. A task of an extension stands in each task that it extends. */
-export class Nodes {
+/** All tasks of a flow by pointer. Tasks of an extension are listed in every task that it extends. */
+export class TaskIndex {
   readonly #nodes = new Map<string, TaskNode>()
   readonly #lists = new Map<string, Lists>()
 
@@ -35,19 +35,19 @@ export class Nodes {
     this.#add(tasks)
   }
 
-  /** @throws FlowError (configuration) where a snapshot names a task that the flow has not */
+  /** @throws FlowError (configuration) if a snapshot names a task that the flow does not contain */
   at(pointer: string): TaskNode {
     const node = this.#nodes.get(pointer)
     if (node === undefined) throw new FlowError(ERRORS.configuration, 'There is no such task here.', pointer)
     return node
   }
 
-  /** In the order in which they stand. */
+  /** In document order. */
   all(): TaskNode[] {
     return [...this.#nodes.values()]
   }
 
-  /** @param of pointer of the task whose list it is; empty for the flow */
+  /** @param of pointer of the task that contains the list; empty for the flow */
   list(of: string, name: string): readonly TaskNode[] {
     return this.#lists.get(of)?.[name] ?? []
   }

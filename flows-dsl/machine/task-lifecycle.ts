@@ -1,147 +1,152 @@
-/** Runs one task: `if`, its data pipeline, the moves of its type, its end (OWS 1.0 "Data Flow"). */
+/** Runs one task: `if`, its data pipeline, the transitions of its type, its end (OWS 1.0 "Data Flow"). */
 
 import { durationText, millisecondsOf } from '../compile/duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
-import type { Done, Ended, Message, Move } from '../tasks/task.ts'
-import { type At, Children, Extensions, Lists } from './children.ts'
-import { hold, isHeld, type Release } from './data-patch.ts'
-import { type Desk, runningOf } from './machine-context.ts'
+import type { ChildResult, Message, TaskResult, Transition } from '../tasks/task.ts'
+import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
+import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
+import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { Frame, TaskFrame, Undo } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 const RUN_STEPS_MAX = 10_000
-/** The one child that belongs to the machine and not to the kind of task. */
+/** Key of the child that the machine itself adds to a task: its timer. */
 const TIMEOUT = '$timeout'
 
-/** Hears of what nobody within the flow waits for. */
-interface Top {
-  ended(ended: Ended): void
+/** Handles the end of frames without a parent, and completed tasks that can be compensated. */
+interface MachineEvents {
+  ended(ended: ChildResult): void
   failed(key: string, error: FlowError): void
   completed(undo: Undo): void
 }
 
 export class Tasks {
   readonly lists: Lists
-  readonly #desk: Desk
-  readonly #top: Top
+  readonly #machine: MachineContext
+  readonly #events: MachineEvents
   readonly #children: Children
   readonly #extensions: Extensions
 
-  constructor(desk: Desk, top: Top) {
-    this.#desk = desk
-    this.#top = top
-    const enter = (node: TaskNode, at: At) => this.#enter(node, at)
-    this.lists = new Lists(desk, { enter, ended: (list, how) => this.ended(list, how) })
-    this.#children = new Children(desk, this.lists, enter)
-    this.#extensions = new Extensions(desk, this.#children, {
+  constructor(machine: MachineContext, events: MachineEvents) {
+    this.#machine = machine
+    this.#events = events
+    const enter = (node: TaskNode, at: TaskEntry) => this.#enter(node, at)
+    this.lists = new Lists(machine, { enter, ended: (list, how) => this.ended(list, how) })
+    this.#children = new Children(machine, this.lists, enter)
+    this.#extensions = new Extensions(machine, this.#children, {
       start: (node, task) => this.#start(node, task),
       complete: (node, task, done) => this.#complete(node, task, done),
     })
   }
 
-  /** A frame, which is closed already, has ended: whoever waits for it goes on. */
-  ended(frame: Frame, how: Omit<Ended, 'key'>): void {
+  /** Passes the result of a frame, which is closed already, to its parent. */
+  ended(frame: Frame, how: Omit<ChildResult, 'key'>): void {
     const { memory, key, parent } = frame
     const context = memory?.isExported ? { context: memory.context } : {}
-    const ended: Ended = { key, ...how, ...context }
-    const task = this.#desk.frames.get(parent)
+    const ended: ChildResult = { key, ...how, ...context }
+    const task = this.#machine.frames.get(parent)
     if (task?.is !== 'task') {
-      this.#top.ended(ended)
+      this.#events.ended(ended)
       return
     }
-    const node = this.#desk.nodes.at(task.pointer)
+    const node = this.#machine.nodes.at(task.pointer)
     this.#attempt(task, () => {
       if (key === TIMEOUT) throw tookTooLong(node)
       if (task.extension !== undefined) return this.#extensions.ended(node, task, ended)
-      const move = typeOf(node).next?.(node.body, task.own, ended, runningOf(this.#desk, node, task))
+      const move = typeOf(node).onChildEnd?.(
+        node.body,
+        task.own,
+        ended,
+        taskContextOf(this.#machine, node, task),
+      )
       if (move !== undefined) this.#move(node, task, move)
     })
   }
 
-  /** A frame, which is closed already, has faulted. */
+  /** Passes the error of a frame, which is closed already, to its parent. */
   failed(frame: Frame, error: FlowError): void {
     const { key, parent } = frame
-    const above = this.#desk.frames.get(parent)
+    const above = this.#machine.frames.get(parent)
     if (above?.is === 'list') {
-      this.#desk.frames.close(above)
+      this.#machine.frames.close(above)
       this.failed(above, error)
       return
     }
     if (above?.is !== 'task') {
-      this.#top.failed(key, error)
+      this.#events.failed(key, error)
       return
     }
-    const node = this.#desk.nodes.at(above.pointer)
+    const node = this.#machine.nodes.at(above.pointer)
     this.#attempt(above, () => {
       const type = typeOf(node)
-      if (type.failed === undefined || error instanceof FinalError || above.extension !== undefined)
+      if (type.onChildError === undefined || error instanceof FinalError || above.extension !== undefined)
         throw error
       this.#move(
         node,
         above,
-        type.failed(node.body, above.own, { key, error }, runningOf(this.#desk, node, above)),
+        type.onChildError(node.body, above.own, { key, error }, taskContextOf(this.#machine, node, above)),
       )
     })
   }
 
-  /** Says something to a task that waits. @returns whether it was heard, or why it was refused */
-  told(task: TaskFrame, message: Message): boolean | string {
-    const node = this.#desk.nodes.at(task.pointer)
+  /** Delivers a message to a task that waits. @returns whether it was consumed, or why it was rejected */
+  deliver(task: TaskFrame, message: Message): boolean | string {
+    const node = this.#machine.nodes.at(task.pointer)
     const type = typeOf(node)
-    if (type.told === undefined || task.extension !== undefined || task.held !== undefined) return false
-    // An error that comes of it is one of the task, which has heard.
-    let heard: boolean | string = true
+    if (type.onMessage === undefined || task.extension !== undefined || task.held !== undefined) return false
+    // If the task faults with the message, it has consumed it.
+    let outcome: boolean | string = true
     this.#attempt(task, () => {
-      const answer = type.told?.(node.body, task.own, message, runningOf(this.#desk, node, task))
-      heard = typeof answer === 'string' ? answer : answer !== undefined
+      const answer = type.onMessage?.(node.body, task.own, message, taskContextOf(this.#machine, node, task))
+      outcome = typeof answer === 'string' ? answer : answer !== undefined
       if (answer !== undefined && typeof answer !== 'string') this.#move(node, task, answer)
     })
-    return heard
+    return outcome
   }
 
-  #enter(node: TaskNode, at: At): void {
-    const { state, frames, surroundings } = this.#desk
+  #enter(node: TaskNode, at: TaskEntry): void {
+    const { state, frames, environment } = this.#machine
     const { pointer } = node
     const iteration = state.entered[pointer] ?? 0
     state.entered[pointer] = iteration + 1
-    const startedMs = surroundings.nowMs()
+    const startedMs = environment.nowMs()
     const frame = { ...at, is: 'task', pointer, iteration, startedMs, own: null } as const
     const task = frames.add<TaskFrame>(frame)
     this.#attempt(task, () => {
       state.steps += 1
       const { stepsMax = RUN_STEPS_MAX } = state.info
       if (state.steps > stepsMax) throw endless(stepsMax, pointer)
-      if (!this.#isWanted(node, task)) return this.#skip(task)
-      this.#desk.record(task, { phase: 'started' })
+      if (!this.#matchesIf(node, task)) return this.#skip(task)
+      this.#machine.record(task, { phase: 'started' })
       this.#begin(node, task)
     })
   }
 
   #begin(node: TaskNode, task: TaskFrame): void {
-    const { evaluation } = this.#desk
-    const variables = evaluation.of(task, { task: evaluation.about(node, task) })
-    const raw = evaluation.checked(node.input?.schema, task.raw, 'The input')
+    const { evaluation } = this.#machine
+    const variables = evaluation.variablesOf(task, { task: evaluation.taskDescriptor(node, task) })
+    const raw = evaluation.validate(node.input?.schema, task.raw, 'The input')
     task.input = evaluation.filter(node.input?.from, raw, variables)
     this.#extensions.begin(node, task)
   }
 
-  #isWanted(node: TaskNode, task: TaskFrame): boolean {
+  #matchesIf(node: TaskNode, task: TaskFrame): boolean {
     if (node.if === undefined) return true
-    const { evaluation } = this.#desk
-    const about = { input: task.raw, task: evaluation.about(node, task) }
-    return evaluation.test(node.if, task.raw, evaluation.of(task, about))
+    const { evaluation } = this.#machine
+    const about = { input: task.raw, task: evaluation.taskDescriptor(node, task) }
+    return evaluation.test(node.if, task.raw, evaluation.variablesOf(task, about))
   }
 
   #skip(task: TaskFrame): void {
-    this.#desk.record(task, { phase: 'skipped' })
-    this.#desk.frames.close(task)
-    this.#yielded(task, task.raw, 'continue')
+    this.#machine.record(task, { phase: 'skipped' })
+    this.#machine.frames.close(task)
+    this.#proceed(task, task.raw, 'continue')
   }
 
   #start(node: TaskNode, task: TaskFrame): void {
-    const move = typeOf(node).start(node.body, runningOf(this.#desk, node, task))
-    const timeoutMs = this.#limitOf(node, task)
+    const move = typeOf(node).start(node.body, taskContextOf(this.#machine, node, task))
+    const timeoutMs = this.#timeoutOf(node, task)
     if (timeoutMs !== undefined && !('done' in move)) {
       const summary = `at most ${durationText(timeoutMs)}`
       this.#children.plan(task, [{ key: TIMEOUT, sleepMs: timeoutMs, limits: true, summary }])
@@ -149,64 +154,67 @@ export class Tasks {
     this.#move(node, task, move)
   }
 
-  #limitOf(node: TaskNode, task: TaskFrame): number | undefined {
+  #timeoutOf(node: TaskNode, task: TaskFrame): number | undefined {
     const { timeoutMs } = node
     if (timeoutMs === undefined || typeof timeoutMs === 'number') return timeoutMs
     const { input = null } = task
-    const { evaluation } = this.#desk
-    const variables = evaluation.of(task, { input, task: evaluation.about(node, task) })
+    const { evaluation } = this.#machine
+    const variables = evaluation.variablesOf(task, { input, task: evaluation.taskDescriptor(node, task) })
     const durationMs = millisecondsOf(evaluation.filter(timeoutMs, input, variables))
     if (durationMs !== undefined) return durationMs
     throw new FlowError(ERRORS.expression, '`timeout` must yield a duration, at least 1 millisecond.')
   }
 
-  #move(node: TaskNode, task: TaskFrame, move: Move): void {
+  #move(node: TaskNode, task: TaskFrame, move: Transition): void {
     if ('done' in move) {
-      this.#desk.dropBelow(task)
+      this.#machine.cancelChildren(task)
       this.#extensions.end(node, task, move)
       return
     }
     task.own = move.own
-    for (const key of move.drop ?? []) this.#children.giveUp(task, key)
+    for (const key of move.drop ?? []) this.#children.cancel(task, key)
     this.#children.plan(task, move.begin ?? [])
   }
 
   /** `output.as` → `export.as` → `then`. */
-  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took, agreed }: Done): void {
-    const { evaluation, frames } = this.#desk
+  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took, agreed }: TaskResult): void {
+    const { evaluation, frames } = this.#machine
     const { input = null, iteration, pointer } = task
     const memory = frames.memoryOf(task)
     if (context !== undefined) Object.assign(memory, { context, isExported: true })
-    const variables = evaluation.of(task, { input, task: { ...evaluation.about(node, task), output: done } })
+    const variables = evaluation.variablesOf(task, {
+      input,
+      task: { ...evaluation.taskDescriptor(node, task), output: done },
+    })
     const filtered = evaluation.filter(node.output?.as, done, variables)
-    const output = evaluation.checked(node.output?.schema, filtered, 'The output')
+    const output = evaluation.validate(node.output?.schema, filtered, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
-      evaluation.checked(node.export.schema, exported, 'What is exported')
+      evaluation.validate(node.export.schema, exported, 'What is exported')
       Object.assign(memory, { context: exported, isExported: true })
     }
-    const answer = typeOf(node).isAnswered ? { answer: done } : {}
-    this.#desk.record(task, { phase: 'completed', output, ...answer, ...(took !== undefined && { took }) })
-    if (agreed !== undefined) this.#agreed(task, agreed)
+    const answer = typeOf(node).returnsEffectResult ? { answer: done } : {}
+    this.#machine.record(task, { phase: 'completed', output, ...answer, ...(took !== undefined && { took }) })
+    if (agreed !== undefined) this.#rememberApproval(task, agreed)
     if (node.compensate !== undefined) {
-      const seen = { variables: frames.variablesOf(task), context: memory.context }
-      this.#top.completed({ pointer, iteration, data: { input, output }, ...seen })
+      const scope = { variables: frames.variablesOf(task), context: memory.context }
+      this.#events.completed({ pointer, iteration, data: { input, output }, ...scope })
     }
-    this.#desk.drop(task)
-    this.#yielded(task, output, next ?? node.next ?? 'continue')
+    this.#machine.cancelFrame(task)
+    this.#proceed(task, output, next ?? node.next ?? 'continue')
   }
 
-  /** An approval was given. */
-  #agreed(task: TaskFrame, approvers: readonly string[]): void {
-    const { state, frames } = this.#desk
+  /** Remembers a granted approval, in case data change later. */
+  #rememberApproval(task: TaskFrame, approvers: readonly string[]): void {
+    const { state, frames } = this.#machine
     const { pointer, iteration } = task
     state.agreed ??= []
-    state.agreed.push({ pointer, iteration, ...frames.whereabouts(task), approvers })
+    state.agreed.push({ pointer, iteration, ...frames.locate(task), approvers })
   }
 
-  /** A task, which is closed already, has yielded: the list it stands in goes on, or the task whose branch it is. */
-  #yielded(task: TaskFrame, output: Json, next: string): void {
-    const above = this.#desk.frames.get(task.parent)
+  /** Goes on after a task, which is closed already: with the next task of its list, or with the task whose branch it is. */
+  #proceed(task: TaskFrame, output: Json, next: string): void {
+    const above = this.#machine.frames.get(task.parent)
     if (above?.is === 'list') {
       this.lists.follow(above, output, next)
       return
@@ -214,37 +222,37 @@ export class Tasks {
     this.ended(task, { output, ...((next === 'exit' || next === 'end') && { left: next }) })
   }
 
-  /** Does something for a task; an error of the flow faults it, or it is held. */
+  /** Runs `work` for a task. A FlowError faults the task, or holds it if `onFault: hold` applies. */
   #attempt(task: TaskFrame, work: () => void): void {
     try {
       work()
     } catch (error) {
       if (!(error instanceof FlowError)) throw error
-      const placed = error.at(task.pointer)
-      this.#desk.dropBelow(task)
-      if (isHeld(this.#desk, task, placed)) hold(this.#desk, task, placed)
-      else this.#fault(task, placed)
+      const located = error.at(task.pointer)
+      this.#machine.cancelChildren(task)
+      if (shouldHold(this.#machine, task, located)) holdTask(this.#machine, task, located)
+      else this.#fault(task, located)
     }
   }
 
   #fault(task: TaskFrame, error: FlowError): void {
-    this.#desk.record(task, { phase: 'faulted', error: error.toObject() })
-    this.#desk.drop(task)
+    this.#machine.record(task, { phase: 'faulted', error: error.toObject() })
+    this.#machine.cancelFrame(task)
     this.failed(task, error)
   }
 
-  /** Goes on with a task that is held, as somebody has decided. */
-  release(task: TaskFrame, decision: Release): void {
+  /** Goes on with a held task as an operator decided; one that is not held does not change. */
+  release(task: TaskFrame, decision: HeldDecision): void {
     const { held } = task
     if (held === undefined) return
     delete task.held
-    const node = this.#desk.nodes.at(task.pointer)
+    const node = this.#machine.nodes.at(task.pointer)
     if ('skip' in decision) {
-      this.#desk.record(task, { phase: 'skipped', output: decision.skip })
-      this.#desk.drop(task)
-      this.#yielded(task, decision.skip, node.next ?? 'continue')
+      this.#machine.record(task, { phase: 'skipped', output: decision.skip })
+      this.#machine.cancelFrame(task)
+      this.#proceed(task, decision.skip, node.next ?? 'continue')
     } else if ('retry' in decision) {
-      this.#desk.record(task, { phase: 'retried' })
+      this.#machine.record(task, { phase: 'retried' })
       this.#attempt(task, () => this.#begin(node, task))
     } else this.#fault(task, FlowError.from(held))
   }

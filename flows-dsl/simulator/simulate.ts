@@ -4,7 +4,7 @@ import type { FlowIR, Json, JsonObject, TaskNode } from '../ir.ts'
 import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle-events.ts'
 import { Machine, newState } from '../machine/machine.ts'
 import type { Command, Effect } from '../machine/state.ts'
-import { Nodes, typeOf } from '../machine/task-index.ts'
+import { TaskIndex, typeOf } from '../machine/task-index.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { type Answered, Answers, afterOf, asked, Clock, wantedBy } from './mocks.ts'
 import {
@@ -102,7 +102,7 @@ class SimulatedRun {
       this.#tell(flowEnded(this.#run, this.#clock.nowMs, result))
       return false
     }
-    if (this.#machine.spent > EVALUATION_STEPS_MAX)
+    if (this.#machine.stepsUsed > EVALUATION_STEPS_MAX)
       throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
     const coming = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
     if (coming === undefined) return false
@@ -149,7 +149,7 @@ class SimulatedRun {
     if ('effect' in coming) {
       if (!this.#open.delete(coming.effect)) return
       this.#events += EVENTS.turn
-      this.#carryOut(this.#machine.happened({ id: coming.effect, ...coming.how }))
+      this.#carryOut(this.#machine.completeEffect({ id: coming.effect, ...coming.how }))
     } else if ('event' in coming) {
       this.#events += EVENTS.turn + 1
       this.#carryOut(this.#machine.event(coming.event))
@@ -244,7 +244,7 @@ export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[
     if (phase === 'started') taken.add(`${pointer}: entered`)
     if (took !== undefined) taken.add(`${pointer}: ${took}`)
   }
-  const nodes = new Nodes(ir).all()
+  const nodes = new TaskIndex(ir).all()
   return {
     tasks: countOf(
       nodes.map(({ pointer }) => pointer),
@@ -257,7 +257,7 @@ export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[
 
 function waysOf(node: TaskNode): string[] {
   const conditional = node.if === undefined ? [] : ['entered', 'skipped']
-  const ways = typeOf(node).ways?.(node.body) ?? []
+  const ways = typeOf(node).outcomes?.(node.body) ?? []
   return [...conditional, ...ways].map((way) => `${node.pointer}: ${way}`)
 }
 

@@ -7,7 +7,7 @@ import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
-import { doneAs, type Move, type TaskContext, type TaskType } from './task.ts'
+import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
 
 export interface ApproveBody {
   /** The question, for people. */
@@ -52,11 +52,11 @@ const TITLE_BYTES_MAX = 1_024
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
   keys: ['approve'],
-  isAnswered: true,
+  returnsEffectResult: true,
   compile(task, { context }) {
     return compileApprove(task, context)
   },
-  ways() {
+  outcomes() {
     return ['approved', 'rejected']
   },
   start(body, task) {
@@ -68,22 +68,22 @@ export const approve: TaskType<ApproveBody> = {
       begin: [{ key: 'decisions', await: 'approval', details }, ...deadline],
     }
   },
-  next(body, own, ended) {
+  onChildEnd(body, own, ended) {
     const approval = own as unknown as Approval
     if (ended.key !== 'deadline') {
       // The host itself has completed the wait: its result is the output.
       const { output } = ended
       const isApproved = isObject(output) && fieldOf(output, 'approved') === true
-      return { ...doneAs(ended), ...(isApproved && { agreed: approval.approvers }) }
+      return { ...resultOf(ended), ...(isApproved && { agreed: approval.approvers }) }
     }
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
-  told(body, own, message, task) {
+  onMessage(body, own, message, task) {
     if (!('decision' in message)) return undefined
     return addDecision(body, own as unknown as Approval, message.decision, task)
   },
-  changed(body, _own, task) {
+  onDataChanged(body, _own, task) {
     return request(body, task).own as unknown as Json
   },
   summary({ title, quorum }) {
@@ -204,7 +204,7 @@ function addDecision(
   approval: Approval,
   given: JsonObject,
   task: TaskContext,
-): Move | string {
+): Transition | string {
   const decision = decisionOf(given, task.nowMs())
   if (typeof decision === 'string') return decision
   const refusal = refusalOf(approval, decision.by) ?? formError(body, decision, task)
@@ -219,7 +219,7 @@ function formError({ form }: ApproveBody, decision: Decision, task: TaskContext)
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    task.checked(form.literal, decision.form ?? null, 'The form')
+    task.validate(form.literal, decision.form ?? null, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error
@@ -233,7 +233,7 @@ function decide(
   { decisions, approvers }: Approval,
   approved: boolean,
   more: JsonObject = {},
-): Move {
+): Transition {
   if (!approved && onReject === 'fault') {
     const by = decisions.filter((one) => !one.approved).map((one) => one.by)
     const detail = by.length === 0 ? 'Nobody has decided in time.' : `It was rejected by ${by.join(', ')}.`

@@ -31,7 +31,7 @@ export const UNSUPPORTED_CALLS = ['asyncapi', 'grpc', 'a2a', 'mcp']
 export const call: TaskType<CallBody> = {
   kind: 'call',
   keys: ['call', 'with'],
-  isAnswered: true,
+  returnsEffectResult: true,
   compile(task, { context }) {
     const given = valueAt(task, 'call')
     if (given?.kind !== 'scalar' || context.text(given, '`call`') === undefined) {
@@ -52,7 +52,7 @@ export const call: TaskType<CallBody> = {
     const begin = [{ key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }]
     return { own: null, begin }
   },
-  next(_body, _own, { output }) {
+  onChildEnd(_body, _own, { output }) {
     return { done: output }
   },
   summary(body) {

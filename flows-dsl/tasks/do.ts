@@ -2,7 +2,7 @@
 
 import { valueAt } from '../compile/source-nodes.ts'
 import type { TaskNode } from '../ir.ts'
-import { doneAs, namesOf, type TaskType } from './task.ts'
+import { namesOf, resultOf, type TaskType } from './task.ts'
 
 interface DoBody {
   readonly tasks: readonly TaskNode[]
@@ -22,8 +22,8 @@ export const do_: TaskType<DoBody> = {
   start(_body, { input }) {
     return { own: null, begin: [{ key: 'do', list: 'do', input }] }
   },
-  next(_body, _own, ended) {
-    return doneAs(ended)
+  onChildEnd(_body, _own, ended) {
+    return resultOf(ended)
   },
   summary({ tasks }) {
     return `do ${namesOf(tasks)}`

@@ -39,7 +39,7 @@ export const emit: TaskType<EmitBody> = {
       begin: [{ key: 'publish', call: PUBLISH, arguments: args, ...(local && { local }) }],
     }
   },
-  next(_body, event) {
+  onChildEnd(_body, event) {
     return { done: event }
   },
   summary({ event }) {

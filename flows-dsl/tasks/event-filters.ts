@@ -88,7 +88,7 @@ function compileCorrelation(
   return { name, from, ...(expect !== undefined && { expect }) }
 }
 
-type FilterEvaluation = Pick<TaskContext, 'evaluate' | 'isSpent'>
+type FilterEvaluation = Pick<TaskContext, 'evaluate' | 'isBudgetExhausted'>
 
 /** The values of correlations by name: those that the filter expects, and those of the first matched event. */
 interface CorrelationValues {
@@ -115,7 +115,7 @@ export function match(
     if (!attributes.every((attribute) => matchesAttribute(attribute, event, evaluation))) return undefined
     return correlate(filter.correlate, event, values, evaluation)
   } catch (error) {
-    if (!(error instanceof FlowError) || evaluation.isSpent()) throw error
+    if (!(error instanceof FlowError) || evaluation.isBudgetExhausted()) throw error
     return undefined
   }
 }

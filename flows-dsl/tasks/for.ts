@@ -7,12 +7,12 @@ import type { Json, TaskNode, Template } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import {
   type Child,
-  doneAs,
-  type Ended,
-  type Move,
+  type ChildResult,
   namesOf,
+  resultOf,
   type TaskContext,
   type TaskType,
+  type Transition,
 } from './task.ts'
 
 export const ON_ERROR = ['fail', 'continue'] as const
@@ -65,13 +65,13 @@ export const for_: TaskType<ForBody> = {
     if (isConcurrent(body)) return startIterations(body, items, task)
     return iterate(body, { items, index: 0 }, task.input, task)
   },
-  next(body, own, ended, task) {
-    if (ended.left === 'end') return doneAs(ended)
+  onChildEnd(body, own, ended, task) {
+    if (ended.left === 'end') return resultOf(ended)
     if (isConcurrent(body)) return completeIteration(body, own, ended, task)
     const { items, index } = own as unknown as Progress
     return iterate(body, { items, index: index + 1 }, ended.output, task)
   },
-  failed(body, own, { key, error }, task) {
+  onChildError(body, own, { key, error }, task) {
     if (body.onError === undefined) throw error
     const output = { error: error.toObject() }
     if (isConcurrent(body)) return completeIteration(body, own, { key, output }, task)
@@ -98,7 +98,7 @@ function iterate(
   { items, index }: Pick<Progress, 'items' | 'index'>,
   input: Json,
   task: TaskContext,
-): Move {
+): Transition {
   const variables = { [body.each]: items[index] ?? null, [body.at]: index }
   const isOver = index >= items.length
   if (isOver || (body.while !== undefined && !task.test(body.while, input, variables))) return { done: input }
@@ -155,7 +155,7 @@ interface Iterations {
   exported?: { readonly index: number; readonly context: Json }
 }
 
-function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext): Move {
+function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext): Transition {
   const iterations: Iterations = { items, outputs: items.map(() => null), begun: 0, ended: 0 }
   if (items.length === 0) return { done: [] }
   const count = Math.min(body.concurrency, items.length)
@@ -167,9 +167,9 @@ function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext)
 function completeIteration(
   body: ConcurrentBody,
   own: Json,
-  { key, output, context }: Ended,
+  { key, output, context }: ChildResult,
   task: TaskContext,
-): Move {
+): Transition {
   const iterations = own as unknown as Iterations
   const { items, outputs, exported } = iterations
   const index = Number(key)
@@ -179,7 +179,7 @@ function completeIteration(
   if (iterations.begun < items.length) return { own, begin: [nextIteration(body, iterations, task)] }
   if (iterations.ended < items.length) return { own }
   const last = iterations.exported
-  return { done: task.bounded(outputs), ...(last !== undefined && { context: last.context }) }
+  return { done: task.checkSize(outputs), ...(last !== undefined && { context: last.context }) }
 }
 
 function nextIteration({ each, at }: ForBody, iterations: Iterations, { input }: TaskContext): Child {

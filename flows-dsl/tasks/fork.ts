@@ -35,7 +35,7 @@ export const fork: TaskType<ForkBody> = {
     )
     return { own: { outputs: {}, contexts: {} }, begin }
   },
-  next({ branches, compete }, own, { key, output, left, context }, task) {
+  onChildEnd({ branches, compete }, own, { key, output, left, context }, task) {
     const { outputs, contexts } = own as unknown as Results
     if (compete || left === 'end') {
       const next = left === 'end' ? { next: left } : {}
@@ -47,7 +47,7 @@ export const fork: TaskType<ForkBody> = {
     const indexes = branches.map((_, index) => index)
     const last = indexes.findLast((index) => Object.hasOwn(contexts, index))
     const exported = last === undefined ? {} : { context: contexts[last] ?? null }
-    return { done: task.bounded(indexes.map((index) => outputs[index] ?? null)), ...exported }
+    return { done: task.checkSize(indexes.map((index) => outputs[index] ?? null)), ...exported }
   },
   summary({ branches, compete }) {
     return `${compete ? 'race' : 'fork'} ${namesOf(branches)}`

@@ -8,7 +8,14 @@ import type { EventFilter, EventStrategy, Json, JsonObject, TaskNode } from '../
 import type { Expression } from '../jq/expression.ts'
 import { fieldOf, objectOf, omitUndefined } from '../json.ts'
 import { compileStrategy, match } from './event-filters.ts'
-import { type Child, doneAs, type Move, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
+import {
+  type Child,
+  resultOf,
+  type TaskCompiler,
+  type TaskContext,
+  type TaskType,
+  type Transition,
+} from './task.ts'
 
 const READS = ['data', 'envelope', 'raw'] as const
 
@@ -32,7 +39,7 @@ interface ListenBody {
 export const listen: TaskType<ListenBody> = {
   kind: 'listen',
   keys: ['listen', 'foreach'],
-  isAnswered: true,
+  returnsEffectResult: true,
   compile: compileListen,
   lists({ foreach }) {
     return foreach === undefined ? {} : { foreach: [foreach.task] }
@@ -43,15 +50,15 @@ export const listen: TaskType<ListenBody> = {
     const details = types === undefined ? {} : { types }
     return consumeBuffered(body, state, task, [{ key: 'events', await: 'events', details }])
   },
-  next(body, own, ended, task) {
+  onChildEnd(body, own, ended, task) {
     // If the host itself completes the wait, its result is the output.
-    if (ended.left === 'end' || ended.key === 'events') return doneAs(ended)
+    if (ended.left === 'end' || ended.key === 'events') return resultOf(ended)
     const state = own as unknown as Listening
     state.isBusy = false
     addOutput(state, body, ended.output, task)
     return consumeBuffered(body, state, task)
   },
-  told(body, own, message, task) {
+  onMessage(body, own, message, task) {
     const state = own as unknown as Listening
     const begin = 'event' in message ? consume(body, state, message.event, task) : undefined
     return begin && moveOf(state, begin)
@@ -127,9 +134,9 @@ function consumeBuffered(
   state: Listening,
   task: TaskContext,
   begin: readonly Child[] = [],
-): Move {
+): Transition {
   const children = [...begin]
-  task.early((event) => {
+  task.takeBuffered((event) => {
     const begun = consume(body, state, event, task)
     children.push(...(begun ?? []))
     return begun !== undefined
@@ -137,7 +144,7 @@ function consumeBuffered(
   return moveOf(state, children)
 }
 
-function moveOf(state: Listening, begin: readonly Child[]): Move {
+function moveOf(state: Listening, begin: readonly Child[]): Transition {
   return state.isOver ? { done: state.outputs } : { own: state as unknown as Json, begin }
 }
 

@@ -25,7 +25,7 @@ export const FLOW_NAME = '^[\\w.+-]{1,128}$'
 export const run: TaskType<RunBody> = {
   kind: 'run',
   keys: ['run'],
-  isAnswered: true,
+  returnsEffectResult: true,
   compile(task, { context }) {
     const map = context.optionalMap(task, 'run')
     if (map === undefined || reportProcess(map, context)) return undefined
@@ -43,7 +43,7 @@ export const run: TaskType<RunBody> = {
     const details = { ...target, await: body.await, ...task.digest(target) }
     return { own: null, begin: [{ key: 'run', await: 'workflow', details }] }
   },
-  next(body, _own, { output }, task) {
+  onChildEnd(body, _own, { output }, task) {
     if (!body.await) return { done: task.input }
     return { done: body.return === 'none' ? null : output }
   },

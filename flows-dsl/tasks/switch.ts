@@ -29,7 +29,7 @@ export const switch_: TaskType<SwitchBody> = {
     checkUnique(list.items, compiler)
     return { cases }
   },
-  ways({ cases }) {
+  outcomes({ cases }) {
     return cases.map(({ name }) => name)
   },
   start({ cases }, { test, input }) {

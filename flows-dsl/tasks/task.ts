@@ -61,11 +61,11 @@ export interface TaskContext {
   evaluate(template: Template, dot: Json, variables?: JsonObject): Json
   test(condition: Expression, dot: Json, variables?: JsonObject): boolean
   /** Returns the value. @throws FlowError (expression) if the collected values are too large together */
-  bounded(value: Json): Json
+  checkSize(value: Json): Json
   /** Returns the value. @throws FlowError (validation) if it violates the schema */
-  checked(schema: Json, value: Json, what: string): Json
+  validate(schema: Json, value: Json, what: string): Json
   /** Whether the step budget of expressions is exhausted, which is why the last one failed. */
-  isSpent(): boolean
+  isBudgetExhausted(): boolean
   /**
    * A digest of the task's data: its input, variables and `$context`, the input and the version of the flow.
    * @param shown more data to include
@@ -75,9 +75,9 @@ export interface TaskContext {
   nowMs(): number
   random(): number
   /** Records that the task starts again. */
-  retried(): void
+  recordRetry(): void
   /** Offers the buffered events that the task may still consume, the oldest first. */
-  early(take: (event: JsonObject) => boolean): void
+  takeBuffered(take: (event: JsonObject) => boolean): void
 }
 
 /**
@@ -98,7 +98,7 @@ export type Child = { readonly key: string } & (
 )
 
 /** The result of a child that has completed. */
-export interface Ended {
+export interface ChildResult {
   readonly key: string
   readonly output: Json
   /** The directive that left the list before its end. */
@@ -108,13 +108,13 @@ export interface Ended {
 }
 
 /** A child that has faulted. */
-interface Failed {
+interface ChildError {
   readonly key: string
   readonly error: FlowError
 }
 
 /** The task completes. */
-export interface Done {
+export interface TaskResult {
   readonly done: Json
   /** A flow directive that overrides the task's own. */
   readonly next?: string
@@ -136,7 +136,7 @@ interface Waiting {
 }
 
 /** What a task does next. If it throws a FlowError instead, the task faults. */
-export type Move = Done | Waiting
+export type Transition = TaskResult | Waiting
 
 /** What the host delivers to a task that waits for it. */
 export type Message = { readonly event: JsonObject } | { readonly decision: JsonObject }
@@ -153,26 +153,26 @@ export interface TaskType<Body = unknown> {
   /** One line that describes the task. */
   summary(body: Body): string
   /** The raw output is the result of an effect. */
-  readonly isAnswered?: true
+  readonly returnsEffectResult?: true
   /** The outcomes that the task may take, by the names in `took`. */
-  ways?(body: Body): readonly string[]
+  outcomes?(body: Body): readonly string[]
   /** The lists of tasks within it, by the names that its children use. */
   lists?(body: Body): Readonly<Record<string, readonly TaskNode[]>>
-  start(body: Body, task: TaskContext): Move
+  start(body: Body, task: TaskContext): Transition
   /** Handles the result of a child. */
-  next?(body: Body, own: Json, ended: Ended, task: TaskContext): Move
+  onChildEnd?(body: Body, own: Json, ended: ChildResult, task: TaskContext): Transition
   /** Handles a child that has faulted; without this the task faults with it. */
-  failed?(body: Body, own: Json, failed: Failed, task: TaskContext): Move
+  onChildError?(body: Body, own: Json, failed: ChildError, task: TaskContext): Transition
   /** Whether `failed` would handle this error. Changes nothing. */
-  catches?(body: Body, own: Json, failed: Failed, task: TaskContext): boolean
+  catches?(body: Body, own: Json, failed: ChildError, task: TaskContext): boolean
   /** Handles data that were changed by hand while it waits. @returns the new private state @throws FlowError */
-  changed?(body: Body, own: Json, task: TaskContext): Json
+  onDataChanged?(body: Body, own: Json, task: TaskContext): Json
   /** Handles a message: undefined if it does not consume it, a text if it rejects it. */
-  told?(body: Body, own: Json, message: Message, task: TaskContext): Move | string | undefined
+  onMessage?(body: Body, own: Json, message: Message, task: TaskContext): Transition | string | undefined
 }
 
 /** Completes a task with the result of its own list. */
-export function doneAs({ output, left }: Ended): Done {
+export function resultOf({ output, left }: ChildResult): TaskResult {
   return left === 'end' ? { done: output, next: 'end' } : { done: output }
 }
 

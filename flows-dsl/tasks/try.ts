@@ -7,7 +7,14 @@ import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject, TaskNode } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import { fieldOf, omitUndefined } from '../json.ts'
-import { doneAs, type Move, namesOf, type TaskCompiler, type TaskContext, type TaskType } from './task.ts'
+import {
+  namesOf,
+  resultOf,
+  type TaskCompiler,
+  type TaskContext,
+  type TaskType,
+  type Transition,
+} from './task.ts'
 
 /** A condition that must hold, and one that must not. */
 interface Conditions {
@@ -62,24 +69,24 @@ export const try_: TaskType<TryBody> = {
     return { try: tasks, ...(handler.tasks !== undefined && { catch: handler.tasks }) }
   },
   // With retries alone, an error either passes in the end or faults the task: it is never handled here.
-  ways({ catch: { retry, tasks } }) {
+  outcomes({ catch: { retry, tasks } }) {
     return retry !== undefined && tasks === undefined ? ['passed'] : ['passed', 'caught']
   },
   start(body, task) {
     return attempt(body, { number: 1, startedMs: task.nowMs() }, task)
   },
-  next(body, own, ended, task) {
+  onChildEnd(body, own, ended, task) {
     const progress = own as unknown as Progress
     if (ended.key === 'delay') {
-      task.retried()
+      task.recordRetry()
       return attempt(body, { ...progress, number: progress.number + 1 }, task)
     }
     if (ended.key === 'limit') return handleError(body, progress, timeoutError(body, task), task)
     const { next } = body.catch
-    if (ended.key === 'try') return { ...doneAs(ended), took: 'passed' }
-    return { ...(next !== undefined && { next }), ...doneAs(ended), took: 'caught' }
+    if (ended.key === 'try') return { ...resultOf(ended), took: 'passed' }
+    return { ...(next !== undefined && { next }), ...resultOf(ended), took: 'caught' }
   },
-  failed(body, own, { key, error }, task) {
+  onChildError(body, own, { key, error }, task) {
     if (key !== 'try') throw error
     return handleError(body, own as unknown as Progress, error, task)
   },
@@ -223,7 +230,7 @@ interface Progress {
   readonly startedMs: number
 }
 
-function attempt(body: TryBody, { number, startedMs }: Progress, { input }: TaskContext): Move {
+function attempt(body: TryBody, { number, startedMs }: Progress, { input }: TaskContext): Transition {
   const sleepMs = body.catch.retry?.attemptMs
   const summary = `at most ${durationText(sleepMs ?? 0)}`
   const limit = sleepMs === undefined ? [] : [{ key: 'limit', sleepMs, limits: true, summary }]
@@ -244,7 +251,7 @@ function catchError(body: TryBody, error: FlowError, task: TaskContext) {
   return { variables, retry: retry !== undefined && conditionsHold(retry, test) ? retry : undefined }
 }
 
-function handleError(body: TryBody, progress: Progress, error: FlowError, task: TaskContext): Move {
+function handleError(body: TryBody, progress: Progress, error: FlowError, task: TaskContext): Transition {
   const found = catchError(body, error, task)
   if (found === undefined) throw error
   const { number, startedMs } = progress
@@ -255,7 +262,7 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
   }
   const drop = ['try', 'limit']
   if (delayMs === 0) {
-    task.retried()
+    task.recordRetry()
     return { drop, ...attempt(body, { number: number + 1, startedMs }, task) }
   }
   const { count } = found.retry
@@ -298,7 +305,7 @@ function conditionsHold({ when, exceptWhen }: Conditions, test: (condition: Expr
   return (when === undefined || test(when)) && (exceptWhen === undefined || !test(exceptWhen))
 }
 
-function runHandler({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Move {
+function runHandler({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Transition {
   if (tasks === undefined) return { done: input, took: 'caught', ...(next !== undefined && { next }) }
   return { own: null, drop: ['limit'], begin: [{ key: 'catch', list: 'catch', input, variables }] }
 }

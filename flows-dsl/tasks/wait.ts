@@ -19,7 +19,7 @@ export const wait: TaskType<WaitBody> = {
   start({ durationMs }) {
     return { own: null, begin: [{ key: 'wait', sleepMs: durationMs }] }
   },
-  next(_body, _own, _ended, { input }) {
+  onChildEnd(_body, _own, _ended, { input }) {
     return { done: input }
   },
   summary({ durationMs }) {

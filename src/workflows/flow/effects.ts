@@ -45,21 +45,21 @@ export function effects(input: FlowRunInput, books: Books): Effects {
       reuse.entered(event.step)
       recorder.record(event, reuse.isUsed(event.step))
     },
-    rests: resting(books),
+    onIdle: resting(books),
     sleep: sleeping(books),
     call: calling(input, books),
     wait: waiting(input, books),
-    isFull: () => workflowInfo().continueAsNewSuggested,
-    settled: async () => {
+    shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
+    flush: async () => {
       // Whoever is to be answered is answered here.
       do await recorder.flush(hold.isStopped ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
-    held: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
+    onHeldChanged: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
     digest: digestOf,
-    askedAgain: (isAskedAgain) => {
-      hold.ask(isAskedAgain)
-      void recorder.flush(isAskedAgain ? 'waiting' : 'running')
+    onApprovalsReopened: (isReopened) => {
+      hold.ask(isReopened)
+      void recorder.flush(isReopened ? 'waiting' : 'running')
     },
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
     scope: (work, { isShielded } = { isShielded: false }) => {
@@ -83,7 +83,7 @@ function pausing({ moments }: Books): Promise<void> {
 }
 
 /** What a branch has done is to be seen while others go on. */
-function resting({ recorder, moments }: Books): NonNullable<Effects['rests']> {
+function resting({ recorder, moments }: Books): NonNullable<Effects['onIdle']> {
   return (isWaiting) => {
     if (!moments.isAnsweredSoon) void recorder.rest(isWaiting)
   }

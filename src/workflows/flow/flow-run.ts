@@ -4,7 +4,7 @@ import { CancelledFailure } from '@temporalio/common'
 import { continueAsNew, isCancellation } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError, REJECTED, standardError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
-import { Drive } from '../../../flows-dsl/machine/driver.ts'
+import { Driver } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FlowRunInput, infoOf } from '../../core/run.ts'
 import { OpenFailure } from '../failure-converter.ts'
@@ -35,11 +35,11 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const place = Place.of(input, { hold, moments, recorder, details })
     const world = effects(input, { recorder, hold, reuse, moments, details, place })
     const drive = continued
-      ? Drive.from(ir, continued.snapshot, world)
-      : Drive.of(ir, input.input, world, infoOf(input, startedAt))
-    hold.onLifted = (durationMs) => drive.postpone(durationMs)
+      ? Driver.resume(ir, continued.snapshot, world)
+      : Driver.start(ir, input.input, world, infoOf(input, startedAt))
+    hold.onLifted = (durationMs) => drive.extendTimeouts(durationMs)
     listenTo({ drive, hold, recorder, moments })
-    const result = await drive.toEnd()
+    const result = await drive.run()
     if (result.status === 'moved') {
       const { snapshot } = result
       const stands = place && { place: place.state }

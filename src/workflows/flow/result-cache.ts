@@ -2,7 +2,7 @@
 
 import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { againBelow } from '../../../flows-dsl/machine/frames.ts'
+import { repeatedPathPrefix } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Reused, RunReuse } from '../../core/run.ts'
 
@@ -69,7 +69,7 @@ export class Reuse {
   hasSlept(step: StepRef): boolean {
     if (step.kind === 'wait') return this.take(step) !== undefined
     if (step.kind !== 'try') return false
-    const again = againBelow(step.place, 'try')
+    const again = repeatedPathPrefix(step.place, 'try')
     return [...this.#left.keys()].some((place) => place.startsWith(again))
   }
 }

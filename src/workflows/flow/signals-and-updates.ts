@@ -1,7 +1,7 @@
 /** Handles signals and updates of an execution: events, decisions, pauses, patches. */
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
-import type { Drive } from '../../../flows-dsl/machine/driver.ts'
+import type { Driver } from '../../../flows-dsl/machine/driver.ts'
 import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { Hold } from './execution-gate.ts'
@@ -16,7 +16,7 @@ const patch = defineUpdate<RunAnswer, [RunPatch]>('patch')
 
 /** What a command may act on. */
 interface Run {
-  readonly drive: Drive
+  readonly drive: Driver
   readonly hold: Hold
   readonly recorder: Recorder
   readonly moments: Moments
@@ -46,13 +46,13 @@ export function listenTo(run: Run): void {
   setHandler(pause, async (asked) => {
     moments.hear()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
-    if (asked.paused && drive.standing.isCancelled) return { refused: 'The execution is being cancelled.' }
+    if (asked.paused && drive.status.isCancelled) return { refused: 'The execution is being cancelled.' }
     if (asked.paused !== hold.isPaused) await turn(run, asked)
     return {}
   })
   setHandler(patch, (what) => {
     moments.hear()
-    if (!hold.isPaused && !drive.standing.isHeld) return { refused: 'The execution goes on: pause it first.' }
+    if (!hold.isPaused && !drive.status.isHeld) return { refused: 'The execution goes on: pause it first.' }
     return answer(drive.patch(withoutHandles({ ...what })))
   })
 }

@@ -9,7 +9,7 @@ import { type ErrorKind, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import {
   type CallRequest,
-  Drive,
+  Driver,
   type Effects,
   type RunResult,
   runFlow,
@@ -211,16 +211,16 @@ export async function movedTrace(
 ): Promise<Pick<Trace, 'result' | 'steps' | 'calls'> & { readonly moves: number }> {
   const ir: FlowIR = JSON.parse(JSON.stringify(compiled(source)))
   const world = new World(given)
-  const full = Object.assign(world, { isFull: () => true })
+  const full = Object.assign(world, { shouldContinueAsNew: () => true })
   const info = { ...INFO, ...(given.stepsMax !== undefined && { stepsMax: given.stepsMax }) }
   let moves = 0
   const run = async (): Promise<RunResult> => {
-    let drive = Drive.of(ir, given.input, full, info)
+    let drive = Driver.start(ir, given.input, full, info)
     for (;;) {
-      const driven = await drive.toEnd()
+      const driven = await drive.run()
       if (driven.status !== 'moved') return driven
       moves += 1
-      drive = Drive.from(ir, JSON.parse(JSON.stringify(driven.snapshot)), full)
+      drive = Driver.resume(ir, JSON.parse(JSON.stringify(driven.snapshot)), full)
     }
   }
   const result = await world.until(run())

@@ -6,7 +6,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { Drive, type Snapshot } from '../../../flows-dsl/machine/driver.ts'
+import { Driver, type Snapshot } from '../../../flows-dsl/machine/driver.ts'
 import { pack, type RunState, unpack } from '../../../flows-dsl/machine/state.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
@@ -19,8 +19,8 @@ class Waiting extends World {
   }
 }
 
-async function moved(drive: Drive): Promise<Snapshot> {
-  const driven = await drive.toEnd()
+async function moved(drive: Driver): Promise<Snapshot> {
+  const driven = await drive.run()
   if (driven.status !== 'moved') throw new Error('It has not moved.')
   return JSON.parse(JSON.stringify(driven.snapshot))
 }
@@ -60,8 +60,8 @@ test('a thousand concurrent items: are transferred in less than a megabyte', asy
   const ir = compiled(
     `${HEAD}  - all:\n      for: { each: n, in: '\${ [range(1000)] }', concurrency: 1000 }\n      do: [ { ask: { approve: { approvers: [ada] } } }, { say: { set: { n: '\${ $n }' } } } ]\n`,
   )
-  const world = Object.assign(new Waiting(), { isFull: () => true })
-  const drive = Drive.of(ir, {}, world, { ...INFO, started_by: 'somebody' })
+  const world = Object.assign(new Waiting(), { shouldContinueAsNew: () => true })
+  const drive = Driver.start(ir, {}, world, { ...INFO, started_by: 'somebody' })
   const snapshot = moved(drive)
   drive.event({ type: 't', source: 's', id: '1' })
   expect(JSON.stringify(await snapshot).length).toBeLessThan(1_000_000)
@@ -71,23 +71,23 @@ test('signal received before continuing: has its effects once', async () => {
   const ir = compiled(
     `${HEAD}  - ask: { approve: { approvers: [ada] } }\n  - put: { call: collection.create, with: { name: c, document: {} } }\n`,
   )
-  const there = Object.assign(new Waiting(), { isFull: () => true })
-  const first = Drive.of(ir, {}, there, { ...INFO, started_by: 'somebody' })
+  const there = Object.assign(new Waiting(), { shouldContinueAsNew: () => true })
+  const first = Driver.start(ir, {}, there, { ...INFO, started_by: 'somebody' })
   const snapshot = moved(first)
   first.event({ type: 't', source: 's', id: '1' })
   const here = new Waiting()
-  const second = Drive.from(ir, await snapshot, here)
+  const second = Driver.resume(ir, await snapshot, here)
   expect(second.decide('/do/0/ask#0', { by: 'ada', approved: true })).toBeUndefined()
-  expect(await here.until(second.toEnd())).toMatchObject({ status: 'completed' })
+  expect(await here.until(second.run())).toMatchObject({ status: 'completed' })
   expect(here.calls).toHaveLength(1)
 })
 
 test('time in which nothing could proceed: extends the limits of other work only', async () => {
   const ir = compiled(`${HEAD}  - wait: { wait: PT10S, timeout: { after: PT30S } }\n`)
-  const world = Object.assign(new World(), { isFull: () => true })
-  const drive = Drive.of(ir, {}, world, INFO)
+  const world = Object.assign(new World(), { shouldContinueAsNew: () => true })
+  const drive = Driver.start(ir, {}, world, INFO)
   const snapshot = moved(drive)
-  drive.postpone(5_000)
+  drive.extendTimeouts(5_000)
   drive.event({ type: 't', source: 's', id: '1' })
   const { frames } = unpack(await snapshot)
   const sleeps = Object.values(frames).flatMap((frame) =>

@@ -149,12 +149,12 @@ test('cancelled execution: compensates completed tasks, ends cancelled', () => {
     commands.map((command) => ('begin' in command ? command.step.name : `-${command.cancel}`))
   const idOf = (commands: readonly Command[]) => commands[0]?.id ?? 0
   const first = machine.begin()
-  const second = machine.happened({ id: idOf(first), output: { id: 5 } })
+  const second = machine.completeEffect({ id: idOf(first), output: { id: 5 } })
   expect(begun(second)).toEqual(['nap'])
   const undoing = machine.cancel()
   expect(begun(undoing)).toEqual(['-sleep', 'undo-a'])
   expect(machine.result).toBeUndefined()
-  expect(machine.happened({ id: undoing[1]?.id ?? 0, output: null })).toEqual([])
+  expect(machine.completeEffect({ id: undoing[1]?.id ?? 0, output: null })).toEqual([])
   expect(machine.result).toEqual({
     status: 'cancelled',
     compensation: { undone: ['/do/0/a#0'], failures: [] },
@@ -182,7 +182,7 @@ test('uncaught error with `onFault: hold`: the task is held until a decision', (
       record: () => {},
     })
     const [call] = machine.begin()
-    machine.happened({ id: call?.id ?? 0, error: failed() })
+    machine.completeEffect({ id: call?.id ?? 0, error: failed() })
     const again = machine.release('/do/1/ask#0', decision)
     expect(machine.held()).toEqual({})
     expect(machine.result).toEqual(result)

@@ -36,7 +36,7 @@ describe('patch of data', () => {
   test('merge patch of the context: is visible to the next tasks', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { gone: null, deep: { y: null, z: [3] }, more: 'x' } })).toBeUndefined()
-    machine.happened({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: asked(commands).id, output: null })
     expect(machine.result).toEqual({
       status: 'completed',
       output: { seen: { kept: 1, deep: { x: 1, z: [3] }, more: 'x' } },
@@ -46,7 +46,7 @@ describe('patch of data', () => {
   test('patch that is no object: replaces the context', () => {
     const { machine, commands } = begun(CONTEXT)
     machine.patch({ context: [1] })
-    machine.happened({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: asked(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: [1] } })
   })
 
@@ -57,14 +57,14 @@ describe('patch of data', () => {
       { b: { do: [{ nap: { wait: PT1S } }, { x: { set: { b: '\${ $context.n }' } } }] } } ] } }
   - after: { set: { both: '\${ . }', n: '\${ $context.n }' } }`)
     machine.patch({ context: { n: 7 } })
-    for (const command of commands) machine.happened({ id: command.id, output: null })
+    for (const command of commands) machine.completeEffect({ id: command.id, output: null })
     expect(machine.result).toMatchObject({ output: { both: [{ a: 7 }, { b: 7 }], n: 7 } })
   })
 
   test('oversized context: is rejected, and nothing changes', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is refused')
-    machine.happened({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: asked(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: { kept: 1 } } })
   })
 
@@ -73,7 +73,7 @@ describe('patch of data', () => {
 do:
   - find: { call: collection.get, with: { name: c, id: '\${ .id }' }, input: { from: '\${ { id: .who } }' } }`)
     expect(machine.patch({ step: '/do/0/find#0', input: {} })).toContain('does not wait')
-    machine.happened({ id: asked(commands).id, error: new FlowError(ERRORS.runtime, 'lost') })
+    machine.completeEffect({ id: asked(commands).id, error: new FlowError(ERRORS.runtime, 'lost') })
     expect(machine.patch({ step: '/do/0/find#1', input: {} })).toContain('does not wait')
     expect(machine.patch({ step: '/do/0/find#0', input: { who: 'ada' } })).toBeUndefined()
     const again = asked(machine.release('/do/0/find#0', { retry: true }))
@@ -103,7 +103,7 @@ describe('step paths', () => {
     const outputs = [false, true].map((isBackwards) => {
       const { machine, commands, events } = begun(flow)
       const order = isBackwards ? commands.toReversed() : commands
-      for (const { id } of order) machine.happened({ id, output: null })
+      for (const { id } of order) machine.completeEffect({ id, output: null })
       const done = events.filter(({ step, phase }) => step.name === 'b' && phase === 'completed')
       return Object.fromEntries(done.map(({ step, output }) => [step.place, output]))
     })

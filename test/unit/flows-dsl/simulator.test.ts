@@ -58,7 +58,7 @@ const simulated = corpus.flatMap(({ one, ...more }) =>
 
 /** The machine is discarded before each event and restored from the text of its state. */
 function forgetful<T>(work: () => T): T {
-  const { happened, event, decide } = Machine.prototype
+  const { completeEffect: happened, event, decide } = Machine.prototype
   const forgetting = <Told, Answer>(tell: (this: Machine, ...told: Told[]) => Answer) =>
     function (this: Machine, ...told: Told[]): Answer {
       const kept = JSON.parse(JSON.stringify(this.state))
@@ -67,7 +67,7 @@ function forgetful<T>(work: () => T): T {
       Object.assign(this.state, kept)
       return tell.apply(this, told)
     }
-  Machine.prototype.happened = forgetting(happened)
+  Machine.prototype.completeEffect = forgetting(happened)
   Machine.prototype.event = forgetting(event)
   Machine.prototype.decide = forgetting(decide as (...told: unknown[]) => ReturnType<typeof decide>)
   try {

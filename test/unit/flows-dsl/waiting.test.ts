@@ -180,7 +180,7 @@ test('unconsumed events: the last 1,000 are kept; events that all consumers have
   for (let n = 0; n < 1_500; n++) machine.event(event(n, { data: n }))
   expect(machine.state.events).toHaveLength(1_000)
   const [timer] = machine.pending()
-  machine.happened({ id: timer?.id ?? 0, output: null })
+  machine.completeEffect({ id: timer?.id ?? 0, output: null })
   expect(machine.result).toEqual({ status: 'completed', output: [500] })
 })
 
@@ -286,10 +286,10 @@ const COSTLY = (count: number) => `  - all:
 
 test('costly filter: does not prevent others from receiving', () => {
   const machine = begun(COSTLY(100_000), { items: [1, 2, 3, 4, 5, 6, 7, 8] })
-  const before = machine.spent
+  const before = machine.stepsUsed
   machine.event(event(1, { data: 1 }))
   // Together they take more steps than a turn has.
-  expect(machine.spent - before).toBeGreaterThan(1_000_000)
+  expect(machine.stepsUsed - before).toBeGreaterThan(1_000_000)
   expect(machine.result).toMatchObject({ status: 'completed' })
 })
 

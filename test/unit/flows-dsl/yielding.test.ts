@@ -5,7 +5,7 @@
 
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
-import { Drive, type Effects } from '../../../flows-dsl/machine/driver.ts'
+import { Driver, type Effects } from '../../../flows-dsl/machine/driver.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
@@ -39,7 +39,7 @@ const wide = (tasks = COSTLY) =>
 
 test('many costly turns at once: the execution pauses between them, and ends with the same result', async () => {
   const world = new Pausing()
-  const result = Drive.of(wide(), {}, world, INFO).toEnd()
+  const result = Driver.start(wide(), {}, world, INFO).run()
   await settled()
   world.wake()
   let pauses = 0
@@ -62,7 +62,7 @@ test('many costly turns at once: the execution pauses between them, and ends wit
 
 test('cheap turns: the execution never pauses', async () => {
   const world = new Pausing()
-  const result = Drive.of(wide('{ say: { set: "${ $n }" } }'), {}, world, INFO).toEnd()
+  const result = Driver.start(wide('{ say: { set: "${ $n }" } }'), {}, world, INFO).run()
   await settled()
   world.wake()
   expect(await result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
@@ -71,14 +71,14 @@ test('cheap turns: the execution never pauses', async () => {
 
 test('environment without pauses: the execution continues at once', async () => {
   const world: Effects = Object.assign(new Pausing(), { pause: undefined, sleep: async () => {} })
-  const result = await Drive.of(wide(), {}, world, INFO).toEnd()
+  const result = await Driver.start(wide(), {}, world, INFO).run()
   expect(result).toEqual({ status: 'completed', output: [0, 1, 2, 3, 4, 5] })
 })
 
 test('cancelled while paused: the execution ends, and earlier events change nothing', async () => {
   const world = new Pausing()
-  const drive = Drive.of(wide(), {}, world, INFO)
-  const result = drive.toEnd()
+  const drive = Driver.start(wide(), {}, world, INFO)
+  const result = drive.run()
   await settled()
   world.wake()
   await settled()

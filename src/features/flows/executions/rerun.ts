@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import type { FlowIR, TaskNode } from '../../../../flows-dsl/ir.ts'
-import { Nodes } from '../../../../flows-dsl/machine/task-index.ts'
+import { TaskIndex } from '../../../../flows-dsl/machine/task-index.ts'
 import type { ApproveBody } from '../../../../flows-dsl/tasks/approve.ts'
 import type { RunBody } from '../../../../flows-dsl/tasks/run.ts'
 import { Input } from '../../../access/operation-builders.ts'
@@ -202,7 +202,7 @@ interface RerunRecord {
 }
 
 function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
-  const nodes = new Nodes(next.ir).all()
+  const nodes = new TaskIndex(next.ir).all()
   const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
   const exists = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
   const before = record.answered.filter(({ pointer }) => !isOfEvent(pointer) && !isUndoing(pointer))
