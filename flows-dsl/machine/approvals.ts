@@ -19,7 +19,7 @@ export class Approvals {
 
   /** Whether nothing may start until an approval is granted again. Compensation needs no approval. */
   get isReopened(): boolean {
-    const { askedAgain = [], undoing } = this.#machine.state
+    const { reopenedApprovals: askedAgain = [], compensation: undoing } = this.#machine.state
     return askedAgain.length > 0 && undoing === undefined
   }
 
@@ -32,7 +32,7 @@ export class Approvals {
     const { state } = this.#machine
     const authors = state.changedBy
     if (by !== undefined && !authors?.includes(by)) state.changedBy = [...(authors ?? []), by]
-    const given = [...(state.agreed ?? []), ...(state.askedAgain ?? [])].map((one) =>
+    const given = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>
       this.#withoutApprover(one, by),
     )
     const pending = this.#pending()
@@ -42,7 +42,7 @@ export class Approvals {
       else state.changedBy = authors
       return refused
     }
-    for (const one of pending) if (typeof one !== 'string') one.task.own = one.own
+    for (const one of pending) if (typeof one !== 'string') one.task.taskState = one.taskState
     this.#reopenGranted(given.filter((one) => typeof one !== 'string'))
     return undefined
   }
@@ -50,7 +50,9 @@ export class Approvals {
   /** Decides a reopened approval. @returns why the decision is refused, if it is; undefined if none is open for the step */
   decide(step: string, given: JsonObject): { readonly refused?: string } | undefined {
     const { state, environment } = this.#machine
-    const approval = state.askedAgain?.find(({ pointer, iteration }) => `${pointer}#${iteration}` === step)
+    const approval = state.reopenedApprovals?.find(
+      ({ pointer, iteration }) => `${pointer}#${iteration}` === step,
+    )
     if (approval === undefined || !this.isReopened) return undefined
     const decision = decisionOf(given, environment.nowMs())
     if (typeof decision === 'string') return { refused: decision }
@@ -69,26 +71,28 @@ export class Approvals {
   }
 
   /** The approval with its remaining approvers, or why these are too few. */
-  #withoutApprover(agreed: GrantedApproval, by: string | undefined): GrantedApproval | string {
-    const { quorum, fourEyes } = this.#bodyOf(agreed)
-    const approvers = agreed.approvers.filter((name) => !fourEyes || name !== by)
-    if (approvers.length >= quorum) return { ...agreed, approvers }
-    const { name } = this.#machine.nodes.at(agreed.pointer)
+  #withoutApprover(approval: GrantedApproval, by: string | undefined): GrantedApproval | string {
+    const { quorum, fourEyes } = this.#bodyOf(approval)
+    const approvers = approval.approvers.filter((name) => !fourEyes || name !== by)
+    if (approvers.length >= quorum) return { ...approval, approvers }
+    const { name } = this.#machine.nodes.at(approval.pointer)
     return `\`${name}\` would be asked again: ${quorum} must approve, and only ${approvers.length} may.`
   }
 
   /** Pending approvals with their new private state, or why one cannot go on. */
-  #pending(): ({ readonly task: TaskFrame; readonly own: Json } | string)[] {
-    const tasks = this.#machine.frames.tasks().filter(({ own, held }) => own !== null && held === undefined)
+  #pending(): ({ readonly task: TaskFrame; readonly taskState: Json } | string)[] {
+    const tasks = this.#machine.frames
+      .tasks()
+      .filter(({ taskState, held }) => taskState !== null && held === undefined)
     return tasks.flatMap((task) => {
       const node = this.#machine.nodes.at(task.pointer)
       try {
-        const own = typeOf(node).onDataChanged?.(
+        const taskState = typeOf(node).onDataChanged?.(
           node.body,
-          task.own,
+          task.taskState,
           taskContextOf(this.#machine, node, task),
         )
-        return own === undefined ? [] : { task, own }
+        return taskState === undefined ? [] : { task, taskState }
       } catch (error) {
         if (error instanceof FlowError) return `\`${node.name}\` could not be asked again: ${error.message}`
         throw error
@@ -100,18 +104,18 @@ export class Approvals {
     if (given.length === 0) return
     const { state, environment } = this.#machine
     for (const one of given) {
-      if (state.askedAgain?.some((before) => before.place === one.place)) continue
+      if (state.reopenedApprovals?.some((before) => before.path === one.path)) continue
       environment.record({ step: this.#machine.stepAt(one), phase: 'retried', at_ms: environment.nowMs() })
     }
-    delete state.agreed
-    state.askedAgain = given.map((one): ReopenedApproval => ({ ...one, decisions: [] }))
+    delete state.grantedApprovals
+    state.reopenedApprovals = given.map((one): ReopenedApproval => ({ ...one, decisions: [] }))
   }
 
   #grant(asked: ReopenedApproval): void {
     const { state, environment } = this.#machine
-    const { decisions, ...agreed } = asked
-    state.askedAgain = state.askedAgain?.filter((one) => one !== asked) ?? []
-    state.agreed = [...(state.agreed ?? []), agreed]
+    const { decisions, ...approval } = asked
+    state.reopenedApprovals = state.reopenedApprovals?.filter((one) => one !== asked) ?? []
+    state.grantedApprovals = [...(state.grantedApprovals ?? []), approval]
     const answer = { approved: true, decisions: decisions as unknown as Json }
     const what = { phase: 'completed', output: answer, answer, took: 'approved' } as const
     environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })
@@ -119,7 +123,7 @@ export class Approvals {
 
   #reject(asked: ReopenedApproval, by: string): void {
     const { state, environment } = this.#machine
-    state.askedAgain = []
+    state.reopenedApprovals = []
     const detail = `Its data were changed after it had been approved, and then it was rejected by ${by}.`
     const error = new FlowError(REJECTED, detail, asked.pointer)
     const what = { phase: 'faulted', error: error.toObject() } as const

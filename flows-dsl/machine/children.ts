@@ -3,7 +3,7 @@
 import type { Json, TaskNode } from '../ir.ts'
 import type { Child, ChildResult, TaskResult } from '../tasks/task.ts'
 import type { MachineContext } from './machine-context.ts'
-import type { Effect, ListFrame, Memory, TaskFrame } from './state.ts'
+import type { BranchContext, Effect, ListFrame, TaskFrame } from './state.ts'
 
 type Enter = (node: TaskNode, at: TaskEntry) => void
 
@@ -58,9 +58,14 @@ export class Children {
   }
 
   /** Gives a concurrent child a `$context` of its own. */
-  #isolation(task: TaskFrame, { apart }: { readonly apart?: boolean }): { memory?: Memory } {
-    if (apart !== true) return {}
-    return { memory: { context: this.#machine.frames.memoryOf(task).context, isExported: false } }
+  #isolation(
+    task: TaskFrame,
+    { isolated }: { readonly isolated?: boolean },
+  ): { branchContext?: BranchContext } {
+    if (isolated !== true) return {}
+    return {
+      branchContext: { context: this.#machine.frames.branchContextOf(task).context, isExported: false },
+    }
   }
 
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
@@ -84,7 +89,7 @@ export class Children {
 }
 
 /** The parent, key and raw input of a task that is entered. */
-export type TaskEntry = Pick<TaskFrame, 'parent' | 'key' | 'raw' | 'memory'>
+export type TaskEntry = Pick<TaskFrame, 'parent' | 'key' | 'raw' | 'branchContext'>
 
 interface ListOwner {
   enter(node: TaskNode, at: TaskEntry): void
@@ -102,8 +107,8 @@ export class Lists {
   }
 
   /** Opens a list and runs it as far as it goes. */
-  open(list: Omit<ListFrame, 'id' | 'children' | 'is' | 'index'>): void {
-    this.#proceed(this.#machine.frames.add<ListFrame>({ ...list, is: 'list', index: 0 }))
+  open(list: Omit<ListFrame, 'id' | 'children' | 'is' | 'position'>): void {
+    this.#proceed(this.#machine.frames.add<ListFrame>({ ...list, is: 'list', position: 0 }))
   }
 
   /** Goes on after a task of the list has ended; `next` is a flow directive. */
@@ -114,13 +119,13 @@ export class Lists {
       return
     }
     const nodes = this.#machine.nodes.list(list.of, list.list)
-    list.index = next === 'continue' ? list.index + 1 : nodes.findIndex(({ name }) => name === next)
+    list.position = next === 'continue' ? list.position + 1 : nodes.findIndex(({ name }) => name === next)
     this.#machine.scheduleNext(() => this.#proceed(list))
   }
 
   #proceed(list: ListFrame): void {
     if (!this.#machine.frames.isOpen(list)) return
-    const node = this.#machine.nodes.list(list.of, list.list)[list.index]
+    const node = this.#machine.nodes.list(list.of, list.list)[list.position]
     if (node === undefined) this.#leave(list)
     else this.#owner.enter(node, { parent: list.id, key: 'task', raw: list.data })
   }

@@ -7,7 +7,7 @@ import { durationText } from '../compile/duration.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
-import type { RunResult, RunState, Undo } from './state.ts'
+import type { CompletedTask, RunResult, RunState } from './state.ts'
 
 const ATTEMPTS = 4
 const FIRST_DELAY_MS = 1_000
@@ -29,19 +29,19 @@ export class Compensator {
   }
 
   /** Remembers a completed task, except while compensating: compensations are not compensated themselves. */
-  add(undo: Undo): void {
-    if (this.#state.undoing !== undefined) return
-    this.#state.undos.push(undo)
+  add(undo: CompletedTask): void {
+    if (this.#state.compensation !== undefined) return
+    this.#state.completed.push(undo)
   }
 
   begin(because: { readonly error: ErrorObject } | { readonly cancelled: true }): void {
-    this.#state.undoing = { because, undone: [], failures: [], attempt: 1 }
+    this.#state.compensation = { because, undone: [], failures: [], attempt: 1 }
     this.#proceed()
   }
 
   /** @param key `undo` after a task was compensated, `again` when the next attempt is due */
   next(key: string): void {
-    const { undoing, undos } = this.#state
+    const { compensation: undoing, completed: undos } = this.#state
     if (undoing === undefined) return
     if (key === 'undo') {
       const undo = undos.pop()
@@ -52,7 +52,7 @@ export class Compensator {
   }
 
   failed(error: FlowError): void {
-    const { undoing, undos } = this.#state
+    const { compensation: undoing, completed: undos } = this.#state
     const undo = undos.at(-1)
     if (undoing === undefined || undo === undefined) return
     if (undoing.attempt < ATTEMPTS) {
@@ -68,25 +68,25 @@ export class Compensator {
   }
 
   #proceed(): void {
-    const undo = this.#state.undos.at(-1)
+    const undo = this.#state.completed.at(-1)
     if (undo === undefined) this.#end(this.#result())
     else this.#run(undo)
   }
 
-  #run({ pointer, data, variables, context }: Undo): void {
-    const memory = { context, isExported: false }
-    const list = { parent: 0, key: 'undo', of: pointer, list: 'compensate', variables, data, memory }
+  #run({ pointer, data, variables, context }: CompletedTask): void {
+    const branchContext = { context, isExported: false }
+    const list = { parent: 0, key: 'undo', of: pointer, list: 'compensate', variables, data, branchContext }
     this.#machine.scheduleNext(() => this.#lists.open(list))
   }
 
-  #wait({ pointer }: Undo, durationMs: number): void {
+  #wait({ pointer }: CompletedTask, durationMs: number): void {
     const untilMs = this.#machine.environment.nowMs() + durationMs
     const summary = `undo ${pointer} again in ${durationText(durationMs)}`
     this.#machine.startEffect({ parent: 0, key: 'again' }, { do: 'sleep', untilMs, limits: false, summary })
   }
 
   #result(): RunResult {
-    const { because, undone = [], failures = [] } = this.#state.undoing ?? {}
+    const { because, undone = [], failures = [] } = this.#state.compensation ?? {}
     const compensation = undone.length + failures.length > 0 ? { compensation: { undone, failures } } : {}
     if (because !== undefined && 'error' in because)
       return { status: 'faulted', error: because.error, ...compensation }
@@ -94,6 +94,6 @@ export class Compensator {
   }
 }
 
-function stepOf({ pointer, iteration }: Undo): string {
+function stepOf({ pointer, iteration }: CompletedTask): string {
   return `${pointer}#${iteration}`
 }

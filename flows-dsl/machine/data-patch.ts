@@ -4,7 +4,7 @@ import { FinalError, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 import { isObject, mergePatch } from '../json.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { Frame, Memory, TaskFrame } from './state.ts'
+import type { BranchContext, Frame, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 export interface Patch {
@@ -47,7 +47,7 @@ export function patch(
   return undefined
 }
 
-type Change = { readonly memory: Memory; readonly to: Json }
+type Change = { readonly memory: BranchContext; readonly to: Json }
 
 function applyChanges(changes: readonly Change[]): void {
   for (const { memory, to } of changes) memory.context = to
@@ -58,7 +58,7 @@ const differ = (one: Json, other: Json) => JSON.stringify(one) !== JSON.stringif
 
 /** The new value of each `$context`, or why the patch is refused. */
 function patchedContexts(machine: MachineContext, change: Json): Change[] | string {
-  const memories = Object.values(machine.state.frames).flatMap(({ memory }) => memory ?? [])
+  const memories = Object.values(machine.state.frames).flatMap(({ branchContext: memory }) => memory ?? [])
   try {
     return memories.map((memory) => ({
       memory,
@@ -86,7 +86,7 @@ interface Skip {
 
 /** Whether the nearest `onFault` is `hold` and no enclosing task catches the error. */
 export function shouldHold(machine: MachineContext, task: TaskFrame, error: FlowError): boolean {
-  if (error instanceof FinalError || machine.state.undoing !== undefined) return false
+  if (error instanceof FinalError || machine.state.compensation !== undefined) return false
   let policy = machine.nodes.at(task.pointer).onFault
   let below: Frame = task
   for (let at = machine.frames.get(below.parent); at !== undefined; at = machine.frames.get(below.parent)) {
@@ -94,7 +94,11 @@ export function shouldHold(machine: MachineContext, task: TaskFrame, error: Flow
       const node = machine.nodes.at(at.pointer)
       policy ??= node.onFault
       const failed = { key: below.key, error }
-      if (mayCatch(() => typeOf(node).catches?.(node.body, at.own, failed, taskContextOf(machine, node, at))))
+      if (
+        mayCatch(() =>
+          typeOf(node).catches?.(node.body, at.taskState, failed, taskContextOf(machine, node, at)),
+        )
+      )
         return false
     }
     below = at

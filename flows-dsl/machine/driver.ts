@@ -105,7 +105,7 @@ export class Driver {
     this.#effects = effects
     this.#isContinued = isContinued
     this.#machine = new Machine(ir, state, effects)
-    this.#isCancelled = state.undoing !== undefined && 'cancelled' in state.undoing.because
+    this.#isCancelled = state.compensation !== undefined && 'cancelled' in state.compensation.because
     this.#isHeld = this.#hasHeldSteps()
     this.#isReopened = this.#machine.isReopened
   }
@@ -288,7 +288,7 @@ export class Driver {
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
       this.#unmovable.set(id, effect.do)
     // Cancelling the execution again must not stop its compensation.
-    const scope = this.#effects.scope(work, { isShielded: this.#machine.state.undoing !== undefined })
+    const scope = this.#effects.scope(work, { isShielded: this.#machine.state.compensation !== undefined })
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 

@@ -76,7 +76,7 @@ export class Evaluation {
 
   /** The variables of a frame; those in `more` hide all others. */
   variablesOf(frame: Frame, more: JsonObject = {}): JsonObject {
-    const { context } = this.#frames.memoryOf(frame)
+    const { context } = this.#frames.branchContextOf(frame)
     return { ...this.#constants, ...this.#frames.variablesOf(frame), context, ...more }
   }
 

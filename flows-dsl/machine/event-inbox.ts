@@ -20,12 +20,12 @@ export class Inbox {
 
   /** Whether the event is new, by `source` and `id`. An event without `id` always is. */
   isNew({ source = null, id = null }: JsonObject): boolean {
-    const { heard } = this.#state
+    const { knownEventIds } = this.#state
     if (id === null) return true
     const name = JSON.stringify([source, id])
-    if (heard.includes(name)) return false
-    heard.push(name)
-    if (heard.length > KNOWN_IDS_MAX) heard.shift()
+    if (knownEventIds.includes(name)) return false
+    knownEventIds.push(name)
+    if (knownEventIds.length > KNOWN_IDS_MAX) knownEventIds.shift()
     return true
   }
 
@@ -37,7 +37,7 @@ export class Inbox {
       const forks = this.#frames.enclosingForks(task)
       if (offer(task)) taken.push(forks)
     }
-    this.#buffer({ event, size: JSON.stringify(event).length, taken })
+    this.#buffer({ event, size: JSON.stringify(event).length, consumedBy: taken })
   }
 
   /** Offers buffered events to a task that begins to wait, the oldest first. @param take whether it consumes the event */
@@ -45,7 +45,7 @@ export class Inbox {
     const forks = this.#frames.enclosingForks(task)
     const { events } = this.#state
     for (const one of events) {
-      if (isFree(one, forks) && take(one.event)) one.taken.push(forks)
+      if (isFree(one, forks) && take(one.event)) one.consumedBy.push(forks)
     }
     events.splice(0, events.length, ...events.filter((one) => this.#isAvailable(one)))
   }
@@ -60,13 +60,13 @@ export class Inbox {
   }
 
   /** Whether a later task may still consume the event: only one that runs concurrently with all that consumed it. */
-  #isAvailable({ taken }: BufferedEvent): boolean {
+  #isAvailable({ consumedBy: taken }: BufferedEvent): boolean {
     return taken.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
   }
 }
 
 /** Whether all tasks that consumed the event run concurrently with the one below `forks`. */
-function isFree({ taken }: BufferedEvent, forks: readonly Fork[]): boolean {
+function isFree({ consumedBy: taken }: BufferedEvent, forks: readonly Fork[]): boolean {
   return taken.every((others) =>
     others.some((other) => forks.some(({ task, branch }) => task === other.task && branch !== other.branch)),
   )

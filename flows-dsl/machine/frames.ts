@@ -2,10 +2,10 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf, unescaped } from '../json.ts'
-import type { EffectFrame, Fork, Frame, ListFrame, Memory, RunState, TaskFrame } from './state.ts'
+import type { BranchContext, EffectFrame, Fork, Frame, ListFrame, RunState, TaskFrame } from './state.ts'
 
 /** A frame before it is added: the table assigns its id, index and children. */
-type New<F extends Frame> = Omit<F, 'id' | 'children' | 'nth' | 'begun'>
+type New<F extends Frame> = Omit<F, 'id' | 'children' | 'occurrence' | 'childCounts'>
 
 export class Frames {
   readonly #state: RunState
@@ -17,18 +17,18 @@ export class Frames {
   add<F extends ListFrame | TaskFrame | EffectFrame>(frame: New<F>): F {
     const id = this.#state.nextId++
     const parent = this.get(frame.parent)
-    const nth = parent === undefined ? 0 : nextIndexOf(parent, nameOf(frame))
-    const added = { ...frame, id, children: [], ...(nth > 0 && { nth }) } as unknown as F
+    const occurrence = parent === undefined ? 0 : nextIndexOf(parent, nameOf(frame))
+    const added = { ...frame, id, children: [], ...(occurrence > 0 && { occurrence }) } as unknown as F
     this.#state.frames[id] = added
     parent?.children.push(id)
     return added
   }
 
   /** The stable path of a task ({@link stepPath}) and, for people, its enclosing tasks ({@link breadcrumbs}). */
-  locate(task: TaskFrame): { place: string; around: string } {
+  locate(task: TaskFrame): { path: string; breadcrumbs: string } {
     const above: Frame[] = []
     for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) above.unshift(at)
-    return { place: stepPath([...above, task]), around: breadcrumbs(above) }
+    return { path: stepPath([...above, task]), breadcrumbs: breadcrumbs(above) }
   }
 
   get(id: number): Frame | undefined {
@@ -71,9 +71,9 @@ export class Frames {
   }
 
   /** The `$context` of a frame: that of the nearest frame with its own. */
-  memoryOf(frame: Frame): Memory {
+  branchContextOf(frame: Frame): BranchContext {
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
-      if (at.memory !== undefined) return at.memory
+      if (at.branchContext !== undefined) return at.branchContext
     }
     return { context: {}, isExported: false }
   }
@@ -83,7 +83,7 @@ export class Frames {
     const forks: Fork[] = []
     for (let at: Frame | undefined = frame; at !== undefined; at = this.get(at.parent)) {
       // Exactly the concurrent branches have a `$context` of their own; the flow itself (parent 0) is no branch.
-      if (at.memory !== undefined && at.parent !== 0) forks.push({ task: at.parent, branch: at.id })
+      if (at.branchContext !== undefined && at.parent !== 0) forks.push({ task: at.parent, branch: at.id })
     }
     return forks
   }
@@ -117,10 +117,10 @@ export class Frames {
 /** Counts a child. @returns how many children of that name were started before */
 function nextIndexOf(parent: Frame, name: string | undefined): number {
   if (name === undefined) return 0
-  parent.begun ??= {}
-  const nth = parent.begun[name] ?? 0
-  parent.begun[name] = nth + 1
-  return nth
+  parent.childCounts ??= {}
+  const index = parent.childCounts[name] ?? 0
+  parent.childCounts[name] = index + 1
+  return index
 }
 
 /** The path segment of a frame, with its `/`; effects have none, as they start once. */
@@ -141,7 +141,7 @@ function nameOf(frame: {
  */
 function stepPath(frames: readonly Frame[]): string {
   return frames
-    .map((frame) => `${nameOf(frame) ?? ''}${frame.nth === undefined ? '' : `~x${frame.nth}`}`)
+    .map((frame) => `${nameOf(frame) ?? ''}${frame.occurrence === undefined ? '' : `~x${frame.occurrence}`}`)
     .join('')
 }
 
@@ -149,7 +149,7 @@ function stepPath(frames: readonly Frame[]): string {
 function breadcrumbs(enclosing: readonly Frame[]): string {
   const names: string[] = []
   for (const frame of enclosing) {
-    const time = frame.nth === undefined ? '' : `[${frame.nth}]`
+    const time = frame.occurrence === undefined ? '' : `[${frame.occurrence}]`
     if (frame.is === 'task') names.push(unescaped(nameOf(frame)?.slice(1) ?? ''))
     if (names.length > 0) names.push(`${names.pop()}${time}`)
   }

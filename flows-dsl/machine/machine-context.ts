@@ -1,4 +1,4 @@
-/** What all parts of the machine share (state, frames, agenda, commands), and the interface that it offers to task types. */
+/** The state that all parts of the machine share (state, frames, agenda, commands), and the interface that it offers to task types. */
 
 import type { FlowIR, JsonObject, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
@@ -85,16 +85,16 @@ export class MachineContext {
   }
 
   /** The same for a task that may have ended. */
-  stepAt(entry: Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'>): StepRef {
-    const { pointer, iteration, place, around } = entry
+  stepAt(entry: Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'breadcrumbs'>): StepRef {
+    const { pointer, iteration, path, breadcrumbs } = entry
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return { pointer, name, kind, iteration, place, around, summary }
+    return { pointer, name, kind, iteration, path, breadcrumbs, summary }
   }
 
   #flowStep(): StepRef {
     const { name } = this.ir.document
-    return { pointer: '', name, kind: 'flow', iteration: 0, place: '', around: '', summary: name }
+    return { pointer: '', name, kind: 'flow', iteration: 0, path: '', breadcrumbs: '', summary: name }
   }
 }
 
@@ -126,7 +126,7 @@ export function taskContextOf(machine: MachineContext, node: TaskNode, task: Tas
     digest: (shown) => {
       if (environment.digest === undefined) return {}
       const { id = null, version = null } = state.info.flow ?? {}
-      const { context } = machine.frames.memoryOf(task)
+      const { context } = machine.frames.branchContextOf(task)
       const data = { input, context, variables: machine.frames.variablesOf(task), given: state.input }
       return { digest: environment.digest({ shown, ...data, flow: { id, version } }) }
     },

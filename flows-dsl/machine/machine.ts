@@ -20,7 +20,15 @@ const SEMANTICS: readonly number[] = [1]
 
 /** The state of an execution before its first task. */
 export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
-  const nothing = { frames: {}, nextId: 1, steps: 0, entered: {}, events: [], heard: [], undos: [] }
+  const nothing = {
+    frames: {},
+    nextId: 1,
+    steps: 0,
+    entered: {},
+    events: [],
+    knownEventIds: [],
+    completed: [],
+  }
   return { snapshot: 1, semantics, info, input, ...nothing }
 }
 
@@ -71,14 +79,14 @@ export class Machine {
 
   /** Whether no task of the flow runs any more; compensation may still run. */
   get #isOver(): boolean {
-    return this.result !== undefined || this.state.undoing !== undefined
+    return this.result !== undefined || this.state.compensation !== undefined
   }
 
   /** Starts the execution. @returns commands for the driver */
   begin(): Command[] {
     const { evaluation, ir } = this.#context
     return this.#context.run(() => {
-      const memory = { context: {}, isExported: false }
+      const branchContext = { context: {}, isExported: false }
       this.#context.scheduleNext(() => this.#startTimeout())
       this.#atFlow('/input/schema', () =>
         evaluation.validate(ir.input?.schema, this.state.input, 'The input'),
@@ -86,7 +94,7 @@ export class Machine {
       if (this.#isOver) return
       this.#atFlow('/input/from', () => {
         const data = evaluation.filter(ir.input?.from, this.state.input, evaluation.flowVariables({}))
-        const list = { parent: 0, key: 'flow', of: '', list: 'do', data, memory }
+        const list = { parent: 0, key: 'flow', of: '', list: 'do', data, branchContext }
         this.#context.scheduleNext(() => this.#tasks.lists.open(list))
       })
     })

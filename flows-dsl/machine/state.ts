@@ -7,7 +7,7 @@ import type { Decision } from '../tasks/approve.ts'
 import type { InlineOption, StepEvent, StepRef, TaskResult } from '../tasks/task.ts'
 
 /** `$context` of the flow or of a concurrent branch. */
-export interface Memory {
+export interface BranchContext {
   context: Json
   /** Whether a task has replaced it since the branch started. */
   isExported: boolean
@@ -21,11 +21,11 @@ interface Common {
   /** Ids, in the order in which they started. */
   readonly children: number[]
   /** How many children of this name its parent had started before; absent for 0. */
-  readonly nth?: number
+  readonly occurrence?: number
   /** How many children were started, by path segment. */
-  begun?: Record<string, number>
+  childCounts?: Record<string, number>
   /** A `$context` of its own. */
-  memory?: Memory
+  branchContext?: BranchContext
 }
 
 /** A list of tasks that runs, with its position and data. */
@@ -35,7 +35,7 @@ export interface ListFrame extends Common {
   readonly of: string
   readonly list: string
   readonly variables?: JsonObject
-  index: number
+  position: number
   data: Json
 }
 
@@ -50,7 +50,7 @@ export interface TaskFrame extends Common {
   /** After `input.from`; absent before. */
   input?: Json
   /** The private state of the task type. */
-  own: Json
+  taskState: Json
   /** Index of the extension whose tasks run; 0 is the outermost. */
   extension?: number
   /** The result of the task type, while `after` lists of extensions run. */
@@ -76,7 +76,7 @@ export type Effect =
       /** Runs inline in the workflow worker: short, and safe to repeat. */
       readonly local?: InlineOption
       /** An inline call in a concurrent branch, so its order among other calls is undefined. */
-      readonly beside?: true
+      readonly isConcurrent?: true
     }
   | { readonly do: 'sleep'; untilMs: number; readonly limits: boolean; readonly summary?: string }
   | { readonly do: 'await'; readonly what: string; readonly details: JsonObject }
@@ -91,11 +91,11 @@ export interface Fork {
 export interface BufferedEvent {
   readonly event: JsonObject
   readonly size: number
-  readonly taken: Fork[][]
+  readonly consumedBy: Fork[][]
 }
 
 /** A completed task to compensate if the flow faults or is cancelled. */
-export interface Undo {
+export interface CompletedTask {
   readonly pointer: string
   readonly iteration: number
   /** `{input, output}` of the task. */
@@ -116,7 +116,7 @@ export type RunResult =
   | { readonly status: 'cancelled'; readonly compensation?: Compensation }
 
 /** An approval that was granted, with the subjects who may decide it. */
-export interface GrantedApproval extends Pick<StepRef, 'pointer' | 'iteration' | 'place' | 'around'> {
+export interface GrantedApproval extends Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'breadcrumbs'> {
   readonly approvers: readonly string[]
 }
 
@@ -142,16 +142,16 @@ export interface RunState {
   /** Buffered events that a task may still consume, the oldest first. */
   readonly events: BufferedEvent[]
   /** `source` and `id` of the latest events, to drop duplicates. */
-  readonly heard: string[]
-  readonly undos: Undo[]
+  readonly knownEventIds: string[]
+  readonly completed: CompletedTask[]
   /** Granted approvals. */
-  agreed?: GrantedApproval[]
+  grantedApprovals?: GrantedApproval[]
   /** Reopened approvals: until they are granted again, no task starts. */
-  askedAgain?: ReopenedApproval[]
+  reopenedApprovals?: ReopenedApproval[]
   /** Subjects that have changed the execution's data by hand. */
   changedBy?: string[]
   /** The compensation that runs, and its reason. */
-  undoing?: Compensation & {
+  compensation?: Compensation & {
     readonly because: { readonly error: ErrorObject } | { readonly cancelled: true }
     /** Number of attempts to compensate the last of `undos`. */
     attempt: number

@@ -7,7 +7,7 @@ import type { ChildResult, Message, TaskResult, Transition } from '../tasks/task
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { Frame, TaskFrame, Undo } from './state.ts'
+import type { CompletedTask, Frame, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 const RUN_STEPS_MAX = 10_000
@@ -18,7 +18,7 @@ const TIMEOUT = '$timeout'
 interface MachineEvents {
   ended(ended: ChildResult): void
   failed(key: string, error: FlowError): void
-  completed(undo: Undo): void
+  completed(undo: CompletedTask): void
 }
 
 export class Tasks {
@@ -42,7 +42,7 @@ export class Tasks {
 
   /** Passes the result of a frame, which is closed already, to its parent. */
   ended(frame: Frame, how: Omit<ChildResult, 'key'>): void {
-    const { memory, key, parent } = frame
+    const { branchContext: memory, key, parent } = frame
     const context = memory?.isExported ? { context: memory.context } : {}
     const ended: ChildResult = { key, ...how, ...context }
     const task = this.#machine.frames.get(parent)
@@ -56,7 +56,7 @@ export class Tasks {
       if (task.extension !== undefined) return this.#extensions.ended(node, task, ended)
       const move = typeOf(node).onChildEnd?.(
         node.body,
-        task.own,
+        task.taskState,
         ended,
         taskContextOf(this.#machine, node, task),
       )
@@ -85,7 +85,12 @@ export class Tasks {
       this.#move(
         node,
         above,
-        type.onChildError(node.body, above.own, { key, error }, taskContextOf(this.#machine, node, above)),
+        type.onChildError(
+          node.body,
+          above.taskState,
+          { key, error },
+          taskContextOf(this.#machine, node, above),
+        ),
       )
     })
   }
@@ -98,7 +103,12 @@ export class Tasks {
     // If the task faults with the message, it has consumed it.
     let outcome: boolean | string = true
     this.#attempt(task, () => {
-      const answer = type.onMessage?.(node.body, task.own, message, taskContextOf(this.#machine, node, task))
+      const answer = type.onMessage?.(
+        node.body,
+        task.taskState,
+        message,
+        taskContextOf(this.#machine, node, task),
+      )
       outcome = typeof answer === 'string' ? answer : answer !== undefined
       if (answer !== undefined && typeof answer !== 'string') this.#move(node, task, answer)
     })
@@ -111,7 +121,7 @@ export class Tasks {
     const iteration = state.entered[pointer] ?? 0
     state.entered[pointer] = iteration + 1
     const startedMs = environment.nowMs()
-    const frame = { ...at, is: 'task', pointer, iteration, startedMs, own: null } as const
+    const frame = { ...at, is: 'task', pointer, iteration, startedMs, taskState: null } as const
     const task = frames.add<TaskFrame>(frame)
     this.#attempt(task, () => {
       state.steps += 1
@@ -171,16 +181,16 @@ export class Tasks {
       this.#extensions.end(node, task, move)
       return
     }
-    task.own = move.own
-    for (const key of move.drop ?? []) this.#children.cancel(task, key)
-    this.#children.plan(task, move.begin ?? [])
+    task.taskState = move.taskState
+    for (const key of move.cancel ?? []) this.#children.cancel(task, key)
+    this.#children.plan(task, move.start ?? [])
   }
 
   /** `output.as` → `export.as` → `then`. */
-  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took, agreed }: TaskResult): void {
+  #complete(node: TaskNode, task: TaskFrame, { done, next, context, took, approvers }: TaskResult): void {
     const { evaluation, frames } = this.#machine
     const { input = null, iteration, pointer } = task
-    const memory = frames.memoryOf(task)
+    const memory = frames.branchContextOf(task)
     if (context !== undefined) Object.assign(memory, { context, isExported: true })
     const variables = evaluation.variablesOf(task, {
       input,
@@ -195,7 +205,7 @@ export class Tasks {
     }
     const answer = typeOf(node).returnsEffectResult ? { answer: done } : {}
     this.#machine.record(task, { phase: 'completed', output, ...answer, ...(took !== undefined && { took }) })
-    if (agreed !== undefined) this.#rememberApproval(task, agreed)
+    if (approvers !== undefined) this.#rememberApproval(task, approvers)
     if (node.compensate !== undefined) {
       const scope = { variables: frames.variablesOf(task), context: memory.context }
       this.#events.completed({ pointer, iteration, data: { input, output }, ...scope })
@@ -208,8 +218,8 @@ export class Tasks {
   #rememberApproval(task: TaskFrame, approvers: readonly string[]): void {
     const { state, frames } = this.#machine
     const { pointer, iteration } = task
-    state.agreed ??= []
-    state.agreed.push({ pointer, iteration, ...frames.locate(task), approvers })
+    state.grantedApprovals ??= []
+    state.grantedApprovals.push({ pointer, iteration, ...frames.locate(task), approvers })
   }
 
   /** Goes on after a task, which is closed already: with the next task of its list, or with the task whose branch it is. */

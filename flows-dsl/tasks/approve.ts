@@ -64,8 +64,8 @@ export const approve: TaskType<ApproveBody> = {
     const { deadlineMs: sleepMs } = body
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
-      own: own as unknown as Json,
-      begin: [{ key: 'decisions', await: 'approval', details }, ...deadline],
+      taskState: own as unknown as Json,
+      start: [{ key: 'decisions', await: 'approval', details }, ...deadline],
     }
   },
   onChildEnd(body, own, ended) {
@@ -74,7 +74,7 @@ export const approve: TaskType<ApproveBody> = {
       // The host itself has completed the wait: its result is the output.
       const { output } = ended
       const isApproved = isObject(output) && fieldOf(output, 'approved') === true
-      return { ...resultOf(ended), ...(isApproved && { agreed: approval.approvers }) }
+      return { ...resultOf(ended), ...(isApproved && { approvers: approval.approvers }) }
     }
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
@@ -211,7 +211,7 @@ function addDecision(
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
   const verdict = verdictOf(approval)
-  return verdict === undefined ? { own: approval as unknown as Json } : decide(body, approval, verdict)
+  return verdict === undefined ? { taskState: approval as unknown as Json } : decide(body, approval, verdict)
 }
 
 /** A rejection may omit the form. An invalid form is reported to the sender and does not fault the flow. */
@@ -242,7 +242,7 @@ function decide(
   return {
     done: { approved, decisions: decisions as unknown as Json, ...more },
     took: approved ? 'approved' : 'rejected',
-    ...(approved && { agreed: approvers }),
+    ...(approved && { approvers: approvers }),
   }
 }
 

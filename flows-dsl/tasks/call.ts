@@ -50,7 +50,7 @@ export const call: TaskType<CallBody> = {
   start(body, task) {
     const local = 'local' in body && body.local !== undefined ? { local: body.local } : {}
     const begin = [{ key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }]
-    return { own: null, begin }
+    return { taskState: null, start: begin }
   },
   onChildEnd(_body, _own, { output }) {
     return { done: output }

@@ -35,8 +35,8 @@ export const emit: TaskType<EmitBody> = {
     const event = eventOf(task.evaluate(template, task.input), task)
     const args = { topic: event['type'] ?? null, data: event['data'] ?? null }
     return {
-      own: event,
-      begin: [{ key: 'publish', call: PUBLISH, arguments: args, ...(local && { local }) }],
+      taskState: event,
+      start: [{ key: 'publish', call: PUBLISH, arguments: args, ...(local && { local }) }],
     }
   },
   onChildEnd(_body, event) {

@@ -102,7 +102,7 @@ function iterate(
   const variables = { [body.each]: items[index] ?? null, [body.at]: index }
   const isOver = index >= items.length
   if (isOver || (body.while !== undefined && !task.test(body.while, input, variables))) return { done: input }
-  return { own: { items, index, input }, begin: [{ key: 'item', list: 'do', input, variables }] }
+  return { taskState: { items, index, input }, start: [{ key: 'item', list: 'do', input, variables }] }
 }
 
 /** An expression, or the items themselves, which must be mappings (OWS). */
@@ -160,7 +160,7 @@ function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext)
   if (items.length === 0) return { done: [] }
   const count = Math.min(body.concurrency, items.length)
   const children = Array.from({ length: count }, () => nextIteration(body, iterations, task))
-  return { own: iterations as unknown as Json, begin: children }
+  return { taskState: iterations as unknown as Json, start: children }
 }
 
 /** Stores the output of an iteration and starts another. */
@@ -176,8 +176,9 @@ function completeIteration(
   outputs[index] = output
   iterations.ended += 1
   if (context !== undefined && index > (exported?.index ?? -1)) iterations.exported = { index, context }
-  if (iterations.begun < items.length) return { own, begin: [nextIteration(body, iterations, task)] }
-  if (iterations.ended < items.length) return { own }
+  if (iterations.begun < items.length)
+    return { taskState: own, start: [nextIteration(body, iterations, task)] }
+  if (iterations.ended < items.length) return { taskState: own }
   const last = iterations.exported
   return { done: task.checkSize(outputs), ...(last !== undefined && { context: last.context }) }
 }
@@ -185,5 +186,5 @@ function completeIteration(
 function nextIteration({ each, at }: ForBody, iterations: Iterations, { input }: TaskContext): Child {
   const index = iterations.begun++
   const variables = { [each]: iterations.items[index] ?? null, [at]: index }
-  return { key: String(index), list: 'do', input, variables, apart: true }
+  return { key: String(index), list: 'do', input, variables, isolated: true }
 }

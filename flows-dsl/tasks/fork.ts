@@ -31,9 +31,9 @@ export const fork: TaskType<ForkBody> = {
   },
   start({ branches }, { input }) {
     const begin = branches.map(
-      (_, index) => ({ key: String(index), task: ['branches', index], input, apart: true }) as const,
+      (_, index) => ({ key: String(index), task: ['branches', index], input, isolated: true }) as const,
     )
-    return { own: { outputs: {}, contexts: {} }, begin }
+    return { taskState: { outputs: {}, contexts: {} }, start: begin }
   },
   onChildEnd({ branches, compete }, own, { key, output, left, context }, task) {
     const { outputs, contexts } = own as unknown as Results
@@ -43,7 +43,7 @@ export const fork: TaskType<ForkBody> = {
     }
     outputs[key] = output
     if (context !== undefined) contexts[key] = context
-    if (Object.keys(outputs).length < branches.length) return { own }
+    if (Object.keys(outputs).length < branches.length) return { taskState: own }
     const indexes = branches.map((_, index) => index)
     const last = indexes.findLast((index) => Object.hasOwn(contexts, index))
     const exported = last === undefined ? {} : { context: contexts[last] ?? null }

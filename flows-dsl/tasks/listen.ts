@@ -145,7 +145,7 @@ function consumeBuffered(
 }
 
 function moveOf(state: Listening, begin: readonly Child[]): Transition {
-  return state.isOver ? { done: state.outputs } : { own: state as unknown as Json, begin }
+  return state.isOver ? { done: state.outputs } : { taskState: state as unknown as Json, start: begin }
 }
 
 /** The children to start for an event; undefined if the task does not consume it. */

@@ -41,7 +41,7 @@ export const run: TaskType<RunBody> = {
     const { namespace, name, version } = body
     const target = { namespace, name, version, input: task.evaluate(body.input, task.input) }
     const details = { ...target, await: body.await, ...task.digest(target) }
-    return { own: null, begin: [{ key: 'run', await: 'workflow', details }] }
+    return { taskState: null, start: [{ key: 'run', await: 'workflow', details }] }
   },
   onChildEnd(body, _own, { output }, task) {
     if (!body.await) return { done: task.input }

@@ -15,9 +15,9 @@ export interface StepRef {
   /** How often this pointer was entered before. */
   readonly iteration: number
   /** The stable path of the step, the same in every execution that takes the same route (machine/step-path.ts). */
-  readonly place: string
+  readonly path: string
   /** The enclosing tasks by name, the outermost first: `each[2] / both`; empty at the top. */
-  readonly around: string
+  readonly breadcrumbs: string
   /** One line for people, at most 200 bytes of UTF-8. */
   readonly summary: string
 }
@@ -82,16 +82,20 @@ export interface TaskContext {
 
 /**
  * Work that a task starts and that ends on its own: a list of tasks, or an effect. `key` identifies it among the task's
- * open children. `apart` gives tasks a `$context` of their own.
+ * open children. `isolated` gives tasks a `$context` of their own.
  */
 export type Child = { readonly key: string } & (
   | {
       readonly list: string
       readonly input: Json
       readonly variables?: JsonObject
-      readonly apart?: boolean
+      readonly isolated?: boolean
     }
-  | { readonly task: readonly [list: string, index: number]; readonly input: Json; readonly apart?: boolean }
+  | {
+      readonly task: readonly [list: string, index: number]
+      readonly input: Json
+      readonly isolated?: boolean
+    }
   | { readonly call: string; readonly arguments: JsonObject; readonly local?: InlineOption }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
@@ -123,16 +127,16 @@ export interface TaskResult {
   /** The outcome that it took, for monitoring. */
   readonly took?: string
   /** The approvers of an approval that was granted. */
-  readonly agreed?: readonly string[]
+  readonly approvers?: readonly string[]
 }
 
 /** The task waits. `own` is its private state. */
 interface Waiting {
-  readonly own: Json
+  readonly taskState: Json
   /** Children to start in this order, each as far as it gets before the next. */
-  readonly begin?: readonly Child[]
+  readonly start?: readonly Child[]
   /** Keys of children to cancel. */
-  readonly drop?: readonly string[]
+  readonly cancel?: readonly string[]
 }
 
 /** What a task does next. If it throws a FlowError instead, the task faults. */

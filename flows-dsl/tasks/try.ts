@@ -234,7 +234,7 @@ function attempt(body: TryBody, { number, startedMs }: Progress, { input }: Task
   const sleepMs = body.catch.retry?.attemptMs
   const summary = `at most ${durationText(sleepMs ?? 0)}`
   const limit = sleepMs === undefined ? [] : [{ key: 'limit', sleepMs, limits: true, summary }]
-  return { own: { number, startedMs }, begin: [{ key: 'try', list: 'try', input }, ...limit] }
+  return { taskState: { number, startedMs }, start: [{ key: 'try', list: 'try', input }, ...limit] }
 }
 
 function timeoutError(body: TryBody, { step }: TaskContext): FlowError {
@@ -263,11 +263,15 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
   const drop = ['try', 'limit']
   if (delayMs === 0) {
     task.recordRetry()
-    return { drop, ...attempt(body, { number: number + 1, startedMs }, task) }
+    return { cancel: drop, ...attempt(body, { number: number + 1, startedMs }, task) }
   }
   const { count } = found.retry
   const summary = `retry ${number}${count === undefined ? '' : ` of ${count}`} in ${durationText(delayMs)}`
-  return { own: { number, startedMs }, drop, begin: [{ key: 'delay', sleepMs: delayMs, summary }] }
+  return {
+    taskState: { number, startedMs },
+    cancel: drop,
+    start: [{ key: 'delay', sleepMs: delayMs, summary }],
+  }
 }
 
 /**
@@ -307,5 +311,5 @@ function conditionsHold({ when, exceptWhen }: Conditions, test: (condition: Expr
 
 function runHandler({ catch: { tasks, next } }: TryBody, input: Json, variables: JsonObject): Transition {
   if (tasks === undefined) return { done: input, took: 'caught', ...(next !== undefined && { next }) }
-  return { own: null, drop: ['limit'], begin: [{ key: 'catch', list: 'catch', input, variables }] }
+  return { taskState: null, cancel: ['limit'], start: [{ key: 'catch', list: 'catch', input, variables }] }
 }

@@ -1,6 +1,12 @@
 /** The activities that workflows may call: types only. Add, never change; recorded histories contain them. */
 
-import type { FlowTriggerInput, PlaceTurn, RegistrationInput, RunUpdate, Triggered } from '../core/run.ts'
+import type {
+  FlowTriggerInput,
+  RegistrationInput,
+  RunUpdate,
+  SlotGeneration,
+  Triggered,
+} from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   Begun,
@@ -16,13 +22,13 @@ export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
   /** Where the call was held before: the attempt that it goes on with. */
-  readonly begun?: Begun
+  readonly first_attempt?: Begun
   /** Names of the secrets that the run may use; nothing where it has none. */
   readonly secrets?: readonly string[]
 }
 
 /** What a request gave that was over in a moment, and how long the moment was: a run knows no time within a task. */
-export type Tried = {
+export type InlineResult = {
   readonly output: Json
   readonly took_ms: number
 }
@@ -45,15 +51,15 @@ export interface Activities {
   /** Records that an index could not be built. */
   indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
   /** Makes the change, unless it is made or another has come since; idempotent. */
-  changeStanding(input: SuspensionInput): Promise<void>
+  changeState(input: SuspensionInput): Promise<void>
   /** Tells the open runs of a tenant, or of a workspace, how they stand now: all, or those that are not held yet. */
-  tellRuns(target: TenantRef, whom: 'all' | 'unheld'): Promise<void>
+  signalExecutions(target: TenantRef, whom: 'all' | 'unheld'): Promise<void>
   /** Closes or opens the object store to the workspaces' own identities, as they stand now; idempotent. */
-  turnStorage(target: TenantRef): Promise<void>
+  syncStorageAccess(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue; its effect happens once, however often it is attempted. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Writes the execution of a flow that another runs, and reads which version it is; idempotent. */
-  beginSubflow(call: FunctionCall): Promise<Json>
+  startSubflow(call: FunctionCall): Promise<Json>
   /** Writes the execution that a trigger begins, or says why it begins none; idempotent. */
   admitTrigger(input: FlowTriggerInput): Promise<Triggered>
   /** Brings what triggers of a flow have outside the database to what their rows say; idempotent. */
@@ -61,15 +67,15 @@ export interface Activities {
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
   /** The same if it is over in a moment; null if it was not, and is to be sent again with time for it. */
-  tryHttp(call: FunctionCall): Promise<Tried | null>
+  callHttpInline(call: FunctionCall): Promise<InlineResult | null>
   /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>
   /** Runs user code once; never attempted a second time. */
   runFunction(input: FunctionRunInput): Promise<Json>
   /** A run that waits gives its place among those of its flow back; idempotent. */
-  leavePlace(place: PlaceTurn): Promise<void>
+  yieldSlot(place: SlotGeneration): Promise<void>
   /** It wants it again: answers whether it has it, else it is told by the signal `placed`. Idempotent. */
-  wantPlace(place: PlaceTurn & { readonly at_once: boolean }): Promise<boolean>
+  reacquireSlot(place: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
   /** Brings the projection of a run up to date; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

@@ -20,7 +20,7 @@ export interface NearStartsDoor {
  * @param path of the Unix socket; workers reject starts whose input the platform has not sealed, as they do Temporal's
  * @param at the workers' own connection: a first task is given to a worker of the connection that made the start
  */
-export async function openNearStarts(
+export async function openEagerStartServer(
   path: string,
   { connection, namespace }: { readonly connection: NativeConnection; readonly namespace: string },
 ): Promise<NearStartsDoor> {

@@ -19,87 +19,96 @@ import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
-import { type Lent, lentTo, refuseSecrets, secretly, withValues } from './flow/secret-redactor.ts'
+import {
+  type LentCallSecrets,
+  rejectSecrets,
+  secretNamesOf,
+  withCallSecrets,
+  withSecretValues,
+} from './flow/secret-redactor.ts'
 import { runFunction } from './function/run-function.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
-import { hidingTokens, withDocumentSecrets } from './http/request-secrets.ts'
-import { ownerOf, type Requests } from './http/requests.ts'
-import { beating, bounded } from './limit-output.ts'
-import { type Reach, tellRuns, turnStorage } from './tenant/suspension.ts'
-import type { Call, Scopes } from './tenant-interceptor.ts'
+import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
+import { type HttpRequests, ownerOf } from './http/requests.ts'
+import { limitOutput, withHeartbeat } from './limit-output.ts'
+import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
+import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
 /** The contract as it is implemented: the door adds the call. */
 export type Implementation = {
   [Name in keyof Activities]: (
-    call: Call,
+    call: ActivityContext,
     ...input: Parameters<Activities[Name]>
   ) => ReturnType<Activities[Name]>
 }
 
 /** Who acts for the runs of a worker. */
-export interface Means {
+export interface ActivityServices {
   readonly scopes: Scopes
-  readonly requests: Requests
+  readonly requests: HttpRequests
 }
 
-export function createActivities(platform: Platform, means: Means): Implementation {
+export function createActivities(platform: Platform, means: ActivityServices): Implementation {
   const { scopes, requests } = means
-  const record = (call: Call) => scopes.within(call, 'workspace_admin')
-  const hands = (call: Call): IndexBuildContext => ({
+  const record = (call: ActivityContext) => scopes.workspace(call, 'workspace_admin')
+  const indexBuildContext = (call: ActivityContext): IndexBuildContext => ({
     admin: scopes.admin(call),
-    inside: scopes.within(call, 'service'),
+    inside: scopes.workspace(call, 'service'),
     builder: platform.builder,
   })
-  const reach = (call: Call): Reach => {
+  const suspensionContext = (call: ActivityContext): SuspensionContext => {
     const { tenantId } = call.ref
     const within = (workspaceId: WorkspaceId) =>
-      scopes.within(call, 'workspace_admin', { tenantId, workspaceId })
+      scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
   const documents = new Documents()
   return {
-    changeStanding: async (call, input) => {
+    changeState: async (call, input) => {
       const admin = scopes.admin(call)
       await changeState(admin, input)
       invalidateState(admin, call.ref.tenantId)
     },
-    tellRuns: (call, target, whom) => beating(tellRuns(reach(call), target, whom)),
-    turnStorage: (call, target) => beating(turnStorage(reach(call), target)),
+    signalExecutions: (call, target, whom) =>
+      withHeartbeat(signalExecutions(suspensionContext(call), target, whom)),
+    syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
     provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
-    buildIndex: (call, input, name) => beating(buildIndex(hands(call), input, name)),
-    indexFailed: (call, input, name, failure) => indexFailed(hands(call), input, name, failure),
+    buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
+    indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {
-      const work = async (lent?: Lent) => callFunction(await scopes.active(call, 'service'), request, lent)
-      return bounded(await secretly(record(call), lentTo(call, request), work))
+      const work = async (lent?: LentCallSecrets) =>
+        callFunction(await scopes.active(call, 'service'), request, lent)
+      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
     },
-    beginSubflow: async (call, request) => {
-      refuseSecrets(request.arguments)
-      return bounded(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
+    startSubflow: async (call, request) => {
+      rejectSecrets(request.arguments)
+      return limitOutput(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
     },
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => syncTriggers(record(call), input),
     callHttp: (call, request) => requests.send(call, request),
-    tryHttp: (call, request) => requests.brief(call, request),
+    callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
       const whose = ownerOf(call)
-      const read = await requests.way(call, LIMITS.openApi.timeoutMs)
-      const work = async (lent?: Lent) => {
+      const read = await requests.clientFor(call, LIMITS.openApi.timeoutMs)
+      const work = async (lent?: LentCallSecrets) => {
         const { arguments: given } = request
         if (lent === undefined) return planOpenApi(given, whose, documents, read)
-        const hiding = hidingTokens(read, lent.secrecy)
+        const hiding = redactingTokens(read, lent.secrecy)
         return planOpenApi(withDocumentSecrets(given, lent.secrecy), whose, documents, hiding)
       }
-      return bounded(await secretly(record(call), lentTo(call, request), work))
+      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
     },
     runFunction: (call, input) => {
       const open = () => scopes.active(call, 'service')
-      const work = (lent?: Lent) => runFunction(platform.functions, open, withValues(input, lent))
-      return beating(secretly(record(call), input.secrets, work)) as Promise<Json>
+      const work = (lent?: LentCallSecrets) =>
+        runFunction(platform.functions, open, withSecretValues(input, lent))
+      return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
-    leavePlace: (call, place) => yieldSlot(record(call), place),
-    wantPlace: (call, place) => reacquireSlot(record(call), place),
+    yieldSlot: (call, place) => yieldSlot(record(call), place),
+    reacquireSlot: (call, place) => reacquireSlot(record(call), place),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

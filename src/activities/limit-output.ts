@@ -6,7 +6,7 @@ import { Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 
 /** What an operation gave, as JSON. @throws Problem `output_too_large` where Temporal would not carry it */
-export function bounded(output: unknown): Json {
+export function limitOutput(output: unknown): Json {
   const bytes = Buffer.byteLength(JSON.stringify(output) ?? '')
   if (bytes > LIMITS.stepOutputBytesMax) {
     throw new Problem('output_too_large', {
@@ -16,7 +16,7 @@ export function bounded(output: unknown): Json {
   return output as Json
 }
 
-export async function beating<T>(work: Promise<T>): Promise<T> {
+export async function withHeartbeat<T>(work: Promise<T>): Promise<T> {
   const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
   try {
     return await work

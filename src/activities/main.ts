@@ -9,13 +9,13 @@ import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
-import { openNearStarts } from './eager-start-server.ts'
+import { openEagerStartServer } from './eager-start-server.ts'
 import { hearing, mender } from './flow/background-work.ts'
-import { recording } from './flow/record-sink.ts'
-import { Requests } from './http/requests.ts'
+import { recordSink } from './flow/record-sink.ts'
+import { HttpRequests } from './http/requests.ts'
 import { createActivities } from './index.ts'
 import { patchSdk } from './sdk-patches/index.ts'
-import { activityDoor, Scopes } from './tenant-interceptor.ts'
+import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
 /** A file of the build that lies beside the worker's program (cli/stack/build.ts). */
@@ -35,13 +35,13 @@ async function main(): Promise<void> {
     grpcCompression: { codec: 'none' },
   })
   const scopes = new Scopes(platform.access)
-  const requests = new Requests(scopes, platform.egress)
+  const requests = new HttpRequests(scopes, platform.egress)
   const kept = config.TENON_MAX_CACHED_WORKFLOWS
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [activityDoor(log)] },
+    interceptors: { activity: [tenantInterceptor(log)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: beside('payload-converter.mjs'),
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
     Worker.create({
       ...shared,
       workflowBundle,
-      sinks: recording(platform.access, log),
+      sinks: recordSink(platform.access, log),
       taskQueue: QUEUES.flows,
       maxConcurrentLocalActivityExecutions: LIMITS.localCallSlots,
     }),
@@ -82,7 +82,7 @@ async function main(): Promise<void> {
   ])
   const socket = config.TENON_EAGER_START_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
-  const nearStarts = socket && (await openNearStarts(socket, at))
+  const nearStarts = socket && (await openEagerStartServer(socket, at))
   const end = async () => {
     if (nearStarts) await nearStarts.close()
     for (const worker of workers) worker.shutdown()

@@ -14,37 +14,37 @@ import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import type { Begun, Held } from '../core/work.ts'
 import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
 import type { Log } from '../infra/log.ts'
-import { hopsIn } from '../workflows/chain-depth-interceptor.ts'
+import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import type { FunctionCall } from './contract.ts'
 
 /** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
-export interface Call {
+export interface ActivityContext {
   readonly ref: TenantRef
   readonly workflowId: string
   readonly ids: IdSource
   /** How many runs began one by the event of another before this is done; 0 for none. */
-  readonly hops: number
+  readonly chainDepth: number
 }
 
 /** @throws Problem `forbidden` where the work is that of a tenant */
-export function workspaceOf({ ref }: Pick<Call, 'ref'>): WorkspaceRef {
+export function workspaceOf({ ref }: Pick<ActivityContext, 'ref'>): WorkspaceRef {
   const { tenantId, workspaceId } = ref
   if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
   return { tenantId, workspaceId }
 }
 
-/** Puts the {@link Call} before the activity's own arguments, and turns Problems into failures. */
-export function activityDoor(log: Log): ActivityInterceptorsFactory {
+/** Puts the {@link ActivityContext} before the activity's own arguments, and turns Problems into failures. */
+export function tenantInterceptor(log: Log): ActivityInterceptorsFactory {
   const inbound: ActivityInboundCallsInterceptor = {
     execute: async (input, next) => {
       const info = activityInfo()
       const args = argumentsOf(info, input.args)
-      const begun = begunOf(info, args)
+      const begun = firstAttemptOf(info, args)
       try {
-        const call = { ...callOf(info, begun), hops: hopsIn(input.headers) ?? 0 }
+        const call = { ...contextOf(info, begun), chainDepth: chainDepthOf(input.headers) ?? 0 }
         return await next({ ...input, args: [call, ...args] })
       } catch (error) {
-        throw error instanceof Suspended ? heldBy(error, begun) : toFailure(error, info, log)
+        throw error instanceof Suspended ? suspendedFailure(error, begun) : toFailure(error, info, log)
       }
     },
   }
@@ -52,15 +52,15 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
 }
 
 /** Where the work began: with this attempt's activity, or with the one before it that was held. */
-function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
-  const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).begun : undefined
+function firstAttemptOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
+  const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).first_attempt : undefined
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
 
-const CALLS = ['callFunction', 'callHttp', 'tryHttp', 'planOpenApi', 'beginSubflow']
+const CALLS = ['callFunction', 'callHttp', 'callHttpInline', 'planOpenApi', 'startSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
-function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
+function suspendedFailure({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
 }
 
@@ -72,7 +72,7 @@ function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[
 }
 
 /** @throws ApplicationFailure if the activity belongs to no workflow of ours */
-function callOf(info: Info, begun: Begun): Omit<Call, 'hops'> {
+function contextOf(info: Info, begun: Begun): Omit<ActivityContext, 'chainDepth'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined) throw unauthenticated()
@@ -141,22 +141,22 @@ export class Scopes {
   }
 
   /** The tenant as a whole. */
-  admin({ ref, workflowId, ids }: Call): AdminScope {
+  admin({ ref, workflowId, ids }: ActivityContext): AdminScope {
     return this.#access.continueAdmin(ref.tenantId, workflowId, ids)
   }
 
   /** The workspace of the work, for what may go on only while that is not suspended. @throws Suspended */
-  active(call: Call, role: Role): Promise<WorkspaceScope> {
+  active(call: ActivityContext, role: Role): Promise<WorkspaceScope> {
     return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
   }
 
   /** A workspace as it stands, its own if no other of its tenant is named: to read, and to write down what was done. */
-  within(call: Call, role: Role, ref: WorkspaceRef = workspaceOf(call)): WorkspaceScope {
+  workspace(call: ActivityContext, role: Role, ref: WorkspaceRef = workspaceOf(call)): WorkspaceScope {
     return this.#access.continueWorkspace(ref, { subject: call.workflowId, role }, call.ids)
   }
 }
 
 /** A run, in the role that its call needs. */
-function actorOf({ workflowId, hops }: Call, role: Role): Actor {
+function actorOf({ workflowId, chainDepth: hops }: ActivityContext, role: Role): Actor {
   return { subject: workflowId, role, ...(hops > 0 && { chainDepth: hops }) }
 }

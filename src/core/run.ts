@@ -27,7 +27,7 @@ export interface StepUpdate {
   /** The result is left out: it is too large or contains a secret. */
   readonly cut?: true
   /** The stable path of the step (flows-dsl/machine/frames.ts). */
-  readonly place: string
+  readonly path: string
   /** The result comes from the execution that this one repeats. */
   readonly reused?: true
   /** SHA-256, hexadecimal, of the data that an approval or a flow got. */
@@ -51,20 +51,20 @@ export interface RunUpdate {
   /** Whether the execution is paused, if that changed, and the reason given. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
-  /** The generation of the slot that the execution acknowledges ({@link PlaceTurn}). */
-  readonly placed?: number
+  /** The generation of the slot that the execution acknowledges ({@link SlotGeneration}). */
+  readonly ack_generation?: number
 }
 
 /** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
-export interface PlaceTurn {
+export interface SlotGeneration {
   readonly execution_id: string
-  readonly turn: number
+  readonly generation: number
 }
 
 /** The slot of an execution with `holdWhileWaiting: false`: held, yielded, or requested again. */
-export interface PlaceState {
+export interface SlotState {
   readonly turn: number
-  readonly is: 'taken' | 'away' | 'wanted'
+  readonly is: 'held' | 'yielded' | 'requested'
 }
 
 /** What starts executions. */
@@ -75,7 +75,7 @@ export interface RunTrigger {
   /** The id of the trigger; for `flow`, of the parent execution. */
   readonly id?: string
   /** The chain depth of the event, including this execution. */
-  readonly hops?: number
+  readonly chain_depth?: number
 }
 
 /** The Temporal header with the chain depth of an execution, if it is above 0. */
@@ -116,21 +116,21 @@ export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput
 interface RunContinued {
   /** The state of the machine. */
   readonly snapshot: readonly Json[]
-  readonly hold: HoldState
+  readonly gate: GateState
   readonly record: RecordState
   /** Absent if it never yields its slot. */
-  readonly place?: PlaceState
+  readonly slot?: SlotState
 }
 
 /** Suspension and pause of an execution, and for how long it has been stopped. */
-export interface HoldState {
+export interface GateState {
   readonly seq: number
   readonly suspended: boolean
   readonly paused: boolean
   /** It waits for a concurrency slot. */
   readonly queued?: true
   /** It waits for a repeated approval. */
-  readonly asked?: true
+  readonly approval_reopened?: true
   readonly since_ms?: number
   readonly ended_ms: number
 }
@@ -145,12 +145,12 @@ export interface RecordState {
   readonly changed: readonly StepUpdate[]
   readonly events: readonly RunEventUpdate[]
   /** The `seq` of the newest event. */
-  readonly told: number
+  readonly lastEventSeq: number
   readonly status: RunUpdate['status']
 }
 
 /** The recorded result or error of a step. For a step that only waits, `output` is null. */
-export type Reused = ({ readonly output: Json } | { readonly error: Json }) & {
+export type ReusedResult = ({ readonly output: Json } | { readonly error: Json }) & {
   /** Set for decisions of people, which are reused only if the digest of the step's data is equal. */
   readonly digest?: string
   /** The execution of the flow that it ran. */
@@ -162,7 +162,7 @@ export interface RunReuse {
   /** The path of the step from which on nothing is reused. */
   readonly from: string
   /** By the paths of steps. */
-  readonly answers: { readonly [place: string]: Reused }
+  readonly results: { readonly [place: string]: ReusedResult }
 }
 
 /** An execution that another execution starts. */
@@ -210,7 +210,7 @@ export interface RunAnswer {
 }
 
 /** Types of events of an execution or a step. */
-type RunHappening =
+type RunEventType =
   | 'started'
   | 'waiting'
   | 'running'
@@ -229,7 +229,7 @@ export interface RunEventUpdate {
   readonly at: string
   /** The `seq` of the step; absent for an event of the execution as a whole. */
   readonly step?: number
-  readonly what: RunHappening
+  readonly what: RunEventType
   /** The number of attempts of the step, if it is more than one. */
   readonly attempt?: number
   readonly took?: string

@@ -68,12 +68,12 @@ export interface FunctionRunInput {
   readonly timeout_ms: number
   readonly memory_mb: number
   /** Secrets of the calling execution, whose handles in the input stand for values. */
-  readonly secrets?: LentSecrets
+  readonly secrets?: SecretNames
 }
 
 /** The names of secrets that an invocation may use, never their values. */
-export interface LentSecrets {
+export interface SecretNames {
   /** The workflow id of the execution that the handles belong to. */
-  readonly run: string
+  readonly workflow_id: string
   readonly names: readonly string[]
 }

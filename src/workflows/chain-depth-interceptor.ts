@@ -14,7 +14,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
         execute: async (input, next) => {
           const [first] = input.args as readonly Partial<FlowRunInput>[]
           // A run that an event began says it itself; one that another run began has it from there.
-          hops = hopsIn(input.headers) ?? first?.trigger?.hops ?? 0
+          hops = chainDepthOf(input.headers) ?? first?.trigger?.chain_depth ?? 0
           return next(input)
         },
       },
@@ -31,7 +31,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
 }
 
 /** Returns the hops that the headers of a workflow or an activity say; undefined if they say none. */
-export function hopsIn(headers: Headers): number | undefined {
+export function chainDepthOf(headers: Headers): number | undefined {
   const payload = headers[CHAIN_DEPTH_HEADER]
   return payload == null ? undefined : defaultPayloadConverter.fromPayload<number>(payload)
 }

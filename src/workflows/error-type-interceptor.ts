@@ -16,10 +16,10 @@ import {
 const ERROR_TYPE = defineSearchAttributeKey('ErrorType', 'KEYWORD')
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
-  inbound: [{ execute: (input, next) => next(input).catch(noted) }],
+  inbound: [{ execute: (input, next) => next(input).catch(recordErrorType) }],
 })
 
-function noted(error: unknown): never {
+function recordErrorType(error: unknown): never {
   const type = isCancellation(error) ? undefined : typeOf(error)
   if (type !== undefined) upsertSearchAttributes([{ key: ERROR_TYPE, value: type }])
   throw error

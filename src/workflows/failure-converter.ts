@@ -11,12 +11,12 @@ import {
 import { MARK, type Mark, UNAUTHENTICATED } from '../core/work-input.ts'
 
 /** A failure with a line that operators may read: no data is in it. */
-export class OpenFailure extends ApplicationFailure {
-  readonly open: string
+export class SummarizedFailure extends ApplicationFailure {
+  readonly summary: string
 
   constructor(open: string, message: string, type: string, details: unknown) {
     super(message, type, true, [details])
-    this.open = open
+    this.summary = open
   }
 }
 
@@ -35,12 +35,12 @@ class Failures extends DefaultFailureConverter {
     const details = applicationFailureInfo?.details
     return {
       ...failure,
-      message: error instanceof OpenFailure ? error.open : applicationFailureInfo?.type || 'Failed',
-      ...(encodedAttributes && { encodedAttributes: marked(encodedAttributes, 'failure') }),
+      message: error instanceof SummarizedFailure ? error.summary : applicationFailureInfo?.type || 'Failed',
+      ...(encodedAttributes && { encodedAttributes: withMark(encodedAttributes, 'failure') }),
       ...(details?.payloads && {
         applicationFailureInfo: {
           ...applicationFailureInfo,
-          details: { payloads: details.payloads.map((payload) => marked(payload, 'detail')) },
+          details: { payloads: details.payloads.map((payload) => withMark(payload, 'detail')) },
         },
       }),
     }
@@ -74,7 +74,7 @@ function withoutPayloads(failure: ProtoFailure): ProtoFailure {
   }
 }
 
-function marked(payload: Payload, mark: Mark): Payload {
+function withMark(payload: Payload, mark: Mark): Payload {
   return { ...payload, metadata: { ...payload.metadata, [MARK]: new TextEncoder().encode(mark) } }
 }
 

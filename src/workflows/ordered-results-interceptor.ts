@@ -11,7 +11,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   let last: Promise<void> = Promise.resolve()
   const turn = () => {
     const mine = last
-    last = mine.then(settled)
+    last = mine.then(flushMicrotasks)
     return mine
   }
   const inTurn = <T>(work: Promise<T>): Promise<T> =>
@@ -26,7 +26,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
 }
 
 /** The SDK evaluates a condition when it is made, and again when no promise of the workflow can go on (`condition`). */
-export function settled(): Promise<void> {
+export function flushMicrotasks(): Promise<void> {
   let evaluations = 0
   return CancellationScope.nonCancellable(() => condition(() => evaluations++ > 0))
 }

@@ -27,7 +27,7 @@ import {
  * A line for operators, which the codec leaves as it is: never anything that a run was given or has made. The SDK
  * hands it to the converter below as it is.
  */
-export function openly(text: string): string {
+export function plaintext(text: string): string {
   return new RawValue(text) as unknown as string
 }
 

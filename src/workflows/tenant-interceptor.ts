@@ -13,7 +13,7 @@ import {
   UNAUTHENTICATED_MESSAGE,
   workArguments,
 } from '../core/work-input.ts'
-import { openly } from './payload-converter.ts'
+import { plaintext } from './payload-converter.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
@@ -71,9 +71,9 @@ const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_ME
 
 /** What steps and flows are called stands in their definition: operators may read it. */
 function summaryOf({ summary }: { summary?: string | undefined }) {
-  return summary === undefined ? {} : { summary: openly(summary) }
+  return summary === undefined ? {} : { summary: plaintext(summary) }
 }
 
 function titleOf({ staticSummary }: { staticSummary?: string | undefined }) {
-  return staticSummary === undefined ? {} : { staticSummary: openly(staticSummary) }
+  return staticSummary === undefined ? {} : { staticSummary: plaintext(staticSummary) }
 }

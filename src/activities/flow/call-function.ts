@@ -9,7 +9,7 @@ import { findCallable, storesArguments } from '../../features/data-operations.ts
 import { publishEvent } from '../../features/events/events-api.ts'
 import { invokeFunction, invokeLending } from '../../features/functions/functions.ts'
 import type { FunctionCall } from '../contract.ts'
-import { type Lent, refuseStored } from './secret-redactor.ts'
+import { type LentCallSecrets, rejectStoredSecrets } from './secret-redactor.ts'
 
 /**
  * A flow can do no more than a service key.
@@ -18,7 +18,7 @@ import { type Lent, refuseStored } from './secret-redactor.ts'
 export async function callFunction(
   scope: WorkspaceScope,
   { function: name, arguments: given }: FunctionCall,
-  lent?: Lent,
+  lent?: LentCallSecrets,
 ): Promise<unknown> {
   const operation = findCallable(name)
   if (operation === undefined) throw notFound('function')
@@ -36,10 +36,11 @@ export async function callFunction(
 function withSecrets(
   operation: AnyOperation,
   given: FunctionCall['arguments'],
-  { secrecy, secrets }: Lent,
+  { secrecy, secrets }: LentCallSecrets,
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
-  if (storesArguments(operation)) refuseStored(operation, given)
+  if (storesArguments(operation)) rejectStoredSecrets(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
-  if (operation === invokeFunction) return { operation: invokeLending(secrets), args: secrecy.passes(given) }
-  return { operation, args: secrecy.resolved(given) }
+  if (operation === invokeFunction)
+    return { operation: invokeLending(secrets), args: secrecy.allowHandles(given) }
+  return { operation, args: secrecy.resolveHandles(given) }
 }

@@ -21,8 +21,8 @@ const { holdMs, patienceMs } = LIMITS.recordRetry
  * away is not done, runs out, and is done again by whoever is there. Whatever else is wrong holds up no place of
  * the worker, which others wait for: it is tried again beside it.
  */
-export function recording(access: Access, log: Log): InjectedSinks<Records> {
-  const late = new Late(log)
+export function recordSink(access: Access, log: Log): InjectedSinks<Records> {
+  const late = new RetryQueue(log)
   return {
     records: {
       write: {
@@ -35,7 +35,7 @@ export function recording(access: Access, log: Log): InjectedSinks<Records> {
               late.add(workflowId, write)
             })
           } catch (error) {
-            lost(log, workflowId, error)
+            logFailure(log, workflowId, error)
           }
         },
       },
@@ -44,7 +44,7 @@ export function recording(access: Access, log: Log): InjectedSinks<Records> {
 }
 
 /** Records that are written when they can be, for as long as the process lives; one of each run. */
-class Late {
+class RetryQueue {
   readonly #log: Log
   readonly #runs = new Set<string>()
 
@@ -57,12 +57,12 @@ class Late {
     if (this.#runs.has(workflowId)) return
     this.#runs.add(workflowId)
     void retryTransient(patienceMs, write, mayYetSucceed)
-      .catch((error: unknown) => lost(this.#log, workflowId, error))
+      .catch((error: unknown) => logFailure(this.#log, workflowId, error))
       .finally(() => this.#runs.delete(workflowId))
   }
 }
 
-function lost(log: Log, workflow: string, error: unknown): void {
+function logFailure(log: Log, workflow: string, error: unknown): void {
   log.error({ err: error, workflow }, 'the record of a run cannot be written')
 }
 

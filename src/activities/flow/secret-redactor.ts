@@ -7,16 +7,16 @@ import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { handlesIn, holdsHandle, MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
-import type { FunctionRunInput, Json, LentSecrets } from '../../core/work.ts'
+import type { FunctionRunInput, Json, SecretNames } from '../../core/work.ts'
 import { type SecretValue, textsByHandle, valuesOf } from '../../features/flows/secrets.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
-import type { Call } from '../tenant-interceptor.ts'
+import type { ActivityContext } from '../tenant-interceptor.ts'
 
 /** How a value is written in place of its handle. */
-export type Spelling = (text: string) => string
+export type Encoding = (text: string) => string
 
-export class Secrecy {
+export class CallSecrets {
   readonly #values: ReadonlyMap<string, SecretValue>
   readonly #texts: ReadonlyMap<string, string>
   /** What is looked for, with what stands in its place afterwards. */
@@ -33,19 +33,19 @@ export class Secrecy {
   }
 
   /** Reads the values as they are now, so that a secret that was replaced counts from the next attempt on. */
-  static async open(scope: WorkspaceScope, lent: LentSecrets): Promise<Secrecy> {
+  static async open(scope: WorkspaceScope, lent: SecretNames): Promise<CallSecrets> {
     const values = await valuesOf(scope, lent.names)
-    return new Secrecy(values, textsByHandle(scope, lent, values))
+    return new CallSecrets(values, textsByHandle(scope, lent, values))
   }
 
   /** Something else that must not be shown, such as a token that was given for a secret. */
-  hide(text: string): void {
+  addSecret(text: string): void {
     if (text.length >= LIMITS.flowSecretCharsMin) this.#seek(text, MASK)
   }
 
   #seek(text: string, by: string): void {
     this.#sought.set(text, by)
-    for (const spelling of spellingsOf(text))
+    for (const spelling of encodingsOf(text))
       if (!this.#sought.has(spelling)) this.#sought.set(spelling, MASK)
   }
 
@@ -55,7 +55,7 @@ export class Secrecy {
    */
   valueOf(name: string): SecretValue {
     const value = this.#values.get(name)
-    if (value === undefined) throw gone(name)
+    if (value === undefined) throw missingSecret(name)
     return value
   }
 
@@ -63,11 +63,11 @@ export class Secrecy {
    * A copy with the values in place of their handles, in texts of any depth; names of members stay as they are.
    * @throws ApplicationFailure (configuration) where a secret is not there any more, or has another form by now
    */
-  resolved<T extends Json>(value: T, spelling: Spelling = (one) => one): T {
+  resolveHandles<T extends Json>(value: T, spelling: Encoding = (one) => one): T {
     if (typeof value === 'string') return this.text(value, (one) => spelling(one)) as T
     if (typeof value !== 'object' || value === null) return value
-    if (Array.isArray(value)) return value.map((one) => this.resolved(one, spelling)) as T
-    const members = Object.entries(value).map(([name, one]) => [name, this.resolved(one, spelling)])
+    if (Array.isArray(value)) return value.map((one) => this.resolveHandles(one, spelling)) as T
+    const members = Object.entries(value).map(([name, one]) => [name, this.resolveHandles(one, spelling)])
     return Object.fromEntries(members)
   }
 
@@ -75,7 +75,7 @@ export class Secrecy {
   text(text: string, spelling: (value: string, at: number) => string): string {
     return replaceHandles(text, (handle, name, at) => {
       const value = this.#texts.get(handle)
-      if (value === undefined) throw gone(name)
+      if (value === undefined) throw missingSecret(name)
       this.#given.add(handle)
       const written = spelling(value, at)
       this.#room -= Buffer.byteLength(written)
@@ -85,7 +85,7 @@ export class Secrecy {
   }
 
   /** Notes the handles that stay what they are in this call, and may come back. */
-  passes<T extends Json>(value: T): T {
+  allowHandles<T extends Json>(value: T): T {
     replaceHandles(JSON.stringify(value), (handle) => {
       this.#given.add(handle)
       return handle
@@ -97,15 +97,15 @@ export class Secrecy {
    * What the call has answered, with handles in place of values, `***` in place of their other spellings, and of handles
    * that it was not given.
    */
-  shown(output: unknown): unknown {
+  redactOutput(output: unknown): unknown {
     if (output === undefined) return undefined
     const own = withoutHandles(output as Json, this.#given)
     const found = this.#foundIn(own)
-    return found === undefined ? own : cleaned(own, found)
+    return found === undefined ? own : redactValue(own, found)
   }
 
   /** The same of what it has failed with. */
-  failure(error: unknown): unknown {
+  redactFailure(error: unknown): unknown {
     if (error instanceof Suspended || !(error instanceof Error)) return error
     if (error instanceof ApplicationFailure) return this.#applicationFailure(error)
     if (error instanceof TemporalFailure) return error
@@ -119,7 +119,7 @@ export class Secrecy {
       message: this.#line(message),
       ...(typeof type === 'string' && { type }),
       nonRetryable: nonRetryable === true,
-      ...(details && { details: this.shown(details) as unknown[] }),
+      ...(details && { details: this.redactOutput(details) as unknown[] }),
     })
   }
 
@@ -127,8 +127,8 @@ export class Secrecy {
     return new Problem(code, {
       ...(detail !== undefined && { detail: this.#line(detail) }),
       ...(hint !== undefined && { hint: this.#line(hint) }),
-      errors: this.shown(errors) as InputError[],
-      members: this.shown(members) as Readonly<Record<string, unknown>>,
+      errors: this.redactOutput(errors) as InputError[],
+      members: this.redactOutput(members) as Readonly<Record<string, unknown>>,
       headers,
       ...(cause instanceof Error && { cause: this.#plain(cause) }),
     })
@@ -143,11 +143,11 @@ export class Secrecy {
   }
 
   #line(text: string): string {
-    return this.shown(text) as string
+    return this.redactOutput(text) as string
   }
 
   /** Whatever of it is in the value at all: nearly always nothing, and a text is searched faster than a value walked. */
-  #foundIn(value: Json): Found | undefined {
+  #foundIn(value: Json): RedactionPattern | undefined {
     const text = JSON.stringify(value)
     const there = [...this.#sought.keys()].filter((one) => text.includes(JSON.stringify(one).slice(1, -1)))
     if (there.length === 0) return undefined
@@ -158,31 +158,31 @@ export class Secrecy {
   }
 }
 
-interface Found {
+interface RedactionPattern {
   readonly pattern: RegExp
   readonly by: ReadonlyMap<string, string>
 }
 
 /** Names of members too; and a number that reads like a secret. */
-function cleaned(value: Json, found: Found): Json {
+function redactValue(value: Json, found: RedactionPattern): Json {
   if (typeof value === 'string') return inText(value, found)
   if (typeof value === 'number') {
     const text = inText(String(value), found)
     return text === String(value) ? value : text
   }
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((one) => cleaned(one, found))
-  const members = Object.entries(value).map(([name, one]) => [inText(name, found), cleaned(one, found)])
+  if (Array.isArray(value)) return value.map((one) => redactValue(one, found))
+  const members = Object.entries(value).map(([name, one]) => [inText(name, found), redactValue(one, found)])
   return Object.fromEntries(members)
 }
 
-const inText = (text: string, { pattern, by }: Found) =>
+const inText = (text: string, { pattern, by }: RedactionPattern) =>
   text.replaceAll(pattern, (one) => by.get(one) ?? MASK)
 
 /** A text as a regular expression that finds it. */
 const literal = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
-function gone(name: string): ApplicationFailure {
+function missingSecret(name: string): ApplicationFailure {
   const detail = `The secret \`${name}\` is not there any more, or not in that form.`
   return callFailure('configuration', detail)
 }
@@ -194,7 +194,7 @@ export const inJson = (text: string): string => JSON.stringify(text).slice(1, -1
 export const inForm = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1)
 
 /** All spellings but the text itself, each once. */
-function spellingsOf(text: string): ReadonlySet<string> {
+function encodingsOf(text: string): ReadonlySet<string> {
   const percent = encodeURIComponent(text)
   // What a URL adds to that of itself: RFC 3986 reserves more than is encoded above.
   const strict = percent.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
@@ -220,48 +220,51 @@ function inBase64(text: string): readonly string[] {
   })
 }
 
-export interface Lent {
-  readonly secrets: LentSecrets
-  readonly secrecy: Secrecy
+export interface LentCallSecrets {
+  readonly secrets: SecretNames
+  readonly secrecy: CallSecrets
 }
 
 /** What a call of the run may use; undefined where its flow declares no secrets. */
-export function lentTo({ workflowId }: Call, { secrets }: FunctionCall): LentSecrets | undefined {
-  return secrets && { run: workflowId, names: secrets }
+export function secretNamesOf(
+  { workflowId }: ActivityContext,
+  { secrets }: FunctionCall,
+): SecretNames | undefined {
+  return secrets && { workflow_id: workflowId, names: secrets }
 }
 
 /**
  * Does the work with the values as they are now.
  * @param scope of the run's own workspace, with the rights of an admin
  */
-export async function secretly(
+export async function withCallSecrets(
   scope: WorkspaceScope,
-  secrets: LentSecrets | undefined,
-  work: (lent?: Lent) => Promise<unknown>,
+  secrets: SecretNames | undefined,
+  work: (lent?: LentCallSecrets) => Promise<unknown>,
 ): Promise<unknown> {
   if (secrets === undefined) return work()
-  const secrecy = await Secrecy.open(scope, secrets)
+  const secrecy = await CallSecrets.open(scope, secrets)
   try {
-    return secrecy.shown(await work({ secrets, secrecy }))
+    return secrecy.redactOutput(await work({ secrets, secrecy }))
   } catch (error) {
-    throw secrecy.failure(error)
+    throw secrecy.redactFailure(error)
   }
 }
 
 /** The run of a function with the values in its input. */
-export function withValues(run: FunctionRunInput, lent: Lent | undefined): FunctionRunInput {
-  return lent === undefined ? run : { ...run, input: lent.secrecy.resolved(run.input) }
+export function withSecretValues(run: FunctionRunInput, lent: LentCallSecrets | undefined): FunctionRunInput {
+  return lent === undefined ? run : { ...run, input: lent.secrecy.resolveHandles(run.input) }
 }
 
 /** @throws ApplicationFailure (configuration) where a flow would be begun with a secret: in its run it stands for nothing */
-export function refuseSecrets(given: FunctionCall['arguments']): void {
+export function rejectSecrets(given: FunctionCall['arguments']): void {
   if (!holdsHandle(given)) return
   const detail = 'A secret cannot be given to another flow; that flow declares it in its own `use.secrets`.'
   throw callFailure('configuration', detail)
 }
 
 /** @throws ApplicationFailure (configuration) if there is a secret in what the operation would store */
-export function refuseStored({ name }: AnyOperation, given: FunctionCall['arguments']): void {
+export function rejectStoredSecrets({ name }: AnyOperation, given: FunctionCall['arguments']): void {
   const [secret] = handlesIn(given)
   if (secret === undefined) return
   const detail = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`

@@ -20,7 +20,7 @@ export async function runFunction(
 ): Promise<Json> {
   const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
   if (compiled === undefined) throw notFound('function')
-  return whileLet(open, (refused) =>
+  return whileActive(open, (refused) =>
     functions.run({
       compiled,
       input: run.input,
@@ -32,7 +32,7 @@ export async function runFunction(
 }
 
 /** Code that is ended in its midst has changed nothing outside: it may do nothing but compute. */
-async function whileLet<T>(
+async function whileActive<T>(
   ask: () => Promise<unknown>,
   work: (refused: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -2,18 +2,18 @@
 
 import type { Inbound, Outbound } from '../../infra/http-client/egress.ts'
 import { callFailure, type Fields, fieldsOf, textOf } from '../call-failure.ts'
-import type { Line } from './call-http-client.ts'
+import type { CallHttpClient } from './call-http-client.ts'
 import { sendDigest } from './digest.ts'
 import type { Tokens } from './oauth-tokens.ts'
 
 /** What stands between a call and the other side: the line, and the tokens of its run. */
-export interface Way {
-  readonly line: Line
+export interface CallClients {
+  readonly http: CallHttpClient
   readonly tokens: Tokens
   /** The run that calls; a token is never used for another. */
-  readonly run: string
+  readonly workflowId: string
   /** Told of tokens that issuers give: they must not be shown either. */
-  readonly given?: (token: string) => void
+  readonly onToken?: (token: string) => void
 }
 
 /**
@@ -21,8 +21,12 @@ export interface Way {
  * @param authentication `{scheme, properties}` without expressions, or undefined for nobody
  * @throws ApplicationFailure (final) where the credentials cannot be given: never a request without them
  */
-export async function sendAs(authentication: unknown, outbound: Outbound, way: Way): Promise<Inbound> {
-  const { line } = way
+export async function sendAuthenticated(
+  authentication: unknown,
+  outbound: Outbound,
+  way: CallClients,
+): Promise<Inbound> {
+  const { http: line } = way
   if (authentication === undefined) return line.send(outbound)
   const { scheme, secret, properties } = fieldsOf(authentication)
   if (secret !== undefined)
@@ -40,7 +44,7 @@ async function sendWithToken(
   scheme: 'oauth2' | 'oidc',
   given: Fields,
   outbound: Outbound,
-  { line, tokens, run, given: told }: Way,
+  { http: line, tokens, workflowId: run, onToken: told }: CallClients,
 ): Promise<Inbound> {
   const { text, isKept } = await tokens.of(run, scheme, given, line)
   told?.(text)

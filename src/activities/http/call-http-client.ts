@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
 
-export class Line {
+export class CallHttpClient {
   readonly #egress: Egress
   readonly #sender: Sender
   readonly #now: () => number
@@ -27,8 +27,8 @@ export class Line {
   }
 
   /** The same line, for answers of up to so many bytes. */
-  upTo(bytesMax: number): Line {
-    const line = new Line(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
+  withMaxBytes(bytesMax: number): CallHttpClient {
+    const line = new CallHttpClient(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
     line.#bytesMax = bytesMax
     return line
   }

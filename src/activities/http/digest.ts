@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Inbound, Outbound } from '../../infra/http-client/egress.ts'
 import { callFailure } from '../call-failure.ts'
-import type { Line } from './call-http-client.ts'
+import type { CallHttpClient } from './call-http-client.ts'
 
 type Params = Readonly<Record<string, string>>
 
@@ -24,7 +24,11 @@ const HASHES: readonly (readonly [name: string, hash: string])[] = [
 ]
 
 /** Asks without credentials first, and answers the challenge that comes. */
-export async function sendDigest(by: Credentials, outbound: Outbound, line: Line): Promise<Inbound> {
+export async function sendDigest(
+  by: Credentials,
+  outbound: Outbound,
+  line: CallHttpClient,
+): Promise<Inbound> {
   const refused = await line.send(outbound)
   if (refused.status !== 401) return refused
   const challenge = bestOf(challengesOf(refused.headers['www-authenticate'] ?? ''))

@@ -8,19 +8,27 @@ import { redact } from '../../core/redact.ts'
 import type { Inbound, Outbound } from '../../infra/http-client/egress.ts'
 import type { Fields } from '../call-failure.ts'
 import { callFailure } from '../call-failure.ts'
-import { sendAs, type Way } from './authentication.ts'
+import { type CallClients, sendAuthenticated } from './authentication.ts'
 
 /** Headers that would change what the connection itself means. */
-const OURS = new Set(['host', 'connection', 'transfer-encoding', 'content-length', 'upgrade', 'te', 'expect'])
+const RESERVED_HEADERS = new Set([
+  'host',
+  'connection',
+  'transfer-encoding',
+  'content-length',
+  'upgrade',
+  'te',
+  'expect',
+])
 
 /**
  * Sends the request once, and what its authentication needs before it.
  * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`, and where the
  *   credentials cannot be given; Problem where no answer came
  */
-export async function callHttp(call: Fields, way: Way): Promise<unknown> {
+export async function callHttp(call: Fields, way: CallClients): Promise<unknown> {
   const outbound = toRequest(call)
-  const inbound = await sendAs(call['authentication'], outbound, way)
+  const inbound = await sendAuthenticated(call['authentication'], outbound, way)
   const last = call['redirect'] === true ? 399 : 299
   if (inbound.status < 200 || inbound.status > last) throw statusFailure(outbound, inbound)
   return toOutput(call['output'], outbound, inbound)
@@ -54,7 +62,7 @@ export function toUrl(uri: unknown): URL {
 function headersOf(call: Fields, body: string): Record<string, string> {
   const given = Object.entries((call['headers'] ?? {}) as Fields)
     .map(([name, value]) => [name.toLowerCase(), String(value)] as const)
-    .filter(([name]) => !OURS.has(name))
+    .filter(([name]) => !RESERVED_HEADERS.has(name))
   const type: Record<string, string> = body === 'object' ? { 'content-type': 'application/json' } : {}
   return {
     accept: 'application/json, */*;q=0.8',
@@ -89,19 +97,19 @@ const TEXT_TYPE =
 function contentOf({ headers, body }: Inbound): unknown {
   if (body.length === 0) return null
   const type = headers['content-type'] ?? ''
-  if (JSON_TYPE.test(type)) return parsed(body)
+  if (JSON_TYPE.test(type)) return parseJson(body)
   const isText = type === '' ? isUtf8(body) : TEXT_TYPE.test(type)
-  return isText ? textOf(body, type) : body.toString('base64')
+  return isText ? decodeText(body, type) : body.toString('base64')
 }
 
-function parsed(body: Buffer): unknown {
-  const value = jsonOf(body)
+function parseJson(body: Buffer): unknown {
+  const value = decodeJson(body)
   if (!isTooDeep(value)) return value
   const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
   throw new Problem('upstream_invalid', { detail })
 }
 
-function jsonOf(body: Buffer): unknown {
+function decodeJson(body: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder().decode(body))
   } catch (cause) {
@@ -109,7 +117,7 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
-function textOf(body: Buffer, type: string): string {
+function decodeText(body: Buffer, type: string): string {
   const charset = /;\s*charset="?([\w-]{1,40})/i.exec(type)?.[1] ?? 'utf-8'
   try {
     return new TextDecoder(charset).decode(body)

@@ -7,25 +7,25 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import type { Json } from '../../core/work.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
-import type { FunctionCall, Tried } from '../contract.ts'
+import type { FunctionCall, InlineResult } from '../contract.ts'
 
 const BUSY = 'The tenant makes as many requests beside its runs as it may.'
 
 /** Until when it is not asked, and for how long that is. */
-interface Slow {
+interface SlowServer {
   readonly untilMs: number
-  readonly restMs: number
+  readonly exclusionMs: number
 }
 
 /**
  * What is made beside runs has no queue in Temporal, where tenants take turns: each has a share of the worker instead. Who
  * is slow loses his place after a moment, and gets none for a while; his requests have a task each.
  */
-export class BriefCalls {
+export class InlineCalls {
   readonly #now: () => number
   readonly #shares: KeyedSemaphore
   /** Servers that were slow when they were asked last, by tenant and server. */
-  readonly #slow = new LRUCache<string, Slow>({ max: LIMITS.briefCalls.slowKept })
+  readonly #slow = new LRUCache<string, SlowServer>({ max: LIMITS.briefCalls.slowKept })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
@@ -42,7 +42,7 @@ export class BriefCalls {
     { tenantId }: TenantRef,
     request: FunctionCall,
     send: (timeoutMs: number) => Promise<Json>,
-  ): Promise<Tried | null> {
+  ): Promise<InlineResult | null> {
     const server = `${tenantId} ${serverOf(request)}`
     if (this.#isSlow(server)) return null
     const began = this.#now()
@@ -71,8 +71,8 @@ export class BriefCalls {
     if (this.#isSlow(server)) return
     const { slowMinMs, slowMaxMs } = LIMITS.briefCalls
     const before = this.#slow.get(server)
-    const restMs = before === undefined ? slowMinMs : Math.min(2 * before.restMs, slowMaxMs)
-    this.#slow.set(server, { untilMs: this.#now() + restMs, restMs })
+    const restMs = before === undefined ? slowMinMs : Math.min(2 * before.exclusionMs, slowMaxMs)
+    this.#slow.set(server, { untilMs: this.#now() + restMs, exclusionMs: restMs })
   }
 }
 

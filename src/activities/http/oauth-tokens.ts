@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import * as oauth from 'oauth4webapi'
 import { LIMITS } from '../../core/limits.ts'
 import { callFailure, type Fields, fieldsOf, textOf } from '../call-failure.ts'
-import type { Line } from './call-http-client.ts'
+import type { CallHttpClient } from './call-http-client.ts'
 
 type Scheme = 'oauth2' | 'oidc'
 
@@ -19,7 +19,7 @@ interface Token {
 interface Asking {
   readonly scheme: Scheme
   readonly given: Fields
-  readonly line: Line
+  readonly line: CallHttpClient
 }
 
 export class Tokens {
@@ -50,7 +50,7 @@ export class Tokens {
     run: string,
     scheme: Scheme,
     given: Fields,
-    line: Line,
+    line: CallHttpClient,
   ): Promise<{ readonly text: string; readonly isKept: boolean }> {
     const key = keyOf(run, scheme, given)
     const status: LRUCache.Status<string, Token, Asking> = {}
@@ -119,7 +119,7 @@ async function tokenOf(scheme: Scheme, given: Fields, response: Response): Promi
 }
 
 /** `oauth2` says it, below its authority; `oidc` has it in the authority's discovery document. */
-async function tokenEndpoint(scheme: Scheme, given: Fields, line: Line): Promise<URL> {
+async function tokenEndpoint(scheme: Scheme, given: Fields, line: CallHttpClient): Promise<URL> {
   const authority = textOf(given, 'authority', scheme)
   if (scheme === 'oidc') return discovered(authority, given, line)
   const { token = '/oauth2/token' } = fieldsOf(given['endpoints'])
@@ -129,7 +129,7 @@ async function tokenEndpoint(scheme: Scheme, given: Fields, line: Line): Promise
 }
 
 /** OpenID Connect Discovery 1.0 §4: the document must be of the issuer that was asked, or of one that is named. */
-async function discovered(authority: string, given: Fields, line: Line): Promise<URL> {
+async function discovered(authority: string, given: Fields, line: CallHttpClient): Promise<URL> {
   const asked = authority.replace(DISCOVERY, '').replace(/\/+$/, '')
   const response = await oauth.discoveryRequest(urlOf(asked, '`authority`'), optionsFor(line))
   const { status } = response
@@ -206,7 +206,7 @@ const BY_SECRET: Readonly<Record<string, (secret: string) => oauth.ClientAuth>> 
  * @param encoding media type of the request's body, a form or JSON (OWS 1.0 `request.encoding`)
  */
 function optionsFor<Method, Body extends URLSearchParams | undefined>(
-  line: Line,
+  line: CallHttpClient,
   encoding = '',
 ): oauth.HttpRequestOptions<Method, Body> {
   return {

@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
-import { sendAs, type Way } from './authentication.ts'
+import { type CallClients, sendAuthenticated } from './authentication.ts'
 import { toUrl } from './http-call.ts'
 
 export class Documents {
@@ -23,7 +23,7 @@ export class Documents {
    * @param workspace whose it is; nobody else is given it, since nobody else may reach there
    * @throws ApplicationFailure (final) where there is none. @throws Problem where no answer came
    */
-  async at(resource: Fields, workspace: string, way: Way): Promise<{ document: Fields; url: URL }> {
+  async at(resource: Fields, workspace: string, way: CallClients): Promise<{ document: Fields; url: URL }> {
     const url = toUrl(resource['endpoint'])
     const { authentication } = resource
     const key = `${workspace} ${url.href}`
@@ -36,13 +36,13 @@ export class Documents {
   }
 }
 
-async function fetched(url: URL, authentication: unknown, way: Way): Promise<string> {
+async function fetched(url: URL, authentication: unknown, way: CallClients): Promise<string> {
   const headers = {
     accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
     'user-agent': 'tenon-flow/1',
   }
-  const bounded = { ...way, line: way.line.upTo(LIMITS.openApi.documentBytesMax) }
-  const { status, body } = await sendAs(authentication, { method: 'GET', url, headers }, bounded)
+  const bounded = { ...way, http: way.http.withMaxBytes(LIMITS.openApi.documentBytesMax) }
+  const { status, body } = await sendAuthenticated(authentication, { method: 'GET', url, headers }, bounded)
   if (status === 200) return new TextDecoder().decode(body)
   const detail = `The OpenAPI document at ${url.origin}${url.pathname} is not there: ${status} was answered.`
   throw callFailure('communication', detail, { status })

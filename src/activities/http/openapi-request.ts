@@ -2,7 +2,7 @@
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
-import type { Way } from './authentication.ts'
+import type { CallClients } from './authentication.ts'
 import type { Documents } from './openapi-document.ts'
 import {
   type Body,
@@ -32,7 +32,7 @@ export async function planOpenApi(
   call: Fields,
   workspace: string,
   documents: Documents,
-  way: Way,
+  way: CallClients,
 ): Promise<HttpRequest> {
   const { document, url } = await documents.at(fieldsOf(call['document']), workspace, way)
   const operation = operationOf(document, String(call['operationId']), url)

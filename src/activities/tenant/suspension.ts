@@ -9,19 +9,23 @@ import { statesOf, type WorkspaceState } from '../../features/tenants/suspension
 import { sql } from '../../infra/postgres/sql.ts'
 
 /** The scopes that it takes: of the tenant's structure, and of the runs of a workspace. */
-export interface Reach {
+export interface SuspensionContext {
   readonly admin: AdminScope
   readonly within: (workspaceId: WorkspaceId) => WorkspaceScope
 }
 
 /** Shows open runs as they stand, and tells them: each of them, or those that are not shown as held. */
-export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'): Promise<void> {
+export function signalExecutions(
+  reach: SuspensionContext,
+  target: TenantRef,
+  whom: 'all' | 'unheld',
+): Promise<void> {
   return untilSettled(reach, target, async ({ id, suspended, seq }) => {
     const scope = reach.within(id)
     let after = ''
     for (;;) {
-      const page = await showRuns(scope, after, { whom, suspended })
-      await tellEach(scope, page, { seq, suspended })
+      const page = await recordSuspension(scope, after, { whom, suspended })
+      await signalEach(scope, page, { seq, suspended })
       const last = page.at(-1)
       if (last === undefined || page.length < LIMITS.suspension.pageRuns) return
       after = last.id
@@ -30,7 +34,7 @@ export function tellRuns(reach: Reach, target: TenantRef, whom: 'all' | 'unheld'
 }
 
 /** Closes the store to the identities of suspended workspaces, and opens it to those of active ones. */
-export function turnStorage(reach: Reach, target: TenantRef): Promise<void> {
+export function syncStorageAccess(reach: SuspensionContext, target: TenantRef): Promise<void> {
   const { tenantId } = target
   return untilSettled(reach, target, async ({ id: workspaceId, bucket, suspended }) => {
     if (bucket !== null) await storageOf(reach.admin).turn({ tenantId, workspaceId }, bucket, !suspended)
@@ -39,7 +43,7 @@ export function turnStorage(reach: Reach, target: TenantRef): Promise<void> {
 
 /** Does it for each workspace; and once more, as long as another change came while it was done. */
 async function untilSettled(
-  { admin }: Reach,
+  { admin }: SuspensionContext,
   target: TenantRef,
   work: (standing: WorkspaceState) => Promise<void>,
 ): Promise<void> {
@@ -59,7 +63,7 @@ interface Run {
 }
 
 /** Of a page of open runs, by their ids. What is shown is what the doors see to: runs need not have heard of it. */
-function showRuns(
+function recordSuspension(
   scope: WorkspaceScope,
   after: string,
   { whom, suspended }: { whom: 'all' | 'unheld'; suspended: boolean },
@@ -75,11 +79,11 @@ function showRuns(
 }
 
 /** Several at a time; a run that has ended, or has not begun, is passed over. */
-async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: RunStanding): Promise<void> {
+async function signalEach(scope: WorkspaceScope, runs: readonly Run[], value: RunStanding): Promise<void> {
   const left = [...runs]
   const tell = async () => {
     for (let run = left.shift(); run !== undefined; run = left.shift())
-      await workflowsOf(scope).signal(run.workflow_id, { name: 'standing', value })
+      await workflowsOf(scope).signal(run.workflow_id, { name: 'suspensionChanged', value })
   }
   await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, tell))
 }

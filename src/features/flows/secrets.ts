@@ -11,7 +11,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'
-import type { Json, LentSecrets } from '../../core/work.ts'
+import type { Json, SecretNames } from '../../core/work.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { FLOWS, flowOperation, Ws } from './definitions.ts'
 
@@ -149,13 +149,13 @@ export function handlesFor(scope: WorkspaceScope, run: string, name: string, val
 /** All strings of the execution's secrets, by handle. */
 export function textsByHandle(
   scope: WorkspaceScope,
-  { run }: LentSecrets,
+  { workflow_id }: SecretNames,
   values: ReadonlyMap<string, SecretValue>,
 ): ReadonlyMap<string, string> {
   const texts = new Map<string, string>()
   for (const [name, value] of values) {
     for (const { pointer, text } of leavesOf(value)) {
-      texts.set(handleAt(scope, run, name, pointer), String(text))
+      texts.set(handleAt(scope, workflow_id, name, pointer), String(text))
     }
   }
   return texts

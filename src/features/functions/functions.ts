@@ -12,7 +12,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type FunctionRunInput, type Json, type LentSecrets, QUEUES } from '../../core/work.ts'
+import { type FunctionRunInput, type Json, QUEUES, type SecretNames } from '../../core/work.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
@@ -246,7 +246,7 @@ export const invokeFunction = inWorkspace({
 })
 
 /** `function.invoke` for a flow whose input has handles of secrets, which the sandbox replaces by their values. */
-export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
+export const invokeLending = (secrets: SecretNames): typeof invokeFunction => ({
   ...invokeFunction,
   run: (scope, invocation) => invoke(scope, invocation, secrets),
 })
@@ -269,7 +269,7 @@ interface Invocation {
 async function invoke(
   scope: WorkspaceScope,
   { id, input = {}, version }: Invocation,
-  secrets?: LentSecrets,
+  secrets?: SecretNames,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
   const active = await find(scope, id)

@@ -4,62 +4,62 @@ import { CancellationScope, defineSignal, proxyActivities, setHandler, sleep } f
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FlowRunInput, PlaceState, PlaceTurn } from '../../core/run.ts'
-import { settled } from '../ordered-results-interceptor.ts'
-import type { Details } from './current-details.ts'
-import type { Hold } from './execution-gate.ts'
-import type { Moments } from './logical-clock.ts'
+import type { FlowRunInput, SlotGeneration, SlotState } from '../../core/run.ts'
+import { flushMicrotasks } from '../ordered-results-interceptor.ts'
+import type { CurrentDetails } from './current-details.ts'
+import type { ExecutionGate } from './execution-gate.ts'
+import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 /** Whoever frees a place tells who has it now. */
-const placed = defineSignal<[PlaceTurn]>('placed')
+const placed = defineSignal<[SlotGeneration]>('slotGranted')
 
 /** Tasks of their own: that the run has asked is in its history before it is done, so run and queue agree whoever dies. */
-const { leavePlace, wantPlace } = proxyActivities<Activities>({
+const { yieldSlot, reacquireSlot } = proxyActivities<Activities>({
   startToCloseTimeout: '20s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
 
 /** What is told of it, and what it tells. */
-interface Books {
-  readonly hold: Hold
-  readonly moments: Moments
+interface SlotServices {
+  readonly hold: ExecutionGate
+  readonly moments: LogicalClock
   readonly recorder: Recorder
-  readonly details: Details
+  readonly details: CurrentDetails
 }
 
-export class Place {
+export class ConcurrencySlot {
   readonly #executionId: string
   readonly #isChild: boolean
-  readonly #books: Books
+  readonly #books: SlotServices
   /** Calls, and flows that are waited for: what is work, and no waiting. */
   #underWay = 0
   #turn: number
-  #is: PlaceState['is']
+  #is: SlotState['is']
   #watch: CancellationScope | undefined
   #leaving: Promise<void> | undefined
   #shown: (() => void) | undefined
 
   /** @returns nothing where the run keeps its place */
-  static of(input: FlowRunInput, books: Books): Place | undefined {
+  static of(input: FlowRunInput, books: SlotServices): ConcurrencySlot | undefined {
     const { concurrency } = input.ir as Partial<FlowIR>
-    return concurrency?.holdWhileWaiting === false ? new Place(input, books) : undefined
+    return concurrency?.holdWhileWaiting === false ? new ConcurrencySlot(input, books) : undefined
   }
 
-  private constructor({ execution_id, trigger, continued }: FlowRunInput, books: Books) {
+  private constructor({ execution_id, trigger, continued }: FlowRunInput, books: SlotServices) {
     this.#executionId = execution_id
     this.#isChild = trigger?.kind === 'flow'
     this.#books = books
-    this.#turn = continued?.place?.turn ?? 0
-    this.#is = continued?.place?.is ?? 'taken'
-    setHandler(placed, ({ turn }) => this.#heard(turn))
+    this.#turn = continued?.slot?.turn ?? 0
+    this.#is = continued?.slot?.is ?? 'held'
+    setHandler(placed, ({ generation: turn }) => this.#heard(turn))
     // Where it has moved here, what it was answered there is lost.
-    if (this.#is === 'away') this.#leave()
-    else if (this.#is === 'wanted') this.#ask()
+    if (this.#is === 'yielded') this.#leave()
+    else if (this.#is === 'requested') this.#ask()
     else this.#rest()
   }
 
-  get state(): PlaceState {
+  get state(): SlotState {
     return { turn: this.#turn, is: this.#is }
   }
 
@@ -68,7 +68,7 @@ export class Place {
     this.#underWay += 1
     this.#watch?.cancel()
     this.#watch = undefined
-    if (this.#is === 'away') this.#comeBack()
+    if (this.#is === 'yielded') this.#comeBack()
     try {
       return await work()
     } finally {
@@ -79,8 +79,8 @@ export class Place {
 
   /** A run that waits for less than a moment keeps its place. */
   #rest(): void {
-    if (this.#underWay > 0 || this.#is !== 'taken' || this.#watch !== undefined) return
-    void unendingly(async () => {
+    if (this.#underWay > 0 || this.#is !== 'held' || this.#watch !== undefined) return
+    void uncancellable(async () => {
       const watch = new CancellationScope()
       this.#watch = watch
       const timer = watch.run(() => sleep(LIMITS.slotGraceMs, { summary: 'keeps its place' }))
@@ -90,61 +90,61 @@ export class Place {
       )
       if (!isOver) return
       // One that is called off is no event of the history.
-      this.#books.moments.hear()
+      this.#books.moments.tick()
       // A task that was lost and is done again may find it over, beside what had ended the waiting before it was.
-      await settled()
+      await flushMicrotasks()
       if (this.#watch !== watch) return
       this.#watch = undefined
       if (this.#books.recorder.isEnded) return
       this.#turn += 1
-      this.#is = 'away'
+      this.#is = 'yielded'
       this.#leave()
     })
   }
 
   #leave(): void {
     // A refusal for ever leaves things as they are.
-    this.#leaving = unendingly(() => leavePlace(this.#named()).catch(() => {}))
-    this.#books.moments.answeredBy(this.#leaving)
+    this.#leaving = uncancellable(() => yieldSlot(this.#named()).catch(() => {}))
+    this.#books.moments.tickAfter(this.#leaving)
   }
 
   #comeBack(): void {
-    this.#is = 'wanted'
-    this.#books.hold.queue(true)
+    this.#is = 'requested'
+    this.#books.hold.setQueued(true)
     this.#ask()
   }
 
   #ask(): void {
-    this.#shown = this.#books.details.at({ pointer: '/concurrency', summary: 'waits for a place' })
-    void unendingly(async () => {
+    this.#shown = this.#books.details.addStep({ pointer: '/concurrency', summary: 'waits for a place' })
+    void uncancellable(async () => {
       await this.#leaving
       const place = this.#named()
-      const asked = wantPlace({ ...place, at_once: this.#isChild }).catch(() => true)
-      this.#books.moments.answeredBy(asked)
-      if (await asked) this.#arrive(place.turn)
+      const asked = reacquireSlot({ ...place, at_once: this.#isChild }).catch(() => true)
+      this.#books.moments.tickAfter(asked)
+      if (await asked) this.#arrive(place.generation)
     })
   }
 
   #heard(turn: number): void {
-    this.#books.moments.hear()
+    this.#books.moments.tick()
     this.#arrive(turn)
     // Who tells it goes on until he is answered.
-    if (turn === this.#turn) void this.#books.recorder.placed(turn)
+    if (turn === this.#turn) void this.#books.recorder.ackSlot(turn)
   }
 
   /** What is said of another turn is out of date. */
   #arrive(turn: number): void {
-    if (this.#is !== 'wanted' || turn !== this.#turn) return
-    this.#is = 'taken'
+    if (this.#is !== 'requested' || turn !== this.#turn) return
+    this.#is = 'held'
     this.#shown?.()
-    this.#books.hold.queue(false)
+    this.#books.hold.setQueued(false)
     this.#rest()
   }
 
-  #named(): PlaceTurn {
-    return { execution_id: this.#executionId, turn: this.#turn }
+  #named(): SlotGeneration {
+    return { execution_id: this.#executionId, generation: this.#turn }
   }
 }
 
 /** Whoever is cancelled still has a place to give back, and needs one for what it undoes. */
-const unendingly = <T>(work: () => Promise<T>): Promise<T> => CancellationScope.nonCancellable(work)
+const uncancellable = <T>(work: () => Promise<T>): Promise<T> => CancellationScope.nonCancellable(work)

@@ -12,14 +12,14 @@ const AROUND_BYTES_MAX = 120
 const LINE_BYTES_MAX = 200
 
 /** What stands beside a call or a timer of a step: the way to it by the names of tasks, and what it does. */
-export function lineOf({ around, summary }: StepRef): string {
+export function summaryLine({ breadcrumbs: around, summary }: StepRef): string {
   if (around === '') return summary
   let way = around
   while (utf8Length(way) > AROUND_BYTES_MAX && way.includes(' / ')) way = way.slice(way.indexOf(' / ') + 3)
   return clip(`${way === around ? '' : '… / '}${way} / ${summary}`, LINE_BYTES_MAX)
 }
 
-export class Details {
+export class CurrentDetails {
   readonly #title: string
   readonly #open = new Set<{ readonly line: string }>()
   #isEnded = false
@@ -31,8 +31,8 @@ export class Details {
   }
 
   /** The run calls, sleeps or waits there. @returns what says that it does not any more */
-  at({ pointer, summary }: Pick<StepRef, 'pointer' | 'summary'>): () => void {
-    const entry = { line: `- ${code(pointer)}: ${code(summary)}` }
+  addStep({ pointer, summary }: Pick<StepRef, 'pointer' | 'summary'>): () => void {
+    const entry = { line: `- ${inlineCode(pointer)}: ${inlineCode(summary)}` }
     this.#open.add(entry)
     this.#show()
     return () => {
@@ -60,6 +60,6 @@ export class Details {
 }
 
 /** As it is: whoever writes a definition makes no links and images in the pages of operators. */
-export function code(text: string): string {
+export function inlineCode(text: string): string {
   return `\`${text.replaceAll('`', "'").replaceAll(/\s+/g, ' ')}\``
 }

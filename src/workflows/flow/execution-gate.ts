@@ -2,12 +2,12 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
-import type { HoldState, RunStanding } from '../../core/run.ts'
+import type { GateState, RunStanding } from '../../core/run.ts'
 import type { Begun, Held } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
-const standing = defineSignal<[RunStanding]>('standing')
+const standing = defineSignal<[RunStanding]>('suspensionChanged')
 
 const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']
 /** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
@@ -18,7 +18,7 @@ interface Refusal {
   readonly held?: Held
 }
 
-export class Hold {
+export class ExecutionGate {
   #seq = -1
   #isSuspended = false
   #isPaused = false
@@ -28,21 +28,21 @@ export class Hold {
   #endedMs = 0
 
   /** Hears for how long nothing could go on. */
-  onLifted: (durationMs: number) => void = () => {}
+  onReopened: (durationMs: number) => void = () => {}
 
   /** Listens from now on: made before the run waits for anything. @param before where the run has been elsewhere */
-  constructor(before?: HoldState) {
+  constructor(before?: GateState) {
     this.#seq = before?.seq ?? -1
     this.#isSuspended = before?.suspended ?? false
     this.#isPaused = before?.paused ?? false
     this.#isQueued = before?.queued ?? false
-    this.#isAsked = before?.asked ?? false
+    this.#isAsked = before?.approval_reopened ?? false
     this.#sinceMs = before?.since_ms
     this.#endedMs = before?.ended_ms ?? 0
     setHandler(standing, (heard) => this.#hear(heard))
   }
 
-  get state(): HoldState {
+  get state(): GateState {
     const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
     const queued = this.#isQueued && { queued: true as const }
     const asked = this.#isAsked && { asked: true as const }
@@ -50,7 +50,7 @@ export class Hold {
     return { ...state, ...(since !== undefined && { since_ms: since }) }
   }
 
-  get isOn(): boolean {
+  get isClosed(): boolean {
     return this.#sinceMs !== undefined
   }
 
@@ -59,7 +59,7 @@ export class Hold {
   }
 
   /** Somebody has stopped it, and it does not only wait for a place. */
-  get isStopped(): boolean {
+  get isSuspendedOrPaused(): boolean {
     return this.#isSuspended || this.#isPaused
   }
 
@@ -70,20 +70,20 @@ export class Hold {
   }
 
   /** The run waits for a place among those of its flow, or has it. */
-  queue(isQueued: boolean): void {
+  setQueued(isQueued: boolean): void {
     this.#isQueued = isQueued
     this.#turn()
   }
 
   /** The run waits until an approval is given again, or that is so. */
-  ask(isAsked: boolean): void {
+  setApprovalReopened(isAsked: boolean): void {
     this.#isAsked = isAsked
     this.#turn()
   }
 
   /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
-  lifted(): Promise<void> {
-    return condition(() => !this.isOn)
+  untilOpen(): Promise<void> {
+    return condition(() => !this.isClosed)
   }
 
   /**
@@ -93,11 +93,12 @@ export class Hold {
    */
   async afterTimer(heldMs: number, options: { summary: string; limits: boolean }): Promise<void> {
     const { summary, limits } = options
-    if (this.isOn) await this.lifted()
-    const missedMs = limits ? this.heldMs() - heldMs : 0
+    if (this.isClosed) await this.untilOpen()
+    const missedMs = limits ? this.closedMs() - heldMs : 0
     if (missedMs === 0) return
     await sleep(missedMs, { summary })
-    if (this.isOn || this.heldMs() > heldMs + missedMs) await this.afterTimer(heldMs + missedMs, options)
+    if (this.isClosed || this.closedMs() > heldMs + missedMs)
+      await this.afterTimer(heldMs + missedMs, options)
   }
 
   /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
@@ -112,11 +113,11 @@ export class Hold {
    * Waits until the call may be made again.
    * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
    */
-  async waitAfter({ held }: Refusal): Promise<{ begun?: Begun }> {
+  async waitAfterRefusal({ held }: Refusal): Promise<{ first_attempt?: Begun }> {
     if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
-    if (!this.isOn) await sleep(REFUSED_MS)
-    if (this.isOn) await this.lifted()
-    return held === undefined ? {} : { begun: held.begun }
+    if (!this.isClosed) await sleep(REFUSED_MS)
+    if (this.isClosed) await this.untilOpen()
+    return held === undefined ? {} : { first_attempt: held.begun }
   }
 
   #hear({ seq, suspended }: RunStanding): void {
@@ -128,17 +129,17 @@ export class Hold {
 
   /** Any reason holds it. */
   #turn(): void {
-    const isOn = this.isStopped || this.#isQueued || this.#isAsked
-    if (isOn === this.isOn) return
+    const isOn = this.isSuspendedOrPaused || this.#isQueued || this.#isAsked
+    if (isOn === this.isClosed) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
     this.#endedMs += durationMs
     this.#sinceMs = isOn ? now : undefined
-    if (!isOn) this.onLifted(durationMs)
+    if (!isOn) this.onReopened(durationMs)
   }
 
   /** For how long the run has been held so far. */
-  heldMs(): number {
+  closedMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
 }

@@ -21,7 +21,7 @@ import type { Activities } from '../../activities/contract.ts'
 import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/run.ts'
 import { QUEUES } from '../../core/work.ts'
 import type { flowRun } from './flow-run.ts'
-import { childOf } from './subflow.ts'
+import { childOptions } from './subflow.ts'
 
 const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETIME')
 
@@ -32,28 +32,28 @@ export async function flowTrigger(
   input: FlowTriggerInput,
 ): Promise<{ execution_id: string } | { skipped: string }> {
   // Who is cancelled between the row and the run would leave a row that nobody runs.
-  const begun = await CancellationScope.nonCancellable(() => begin(input))
+  const begun = await CancellationScope.nonCancellable(() => startExecution(input))
   if ('skipped' in begun) {
     setCurrentDetails(`Nothing was begun. ${begun.skipped}`)
     return begun
   }
   setCurrentDetails(`Execution \`${begun.id}\``)
-  await ended(begun.run)
+  await waitForEnd(begun.run)
   if (begun.afterMs > 0) await sleep(begun.afterMs, { summary: 'until the next run' })
   return { execution_id: begun.id }
 }
 
-interface Begun {
+interface StartedRun {
   readonly id: string
   readonly run: Run
   readonly afterMs: number
 }
 
-async function begin(input: FlowTriggerInput): Promise<Begun | { skipped: string }> {
-  const triggered = await admitted(input)
+async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { skipped: string }> {
+  const triggered = await admitExecution(input)
   if ('skipped' in triggered) return triggered
   const run = await startChild<typeof flowRun>('flowRun', {
-    ...childOf(triggered),
+    ...childOptions(triggered),
     args: [triggered.run],
     parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
   })
@@ -61,7 +61,7 @@ async function begin(input: FlowTriggerInput): Promise<Begun | { skipped: string
 }
 
 /** What cannot be begun within the time in which it would be made up for is left out, as Temporal does. */
-async function admitted(input: FlowTriggerInput): Promise<Triggered> {
+async function admitExecution(input: FlowTriggerInput): Promise<Triggered> {
   const { admitTrigger } = proxyActivities<Activities>({
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: input.patience_ms,
@@ -85,9 +85,9 @@ function whenDue(): { due_at?: string } {
 }
 
 /** Waits for the end of a run, however it ended: that is told by the run. Who is cancelled meanwhile cancels it first. */
-async function ended(run: Run): Promise<void> {
+async function waitForEnd(run: Run): Promise<void> {
   CancellationScope.current()
-    .cancelRequested.catch(() => CancellationScope.nonCancellable(() => cancelled(run)))
+    .cancelRequested.catch(() => CancellationScope.nonCancellable(() => cancelRun(run)))
     .catch(() => {})
   try {
     await run.result()
@@ -96,7 +96,7 @@ async function ended(run: Run): Promise<void> {
   }
 }
 
-const cancelled = (run: Run): Promise<void> => getExternalWorkflowHandle(run.workflowId).cancel()
+const cancelRun = (run: Run): Promise<void> => getExternalWorkflowHandle(run.workflowId).cancel()
 
 const { registerTriggers } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,

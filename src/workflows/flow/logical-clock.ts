@@ -10,7 +10,7 @@ import type { Begun } from '../../core/work.ts'
  * at other times, in another order, and between other tasks where they last. What is known for ever is when something of
  * the run's history was heard in a task before, and at which place of the flow a call stands.
  */
-export class Moments {
+export class LogicalClock {
   /** Local calls since something was heard, and for how long those of servers elsewhere have been waited for. */
   #made = 0
   #tookMs = 0
@@ -25,21 +25,21 @@ export class Moments {
   #underWay = 0
 
   /** Whether there were so many local calls that a task should end: what it does is lost with it. */
-  get areMany(): boolean {
+  get isTaskFull(): boolean {
     return this.#made >= LIMITS.localCallsMax
   }
 
   /** Whether the next request to a server elsewhere may be made beside the run. */
-  mayBeBrief(): boolean {
+  mayTryInline(): boolean {
     if (this.#rest > 0) {
       this.#rest -= 1
       return false
     }
-    return !this.areMany && this.#tookMs < LIMITS.briefCalls.taskMs
+    return !this.isTaskFull && this.#tookMs < LIMITS.briefCalls.taskMs
   }
 
   /** @param ms how long it took; undefined where it had no place, or was not over in time */
-  wasBrief(ms: number | undefined): void {
+  recordInlineAttempt(ms: number | undefined): void {
     const { restMin, restMax } = LIMITS.briefCalls
     if (ms === undefined) {
       this.#rest = this.#nextRest
@@ -51,7 +51,7 @@ export class Moments {
   }
 
   /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
-  hear(): void {
+  tick(): void {
     const now = nowMs()
     this.#startOver()
     if (now === this.#heardMs) return
@@ -62,8 +62,8 @@ export class Moments {
   }
 
   /** What is no local call answers: a timer, an activity, another flow. */
-  answeredBy(work: Promise<unknown>): void {
-    const heard = () => this.hear()
+  tickAfter(work: Promise<unknown>): void {
+    const heard = () => this.tick()
     // Beside whoever waits for it, so that it is heard in the activation that brings it.
     void work.then(heard, heard)
   }
@@ -72,7 +72,7 @@ export class Moments {
    * So does a call that could have been local: the task ends there, and no moment is known by it. Where it is all done
    * again, the same call may be a local one.
    */
-  endedBy(work: Promise<unknown>): void {
+  resetAfter(work: Promise<unknown>): void {
     const ended = () => this.#startOver()
     void work.then(ended, ended)
   }
@@ -84,12 +84,12 @@ export class Moments {
   }
 
   /** Whether calls beside the run go on: what they answer comes before the task ends. */
-  get isAnsweredSoon(): boolean {
+  get hasInlineCalls(): boolean {
     return this.#underWay > 0
   }
 
   /** A call beside the run begins. @returns says that it has ended */
-  beside(): () => void {
+  startInlineCall(): () => void {
     this.#underWay += 1
     return () => {
       this.#underWay -= 1
@@ -97,16 +97,16 @@ export class Moments {
   }
 
   /** Where a call of a step begins that is local, or could be, whatever else the run does meanwhile. */
-  begun({ step, beside }: CallRequest): Begun {
+  firstAttemptOf({ step, isConcurrent: beside }: CallRequest): Begun {
     this.#made += 1
     if (!beside) this.#alone += 1
-    const order = (this.#alone % 2 ** 12) * 2 ** 20 + (beside ? orderOf(step) : 0)
-    return { activity_id: `local-${step.place}`, at_ms: this.#knownMs, order }
+    const order = (this.#alone % 2 ** 12) * 2 ** 20 + (beside ? concurrentOrder(step) : 0)
+    return { activity_id: `local-${step.path}`, at_ms: this.#knownMs, order }
   }
 }
 
 /** Beside others: how often the list around it had been run, then where in that list it stands. */
-function orderOf({ place, pointer }: CallRequest['step']): number {
+function concurrentOrder({ path: place, pointer }: CallRequest['step']): number {
   const nth = Number(/~x(\d+)[^~]*$/.exec(place)?.[1] ?? 0)
   const index = Number(/\/(\d+)\/[^/]*$/.exec(pointer)?.[1] ?? 0)
   return (nth % 2 ** 12) * 2 ** 8 + (index % 2 ** 8)

@@ -19,7 +19,7 @@ const STATUS = {
 
 export class Recorder {
   readonly #executionId: string
-  readonly #pen: Pen
+  readonly #pen: RecordWriter
   /** Steps that have begun and not ended, by pointer and iteration. */
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
@@ -33,11 +33,11 @@ export class Recorder {
   #more: Partial<RunUpdate> = {}
 
   /** @param before where the run has been elsewhere */
-  constructor(executionId: string, pen: Pen, before: RecordState | undefined) {
+  constructor(executionId: string, pen: RecordWriter, before: RecordState | undefined) {
     this.#executionId = executionId
     this.#pen = pen
     this.#seq = before?.seq ?? 0
-    this.#told = before?.told ?? 0
+    this.#told = before?.lastEventSeq ?? 0
     this.#status = before?.status ?? 'running'
     this.#events = [...(before?.events ?? [])]
     for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
@@ -51,14 +51,14 @@ export class Recorder {
       open: [...this.#open.values()],
       changed: [...this.#changed.values()],
       events: this.#events,
-      told: this.#told,
+      lastEventSeq: this.#told,
       status: this.#status,
     }
   }
 
   /** @param isReused whether it was answered by the run that this one repeats */
   record(event: StepEvent, isReused = false): void {
-    const { pointer, name, kind, iteration, summary, place } = event.step
+    const { pointer, name, kind, iteration, summary, path: place } = event.step
     const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
     const {
@@ -72,7 +72,7 @@ export class Recorder {
       pointer,
       iteration,
       summary,
-      place,
+      path: place,
       status: 'running',
       started_at: at,
     }
@@ -85,7 +85,7 @@ export class Recorder {
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
       ...(isReused && { reused: true }),
-      ...kept(event.answer),
+      ...recordedAnswer(event.answer),
     }
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
@@ -94,7 +94,7 @@ export class Recorder {
   }
 
   /** The step waits: for a time, for the world, or for another flow. In a new history it says so again. */
-  waits(step: StepRef): void {
+  recordWaiting(step: StepRef): void {
     const open = this.#open.get(keyOf(step))
     if (open === undefined || open.waits) return
     this.#open.set(keyOf(step), { ...open, waits: true })
@@ -102,7 +102,7 @@ export class Recorder {
   }
 
   /** Keeps what an open step is asked about, or which execution it runs, for its record. */
-  note(step: StepRef, what: Pick<StepUpdate, 'digest' | 'child'>): void {
+  annotate(step: StepRef, what: Pick<StepUpdate, 'digest' | 'child'>): void {
     const open = this.#open.get(keyOf(step))
     if (open !== undefined) this.#open.set(keyOf(step), { ...open, ...what })
   }
@@ -145,7 +145,7 @@ export class Recorder {
   }
 
   /** The same, of a run that has nothing to do now; nothing where nothing has changed. */
-  async rest(isWaiting: boolean): Promise<void> {
+  async flushIfChanged(isWaiting: boolean): Promise<void> {
     if (this.#changed.size + this.#events.length === 0) return
     await this.flush(isWaiting && this.#status === 'running' ? 'waiting' : this.#status)
   }
@@ -171,13 +171,13 @@ export class Recorder {
   }
 
   /** Writes that somebody has paused the run, or has let it go on. */
-  paused(paused: boolean, pause_reason: string | null): Promise<void> {
+  recordPause(paused: boolean, pause_reason: string | null): Promise<void> {
     return this.flush(this.#status, { paused, pause_reason })
   }
 
   /** Writes that it has heard of its place. */
-  placed(turn: number): Promise<void> {
-    return this.flush(this.#status, { placed: turn })
+  ackSlot(turn: number): Promise<void> {
+    return this.flush(this.#status, { ack_generation: turn })
   }
 
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
@@ -201,14 +201,14 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 const now = () => new Date().toISOString()
 
 /** A secret that an answer has shown is masked in the record: whoever goes by it has to know. */
-function kept(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
+function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
 
 /** Both methods are given what gathers all that is to be written, and ask it when they can write. */
-export interface Pen {
+export interface RecordWriter {
   /** @returns when it is written */
   write(taken: () => RunUpdate): Promise<void>
   /** For the last time. @returns when the run may end */
@@ -216,7 +216,7 @@ export interface Pen {
 }
 
 /** One write follows the other, so the last state wins; all that wait for one are one. */
-export function pen(): Pen {
+export function createRecordWriter(): RecordWriter {
   let last: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
   let isEnding = false

@@ -4,46 +4,46 @@ import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { repeatedPathPrefix } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
-import type { Reused, RunReuse } from '../../core/run.ts'
+import type { ReusedResult, RunReuse } from '../../core/run.ts'
 
 /**
  * All of it happens before the outside answers anything else: so what goes on beside the step from which the run is
  * repeated is taken over too, and nothing that follows that step, should it stand elsewhere in a newer version.
  */
-export class Reuse {
+export class ResultCache {
   readonly #from: string | undefined
-  readonly #left: Map<string, Reused>
+  readonly #left: Map<string, ReusedResult>
   readonly #used = new Set<string>()
   #isReached = false
 
   constructor(given: RunReuse | undefined) {
     this.#from = given?.from
-    this.#left = new Map(Object.entries(given?.answers ?? {}))
+    this.#left = new Map(Object.entries(given?.results ?? {}))
   }
 
   /** What a run that goes on elsewhere is to take over still; nothing where that is over. */
-  get left(): RunReuse | undefined {
+  get remaining(): RunReuse | undefined {
     if (this.#from === undefined || this.#isReached) return undefined
-    return { from: this.#from, answers: Object.fromEntries(this.#left) }
+    return { from: this.#from, results: Object.fromEntries(this.#left) }
   }
 
   /** A step has begun. */
-  entered({ place }: StepRef): void {
+  stepEntered({ path: place }: StepRef): void {
     if (place === this.#from) this.#isReached = true
   }
 
   /** The outside has answered for itself. */
-  answered(): void {
+  effectEnded(): void {
     if (this.#isReached) this.#left.clear()
   }
 
   /** Whether what came of a step last was taken over. */
-  isUsed({ place }: StepRef): boolean {
+  isReused({ path: place }: StepRef): boolean {
     return this.#used.has(place)
   }
 
   /** The execution of the flow that a step ran, if that flow is not run again. */
-  childOf({ place }: StepRef): string | undefined {
+  childOf({ path: place }: StepRef): string | undefined {
     return this.#left.get(place)?.child
   }
 
@@ -52,7 +52,7 @@ export class Reuse {
    * @param digest of what the step asks about: people have decided on that alone
    * @throws FlowError what it has faulted with
    */
-  take({ place, pointer }: StepRef, digest?: string): Json | undefined {
+  take({ path: place, pointer }: StepRef, digest?: string): Json | undefined {
     const reused = this.#left.get(place)
     this.#left.delete(place)
     if (reused === undefined || (reused.digest !== undefined && reused.digest !== digest)) {
@@ -66,10 +66,10 @@ export class Reuse {
   }
 
   /** Whether the time for which a step sleeps has passed in that run: a `wait`, or before another attempt of a `try`. */
-  hasSlept(step: StepRef): boolean {
+  skipsSleep(step: StepRef): boolean {
     if (step.kind === 'wait') return this.take(step) !== undefined
     if (step.kind !== 'try') return false
-    const again = repeatedPathPrefix(step.place, 'try')
+    const again = repeatedPathPrefix(step.path, 'try')
     return [...this.#left.keys()].some((place) => place.startsWith(again))
   }
 }

@@ -4,8 +4,8 @@ import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temp
 import type { Driver } from '../../../flows-dsl/machine/driver.ts'
 import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
-import type { Hold } from './execution-gate.ts'
-import type { Moments } from './logical-clock.ts'
+import type { ExecutionGate } from './execution-gate.ts'
+import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 const event = defineSignal<[RunEvent]>('event')
@@ -15,52 +15,52 @@ const pause = defineUpdate<RunAnswer, [RunPause]>('pause')
 const patch = defineUpdate<RunAnswer, [RunPatch]>('patch')
 
 /** What a command may act on. */
-interface Run {
+interface CommandTargets {
   readonly drive: Driver
-  readonly hold: Hold
+  readonly hold: ExecutionGate
   readonly recorder: Recorder
-  readonly moments: Moments
+  readonly moments: LogicalClock
 }
 
 /** Listens from now on: what comes before the run has begun is kept by it. */
-export function listenTo(run: Run): void {
+export function registerHandlers(run: CommandTargets): void {
   const { drive, hold, recorder, moments } = run
   // A run that is held has nothing open that would tell it.
   CancellationScope.current().cancelRequested.catch(() => {
-    moments.hear()
+    moments.tick()
     if (hold.isPaused) void turn(run, { paused: false, reason: null })
     drive.cancel()
   })
   setHandler(event, (said) => {
-    moments.hear()
+    moments.tick()
     drive.event(withoutHandles(said))
   })
   setHandler(decide, ({ step, decision }) => {
-    moments.hear()
+    moments.tick()
     return answer(drive.decide(step, withoutHandles(decision)))
   })
   setHandler(release, ({ step, ...rest }) => {
-    moments.hear()
+    moments.tick()
     return answer(drive.release(step, withoutHandles(rest.release)))
   })
   setHandler(pause, async (asked) => {
-    moments.hear()
+    moments.tick()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
     if (asked.paused && drive.status.isCancelled) return { refused: 'The execution is being cancelled.' }
     if (asked.paused !== hold.isPaused) await turn(run, asked)
     return {}
   })
   setHandler(patch, (what) => {
-    moments.hear()
+    moments.tick()
     if (!hold.isPaused && !drive.status.isHeld) return { refused: 'The execution goes on: pause it first.' }
     return answer(drive.patch(withoutHandles({ ...what })))
   })
 }
 
 /** The run itself says so in its record: of two who ask at the same time, both see what became of it. */
-function turn({ hold, recorder }: Run, { paused, reason }: RunPause): Promise<void> {
+function turn({ hold, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
   hold.pause(paused)
-  return recorder.paused(paused, reason)
+  return recorder.recordPause(paused, reason)
 }
 
 function answer(refused: string | undefined): RunAnswer {

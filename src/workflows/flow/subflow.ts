@@ -21,14 +21,14 @@ import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
-import { call, SUBFLOW } from './calls.ts'
-import type { Hold } from './execution-gate.ts'
+import { callUntilAccepted, SUBFLOW } from './calls.ts'
+import type { ExecutionGate } from './execution-gate.ts'
 
-interface Asked {
+interface SubflowRequest {
   /** `{namespace, name, version, input, await}` */
   readonly details: JsonObject
   readonly step: StepRef
-  readonly hold: Hold
+  readonly hold: ExecutionGate
   readonly parent: FlowRunInput
   /** Hears the id of the execution before it begins. */
   readonly begun: (id: string) => void
@@ -38,7 +38,13 @@ interface Asked {
  * @returns the output of the flow, or `{id}` of its execution where nobody waits for it
  * @throws FlowError what it faulted with; `configuration` where it is not there, or too deep
  */
-export async function runSubflow({ details, step, hold, parent, begun: hear }: Asked): Promise<Json> {
+export async function runSubflow({
+  details,
+  step,
+  hold,
+  parent,
+  begun: hear,
+}: SubflowRequest): Promise<Json> {
   const depth = (parent.depth ?? 0) + 1
   if (depth > LIMITS.subflowDepthMax) {
     const detail = `Flows that run flows that run flows … are at most ${LIMITS.subflowDepthMax} deep.`
@@ -46,7 +52,10 @@ export async function runSubflow({ details, step, hold, parent, begun: hear }: A
   }
   const { await: isAwaited, ...which } = details
   const asked = { ...which, started_by: parent.started_by }
-  const begun = (await call({ function: SUBFLOW, arguments: asked, step }, hold)) as unknown as Subflow
+  const begun = (await callUntilAccepted(
+    { function: SUBFLOW, arguments: asked, step },
+    hold,
+  )) as unknown as Subflow
   hear(begun.run.execution_id)
   const child = await startChild('flowRun', {
     ...optionsOf(begun, isAwaited === true),
@@ -55,24 +64,24 @@ export async function runSubflow({ details, step, hold, parent, begun: hear }: A
   if (isAwaited !== true) return { id: begun.run.execution_id }
   try {
     const output = withoutHandles((await child.result()) as Json)
-    if (hold.isPaused) await hold.lifted()
+    if (hold.isPaused) await hold.untilOpen()
     return output
   } catch (error) {
-    throw faultOf(error, step.pointer)
+    throw toFlowError(error, step.pointer)
   }
 }
 
 /** What nobody waits for goes on when its parent has ended; the rest ends with it. */
 function optionsOf(begun: Subflow, isAwaited: boolean) {
   return {
-    ...childOf(begun),
+    ...childOptions(begun),
     parentClosePolicy: isAwaited ? ParentClosePolicy.REQUEST_CANCEL : ParentClosePolicy.ABANDON,
     cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
   }
 }
 
 /** A flow that was cancelled by itself has not cancelled who waits for it. */
-function faultOf(error: unknown, instance: string): unknown {
+function toFlowError(error: unknown, instance: string): unknown {
   if (!(error instanceof ChildWorkflowFailure)) return error
   const { cause } = error
   if (cause instanceof CancelledFailure) {
@@ -90,7 +99,7 @@ function faultOf(error: unknown, instance: string): unknown {
 }
 
 /** Of a run that has been admitted. @throws ApplicationFailure where it is of another workspace */
-export function childOf({ workflow_id, run }: Subflow) {
+export function childOptions({ workflow_id, run }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
   const attributes = {
     TenantId: tenantId,

@@ -42,7 +42,7 @@ export async function provision(input: ProvisionInput): Promise<void> {
 }
 
 /** Without limit: who was suspended is held, and who was resumed goes on, however long a server is away. */
-const { changeStanding, tellRuns, turnStorage } = proxyActivities<Activities>({
+const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
   heartbeatTimeout: LIMITS.functionHeartbeatMs,
@@ -52,10 +52,10 @@ const { changeStanding, tellRuns, turnStorage } = proxyActivities<Activities>({
 /** Several at once do no harm: each tells what stands when it tells it, and runs know which is the later. */
 export async function suspension(input: SuspensionInput): Promise<void> {
   const { target, to } = input
-  await changeStanding(input)
-  await Promise.all([tellRuns(target, 'all'), turnStorage(target)])
+  await changeState(input)
+  await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
   if (to === 'active') return
   // Runs that were started meanwhile, by who had not heard of it yet.
   await sleep(LIMITS.keyCacheMs)
-  await tellRuns(target, 'unheld')
+  await signalExecutions(target, 'unheld')
 }

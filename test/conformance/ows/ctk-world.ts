@@ -8,14 +8,14 @@ import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import type { CallRequest, Effects } from '../../../flows-dsl/machine/driver.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
-import type { Way } from '../../../src/activities/http/authentication.ts'
-import { Line } from '../../../src/activities/http/call-http-client.ts'
+import type { CallClients } from '../../../src/activities/http/authentication.ts'
+import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { callHttp } from '../../../src/activities/http/http-call.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { planOpenApi } from '../../../src/activities/http/openapi-request.ts'
 import { Egress, type Inbound, type Outbound, type Sender } from '../../../src/infra/http-client/egress.ts'
-import { documented, requested } from '../../../src/workflows/flow/calls.ts'
+import { documentArguments, requestArguments } from '../../../src/workflows/flow/calls.ts'
 
 /** `host:port` of the local server, by host name. */
 export type Hosts = Readonly<Record<string, string>>
@@ -94,11 +94,15 @@ export class World implements Effects {
   }
 
   async #answer({ function: name, arguments: given }: CallRequest): Promise<unknown> {
-    const way: Way = { line: new Line(this.#egress, { allowed: [] }), tokens: this.#tokens, run: 'run-1' }
+    const way: CallClients = {
+      http: new CallHttpClient(this.#egress, { allowed: [] }),
+      tokens: this.#tokens,
+      workflowId: 'run-1',
+    }
     if (name === 'http') return callHttp(given, way)
     if (name === 'event.publish') return null
     if (name !== 'openapi') throw new Error(`${name} is nothing here.`)
-    const planned = await planOpenApi(documented(given), 'here', this.#documents, way)
-    return callHttp(requested({ ...planned }, given), way)
+    const planned = await planOpenApi(documentArguments(given), 'here', this.#documents, way)
+    return callHttp(requestArguments({ ...planned }, given), way)
   }
 }

@@ -67,7 +67,7 @@ test('lost write, repeated in another order: the record shows the repeated write
   try {
     const scope = scopeOf(platform, workspace)
     const step = (seq: number, name: string, iteration: number): StepUpdate => ({
-      ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, place: `${name}~x${iteration}` },
+      ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, path: `${name}~x${iteration}` },
       ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },
     })
     const write = (...steps: StepUpdate[]) => recordRun(scope, { execution_id: id, status: 'running', steps })

@@ -247,8 +247,8 @@ test('slot message of an earlier generation: ignored', async () => {
       "update tenon.concurrency_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where execution_id = $1",
       [id],
     )
-    await reacquireSlot(scope, { execution_id: id, turn: 1, at_once: false })
-    await yieldSlot(scope, { execution_id: id, turn: 2 })
+    await reacquireSlot(scope, { execution_id: id, generation: 1, at_once: false })
+    await yieldSlot(scope, { execution_id: id, generation: 2 })
     expect(await slotOf(id)).toEqual({ state: 'admitted', generation: 3, notify_pending: true })
   } finally {
     await platform.close()

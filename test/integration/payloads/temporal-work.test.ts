@@ -130,9 +130,9 @@ test('calls of a flow: each kind uses its queue, fast ones none', () => {
     ['planned', 'planOpenApi', callsQueue],
     ['planned', 'callHttp', callsQueue],
     ['made', 'callFunction', callsQueue],
-    ['sub', 'beginSubflow', flows],
+    ['sub', 'startSubflow', flows],
   ])
-  expect(localActivitiesIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'tryHttp']))
+  expect(localActivitiesIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'callHttpInline']))
 })
 
 test('functions, provisioning, index builds: each uses a queue of its own', () => {
@@ -144,7 +144,7 @@ test('functions, provisioning, index builds: each uses a queue of its own', () =
   expect(queuesOf('functionRun')).toEqual(new Set([`runFunction ${functions}`]))
   expect(queuesOf('provision')).toEqual(new Set([`provisionStep ${provisioning}`]))
   expect(queuesOf('registration')).toEqual(new Set([`registerTriggers ${provisioning}`]))
-  expect(queuesOf('suspension')).toContain(`changeStanding ${provisioning}`)
+  expect(queuesOf('suspension')).toContain(`changeState ${provisioning}`)
   expect(queuesOf('indexBuild')).toEqual(new Set([`buildIndex ${indexes}`]))
   expect(queuesOf('flowTrigger')).toEqual(new Set([`admitTrigger ${flows}`]))
   expect(new Set(Object.values(QUEUES)).size).toBe(5)

@@ -6,7 +6,7 @@
 import { createHmac } from 'node:crypto'
 import { ApplicationFailure } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Line } from '../../../src/activities/http/call-http-client.ts'
+import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { challengesOf, digestAnswer } from '../../../src/activities/http/digest.ts'
 import { callHttp } from '../../../src/activities/http/http-call.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
@@ -50,9 +50,9 @@ let nowMs = 1_000
 let tokens = new Tokens(() => nowMs)
 
 const way = (run = 'run-1') => ({
-  line: new Line(new Egress([]), { allowed: [fakeServers.place, elsewhere.place] }),
+  http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place, elsewhere.place] }),
   tokens,
-  run,
+  workflowId: run,
 })
 
 function asked(path: string, authentication: unknown, more: Record<string, unknown> = {}, run?: string) {
@@ -329,13 +329,13 @@ describe('oidc', () => {
 
 test('requests of one call: share its time limit', async () => {
   let time = 0
-  const line = new Line(new Egress([fakeServers.place]), { allowed: [] }, 30_000, () => time)
+  const line = new CallHttpClient(new Egress([fakeServers.place]), { allowed: [] }, 30_000, () => time)
   const hang = { method: 'GET', url: new URL(`${fakeServers.origin}/hang`), headers: {} }
   await line.send({ ...hang, url: new URL(`${fakeServers.origin}/echo`) })
   time = 29_900
   const started = performance.now()
   await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
-  await expect(line.upTo(1).send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
+  await expect(line.withMaxBytes(1).send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 

@@ -1,7 +1,7 @@
 /** OpenAPI documents of tenants: parsing, the cache of one workspace, and bounded load on the process. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Line } from '../../../src/activities/http/call-http-client.ts'
+import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
@@ -36,9 +36,9 @@ describe('OpenAPI documents', () => {
   ) => {
     text = source
     const way = {
-      line: new Line(new Egress([]), { allowed: [fakeServers.place] }),
+      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place] }),
       tokens: new Tokens(),
-      run: 'r',
+      workflowId: 'r',
     }
     return documents.at({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, way)
   }

@@ -5,8 +5,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Suspended } from '../../../src/access/tenant-states.ts'
 import { callFailure } from '../../../src/activities/call-failure.ts'
-import { inForm, inJson, Secrecy } from '../../../src/activities/flow/secret-redactor.ts'
-import { Line } from '../../../src/activities/http/call-http-client.ts'
+import { CallSecrets, inForm, inJson } from '../../../src/activities/flow/secret-redactor.ts'
+import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { sendHttp } from '../../../src/activities/http/request-secrets.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -19,9 +19,9 @@ import { FakeServers } from '../../support/servers/fake-servers.ts'
 const handle = (name: string) => handleOf(name, name.replaceAll('.', '_').padEnd(43, '-'))
 
 /** Secret values by name. */
-function secrecyOf(texts: Readonly<Record<string, string>>): Secrecy {
+function secrecyOf(texts: Readonly<Record<string, string>>): CallSecrets {
   const byHandle = Object.entries(texts).map(([name, text]) => [handle(name), text] as const)
-  return new Secrecy(new Map(Object.entries(texts)), new Map(byHandle))
+  return new CallSecrets(new Map(Object.entries(texts)), new Map(byHandle))
 }
 
 const secret = fc
@@ -43,7 +43,7 @@ describe('results', () => {
       fc.property(secret, around, around, fc.nat(spellings.length - 1), (text, before, after, which) => {
         const spelled = spellings[which]?.(text) ?? ''
         const said = { [before + spelled]: [before + spelled + after, { a: spelled }] }
-        const shown = secrecyOf({ key: text }).shown(said)
+        const shown = secrecyOf({ key: text }).redactOutput(said)
         expect(JSON.stringify(shown)).not.toContain(JSON.stringify(spelled).slice(1, -1))
       }),
       { numRuns: 500 },
@@ -54,7 +54,7 @@ describe('results', () => {
     fc.assert(
       fc.property(secret, around, around, fc.boolean(), (text, before, after, isUrl) => {
         const whole = Buffer.from(before + text + after).toString(isUrl ? 'base64url' : 'base64')
-        expect(secrecyOf({ key: text }).shown(whole)).toContain('***')
+        expect(secrecyOf({ key: text }).redactOutput(whole)).toContain('***')
       }),
       { numRuns: 500 },
     )
@@ -63,15 +63,15 @@ describe('results', () => {
   test('contain the handle in place of the value, which may be passed on', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh', longer: 'abcdefgh-ijkl', digits: '12345678' })
     const said = { a: 'Bearer abcdefgh!', b: 'abcdefgh-ijkl', n: 12_345_678, m: 123 }
-    const shown = secrecy.shown(said) as Json
+    const shown = secrecy.redactOutput(said) as Json
     expect(shown).toEqual({ a: `Bearer ${handle('key')}!`, b: handle('longer'), n: handle('digits'), m: 123 })
-    expect(secrecy.resolved(shown)).toEqual({ ...said, n: '12345678' })
+    expect(secrecy.resolveHandles(shown)).toEqual({ ...said, n: '12345678' })
   })
 
   test('contain no handle that the call was not given', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh', other: 'ijklmnop' })
-    secrecy.resolved(handle('key'))
-    expect(secrecy.shown([handle('key'), handle('other'), `x${handle('foreign')}`])).toEqual([
+    secrecy.resolveHandles(handle('key'))
+    expect(secrecy.redactOutput([handle('key'), handle('other'), `x${handle('foreign')}`])).toEqual([
       handle('key'),
       '***',
       'x***',
@@ -79,21 +79,21 @@ describe('results', () => {
   })
 
   test('short values that are no secrets: stay unchanged', () => {
-    expect(secrecyOf({ name: 'ada' }).shown('adapted')).toBe('adapted')
+    expect(secrecyOf({ name: 'ada' }).redactOutput('adapted')).toBe('adapted')
   })
 
   test('failures: message, details, properties and cause are redacted, too', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     const text = 'said abcdefgh'
-    const failure = secrecy.failure(callFailure('communication', text)) as ApplicationFailure
+    const failure = secrecy.redactFailure(callFailure('communication', text)) as ApplicationFailure
     expect(failure).toBeInstanceOf(ApplicationFailure)
     expect(failure).toMatchObject({ type: 'communication', nonRetryable: true })
     const cause = new Error(text, { cause: Object.assign(new TypeError(text), { detail: text }) })
-    const problem = secrecy.failure(
+    const problem = secrecy.redactFailure(
       new Problem('function_error', { detail: text, hint: text, members: { logs: [text] }, cause }),
     ) as Problem
     expect(problem).toMatchObject({ code: 'function_error', members: { logs: [`said ${handle('key')}`] } })
-    const plain = secrecy.failure(new TypeError(text)) as Error
+    const plain = secrecy.redactFailure(new TypeError(text)) as Error
     expect(plain.name).toBe('TypeError')
     for (const error of [failure, problem, plain]) {
       const { cause: why } = error as { cause?: Error }
@@ -102,15 +102,15 @@ describe('results', () => {
       expect(error.message).toBe(`said ${handle('key')}`)
     }
     const suspended = new Suspended('tenant_suspended', 1)
-    expect(secrecy.failure(suspended)).toBe(suspended)
+    expect(secrecy.redactFailure(suspended)).toBe(suspended)
   })
 })
 
 describe('arguments', () => {
   test('unknown handle: is an error at any location', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
-    expect(secrecy.resolved({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
-    const attempt = () => secrecy.resolved({ a: [`x ${handle('gone')}`] })
+    expect(secrecy.resolveHandles({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
+    const attempt = () => secrecy.resolveHandles({ a: [`x ${handle('gone')}`] })
     expect(attempt).toThrow('The secret `gone` is not there any more')
     expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
   })
@@ -118,7 +118,7 @@ describe('arguments', () => {
   test('secrets: the size of a call with them is bounded', () => {
     const text = 'x'.repeat(LIMITS.flowSecretBytesMax)
     const many = Array.from({ length: LIMITS.stepInputBytesMax / text.length + 1 }, () => handle('key'))
-    expect(() => secrecyOf({ key: text }).resolved(many)).toThrow('too large')
+    expect(() => secrecyOf({ key: text }).resolveHandles(many)).toThrow('too large')
   })
 
   test('handles: are recognised by their form alone', () => {
@@ -145,9 +145,9 @@ describe('requests', () => {
 
   async function sent(call: { [name: string]: Json }) {
     const way = {
-      line: new Line(new Egress([]), { allowed: [fakeServers.place] }),
+      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place] }),
       tokens: new Tokens(),
-      run: 'run-1',
+      workflowId: 'run-1',
     }
     await sendHttp(
       { method: 'POST', ...call },

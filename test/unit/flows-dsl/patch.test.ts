@@ -83,7 +83,7 @@ do:
 
 describe('step paths', () => {
   const places = (events: readonly StepEvent[]) =>
-    events.filter(({ phase }) => phase === 'started').map(({ step }) => step.place)
+    events.filter(({ phase }) => phase === 'started').map(({ step }) => step.path)
 
   test('consist of names and count repetitions', () => {
     const { events } = begun(`do:
@@ -105,7 +105,7 @@ describe('step paths', () => {
       const order = isBackwards ? commands.toReversed() : commands
       for (const { id } of order) machine.completeEffect({ id, output: null })
       const done = events.filter(({ step, phase }) => step.name === 'b' && phase === 'completed')
-      return Object.fromEntries(done.map(({ step, output }) => [step.place, output]))
+      return Object.fromEntries(done.map(({ step, output }) => [step.path, output]))
     })
     expect(outputs[0]).toEqual({ '/do/each/do/b': { i: 0 }, '/do/each/do~x1/b': { i: 1 } })
     expect(outputs[1]).toEqual(outputs[0])

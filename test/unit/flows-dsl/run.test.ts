@@ -75,7 +75,9 @@ test('step: lists the tasks around it with their iterations', async () => {
   - all: { for: { each: n, in: '\${ [1, 2] }' }, do: [{ a/b: { do: [{ put: { set: { n: 1 } } }] } }] }
   - both: { fork: { branches: [{ left: { do: [{ put: { set: { n: 1 } } }] } }, { right: { set: { n: 2 } } }] } }`
   const { events } = await trace(flow, { input: {} })
-  const ways = events.filter(({ phase }) => phase === 'started').map(({ step }) => [step.name, step.around])
+  const ways = events
+    .filter(({ phase }) => phase === 'started')
+    .map(({ step }) => [step.name, step.breadcrumbs])
   expect(ways).toEqual([
     ['all', ''],
     ['a/b', 'all'],

@@ -5,7 +5,7 @@
 
 import { ApplicationFailure } from '@temporalio/common'
 import { expect, test } from 'vitest'
-import { BriefCalls } from '../../../src/activities/http/inline-calls.ts'
+import { InlineCalls } from '../../../src/activities/http/inline-calls.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 
@@ -20,7 +20,7 @@ const late = async () => {
 }
 
 test('inline calls: a tenant uses up its share: others keep theirs, and the next call waits briefly for a slot', async () => {
-  const calls = new BriefCalls(() => 0)
+  const calls = new InlineCalls(() => 0)
   const ends: (() => void)[] = []
   const lasting = () => new Promise<string>((done) => ends.push(() => done('answer')))
   const many = Array.from({ length: atOnce }, () => calls.attempt(A, to('http://a/x'), lasting))
@@ -36,7 +36,7 @@ test('inline calls: a tenant uses up its share: others keep theirs, and the next
 
 test('slow server: is excluded for a while, for this tenant and server', async () => {
   let now = 0
-  const calls = new BriefCalls(() => now)
+  const calls = new InlineCalls(() => now)
   expect(await calls.attempt(A, to('http://a/x'), late)).toBeNull()
   expect(await calls.attempt(A, to('http://a/y?z'), answered)).toBeNull()
   expect(await calls.attempt(A, to('http://a:81/y'), answered)).toEqual(DONE)
@@ -47,7 +47,7 @@ test('slow server: is excluded for a while, for this tenant and server', async (
 
 test('slow server: slow again: the exclusion grows; fast again: it is reset', async () => {
   let now = 0
-  const calls = new BriefCalls(() => now)
+  const calls = new InlineCalls(() => now)
   const asked = async (answer: () => Promise<string>) => {
     let tries = 0
     const counted = () => {
@@ -74,7 +74,7 @@ test('slow server: slow again: the exclusion grows; fast again: it is reset', as
 })
 
 test('inline call: final error: is thrown and releases its slot; an error of the platform excludes no server', async () => {
-  const calls = new BriefCalls(() => 0)
+  const calls = new InlineCalls(() => 0)
   const refused = async () => {
     throw new Problem('egress_refused')
   }

@@ -6,7 +6,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Access } from '../../../src/access/access.ts'
 import { attachInternals, type ScopeInternals } from '../../../src/access/internals.ts'
-import { recording } from '../../../src/activities/flow/record-sink.ts'
+import { recordSink } from '../../../src/activities/flow/record-sink.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { Log } from '../../../src/infra/log.ts'
@@ -32,7 +32,7 @@ function sinkOf(...failures: readonly unknown[]) {
   attachInternals(scope, { services: { executionWatcher } } as unknown as ScopeInternals)
   const access = { continueWorkspace: () => scope } as unknown as Access
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
-  const { write } = recording(access, log).records
+  const { write } = recordSink(access, log).records
   const run = (workflowId = WORKFLOW) => {
     const ended = { is: false }
     const update = { execution_id: ID, status: 'completed', steps: [] } as const

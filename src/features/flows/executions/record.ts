@@ -30,7 +30,7 @@ function withoutValues({ output: _output, error: _error, ...update }: RunUpdate)
   const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
-    place: plain(step.place),
+    place: plain(step.path),
   }))
   const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
   return update.ended_at === undefined
@@ -74,7 +74,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           ended_at = excluded.ended_at`,
     // The third statement: its rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
-    ...(update.placed === undefined ? [] : [ackSlot(id, update.placed)]),
+    ...(update.ack_generation === undefined ? [] : [ackSlot(id, update.ack_generation)]),
     ...(events.length > 0 ? [insertEvents(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )

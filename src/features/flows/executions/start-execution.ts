@@ -182,7 +182,7 @@ function insertExecution(
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
       trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
-      ${trigger.kind}, ${trigger.id ?? null}, ${trigger.hops ?? null}::smallint, ${correlationKey ?? null},
+      ${trigger.kind}, ${trigger.id ?? null}, ${trigger.chain_depth ?? null}::smallint, ${correlationKey ?? null},
       ${rerunOf ?? null}
     from (${chosen}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null

@@ -3,7 +3,7 @@
 import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../../core/run.ts'
+import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
@@ -89,12 +89,12 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
 
 /** Signals an execution that got its slot back and has not acknowledged it. */
 async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
-  const row = await scope.row<{ workflow_id: string; turn: number }>(sql`
-    select e.workflow_id, a.generation as turn from concurrency_slots a join executions e on e.id = a.execution_id
+  const row = await scope.row<{ workflow_id: string; generation: number }>(sql`
+    select e.workflow_id, a.generation from concurrency_slots a join executions e on e.id = a.execution_id
     where a.execution_id = ${id} and a.notify_pending and e.ended_at is null`)
   if (row === undefined) return
-  const value: PlaceTurn = { execution_id: id, turn: row.turn }
-  await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })
+  const value: SlotGeneration = { execution_id: id, generation: row.generation }
+  await workflowsOf(scope).signal(row.workflow_id, { name: 'slotGranted', value })
 }
 
 /** The input of the workflow, from the row of its execution. */

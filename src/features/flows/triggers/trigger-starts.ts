@@ -188,7 +188,7 @@ export async function startByEvents(
   const id = executionOf(triggerId, events)
   if (await hasStarted(scope, id)) return
   const input = inputOf(events, (due.spec as unknown as EventSpec).read)
-  const trigger = { kind: 'event', id: triggerId, hops } as const
+  const trigger = { kind: 'event', id: triggerId, chain_depth: hops } as const
   await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
 }
 
