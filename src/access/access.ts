@@ -26,17 +26,17 @@ export class Access {
 
   /**
    * @param workspaceId from the path, for operations of an admin inside a workspace
-   * @param standings rate limits of the request, for operations about the caller
+   * @param rateLimits rate limits of the request, for operations about the caller
    * @throws Problem 403 if the domain or the role does not fit, 404 if the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-    standings: readonly BucketState[] = [],
+    rateLimits: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
-    if (role === undefined) return CallerScope.open(principal, standings)
+    if (role === undefined) return CallerScope.open(principal, rateLimits)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)

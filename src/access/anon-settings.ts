@@ -8,7 +8,7 @@ import type { WorkspaceScope } from './scope.ts'
 import { memo } from './scope-cache.ts'
 
 /** Settings as an admin sends them; absent members stay as they are. */
-export const AnonAsked = Type.Partial(
+export const AnonInput = Type.Partial(
   Type.Object({
     collections: Type.Union([Type.Literal('read'), Type.Literal('none')], {
       description:
@@ -23,7 +23,7 @@ export const AnonAsked = Type.Partial(
   }),
   { additionalProperties: false },
 )
-export const Anon = Type.Required(AnonAsked)
+export const Anon = Type.Required(AnonInput)
 export type Anon = Static<typeof Anon>
 
 /** Policies of the database have the same defaults (tenon.anon_workspace). */
@@ -56,11 +56,11 @@ export interface AnonSettings extends Anon {
 }
 
 /** The key under which a node remembers the settings of a workspace. */
-export const ANON_MEMO = 'anon'
+export const ANON_CACHE_KEY = 'anon'
 
 /** The settings as of a few seconds ago (`LIMITS.memoMs`). */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
-  return memo(scope, ANON_MEMO, async () => {
+  return memo(scope, ANON_CACHE_KEY, async () => {
     const row = await scope.row<{ anon: Partial<Anon>; public_read: string[] }>(
       sql`select anon, public_read from services`,
     )
@@ -77,7 +77,7 @@ export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
 export async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<void> {
   if (scope.actor.role !== 'anon') return
   const { objects, publicRead } = await anonSettings(scope)
-  const hint = openingHint(scope, { anon: { objects: 'public' }, objects: { public_read: ['public/'] } })
+  const hint = settingHint(scope, { anon: { objects: 'public' }, objects: { public_read: ['public/'] } })
   if (objects === 'none') {
     const detail = 'Anon keys may not read objects of this workspace: its setting anon.objects is "none".'
     throw new Problem('forbidden', { detail, hint })
@@ -96,7 +96,7 @@ export async function requireEvents(scope: WorkspaceScope): Promise<void> {
   if (scope.actor.role !== 'anon' || (await anonSettings(scope)).events === 'workspace') return
   throw new Problem('forbidden', {
     detail: 'Anon keys may not subscribe in this workspace: its setting anon.events is "none".',
-    hint: openingHint(scope, { anon: { events: 'workspace' } }),
+    hint: settingHint(scope, { anon: { events: 'workspace' } }),
   })
 }
 
@@ -104,7 +104,7 @@ export async function requireEvents(scope: WorkspaceScope): Promise<void> {
  * The refusal of an anon key that may not do something with a collection.
  * @param isDefault whether the workspace's setting decides, not the declaration
  */
-export function closedCollection(
+export function collectionForbidden(
   scope: WorkspaceScope,
   { name, right, isDefault }: { name: string; right: string; isDefault: boolean },
 ): Problem {
@@ -114,7 +114,7 @@ export function closedCollection(
       detail: `Anon keys may not ${right} documents of ${name}.`,
       hint: `The declaration of a collection lets them: ${declared}.`,
     })
-  const opening = openingHint(scope, { anon: { collections: 'read' } })
+  const opening = settingHint(scope, { anon: { collections: 'read' } })
   return new Problem('forbidden', {
     detail: `Anon keys may not ${right} documents of ${name}: the workspace's setting anon.collections is "none".`,
     hint: `${opening} One collection is opened by its declaration: ${declared}.`,
@@ -122,6 +122,6 @@ export function closedCollection(
 }
 
 /** How an admin opens it. */
-function openingHint({ ref }: WorkspaceScope, settings: object): string {
+function settingHint({ ref }: WorkspaceScope, settings: object): string {
   return `An admin opens it: POST /v1/services/configure ${JSON.stringify({ workspace_id: ref.workspaceId, ...settings })}.`
 }

@@ -44,7 +44,7 @@ export interface PlatformServices {
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients
-  readonly holders: SubjectStatus
+  readonly subjectStatus: SubjectStatus
   readonly issuerState: IssuerState
   /** Base URL for clients. */
   readonly publicUrl: string

@@ -82,11 +82,11 @@ export abstract class Scope extends Statements {
 export class CallerScope {
   readonly principal: Principal
   /** The rate limits of this request. */
-  readonly standings: readonly BucketState[]
+  readonly rateLimits: readonly BucketState[]
 
   private constructor(principal: Principal, standings: readonly BucketState[]) {
     this.principal = principal
-    this.standings = standings
+    this.rateLimits = standings
   }
 
   static open(principal: Principal, standings: readonly BucketState[]): CallerScope {

@@ -142,15 +142,15 @@ function querystringParser(text: string): Record<string, string | string[]> {
 }
 
 function route(app: FastifyInstance, operation: AnyOperation, door: OperationHandler): void {
-  const { keep } = door
+  const { storeReply: keep } = door
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
     config: { operation },
     // A feed has no end that a HEAD could be answered at.
     exposeHeadRoute: operation.http.reply !== 'feed',
-    onRequest: door.enter,
-    handler: door.handle,
+    onRequest: door.authorize,
+    handler: door.execute,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
     ...(keep !== undefined && {
       onSend: (request, reply, body, done) => {
@@ -211,10 +211,10 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
 }
 
 /** A 404 could be kept by whoever stands between (RFC 9111 §4.2.2); ours is one caller's. */
-const UNKEPT = { 'cache-control': 'private, no-store' }
+const NO_STORE = { 'cache-control': 'private, no-store' }
 
 /** Of a problem. What is refused before the first hook, such as a malformed path, has none of those that the hooks set. */
-const OF_PROBLEMS = { ...UNKEPT, ...BROWSER_GUARDS }
+const PROBLEM_HEADERS = { ...NO_STORE, ...BROWSER_GUARDS }
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
@@ -225,7 +225,12 @@ function send(error: unknown, request: FastifyRequest, reply: FastifyReply): Fas
   const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
-    .headers({ ...OF_PROBLEMS, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
+    .headers({
+      ...PROBLEM_HEADERS,
+      ...wire.headers,
+      'x-request-id': request.id,
+      'x-problem-code': problem.code,
+    })
     .send(redactText(JSON.stringify(wire.body)))
 }
 
@@ -265,7 +270,7 @@ const PING_TIMEOUT_MS = 2_000
 function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/healthz', async () => ({ status: 'pass' }))
   app.get('/readyz', async (_request, reply) => {
-    const checks = await Promise.all(platform.checks.map(ask))
+    const checks = await Promise.all(platform.checks.map(runCheck))
     const pass = checks.every(([, check]) => check.status === 'pass')
     return reply
       .code(pass ? 200 : 503)
@@ -273,7 +278,7 @@ function mountHealth(app: FastifyInstance, platform: Platform): void {
   })
 }
 
-async function ask(check: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
+async function runCheck(check: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
   const startedMs = performance.now()
   const answered = await Promise.race([
     check.ping().then(

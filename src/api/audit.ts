@@ -3,8 +3,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Audit } from '../access/audit/audit.ts'
 import { auditsAsync } from '../access/audit/audited-run.ts'
-import { type AuditActor, type AuditEvent, digestOf, type Place } from '../access/audit/entry.ts'
-import type { RefusedKey } from '../access/authentication/authenticator.ts'
+import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from '../access/audit/entry.ts'
+import type { RejectedKey } from '../access/authentication/authenticator.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
@@ -27,11 +27,11 @@ declare module 'fastify' {
 
 export interface AuditContext {
   /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
-  place: Place
+  owner: AuditOwner
   /** Further tenants that it is about: an operator's deed is in the chain of each. */
-  readonly others?: readonly Place[]
+  readonly otherOwners?: readonly AuditOwner[]
   /** Whether the place is that of the scope itself, and not only what ids say. */
-  readonly sure: boolean
+  readonly isVerified: boolean
   /** Who it is, where no principal says so. */
   readonly actor?: AuditActor
   before: string | null
@@ -39,10 +39,10 @@ export interface AuditContext {
 }
 
 /** It is in the chain of the tenant whose key it is. */
-export function auditRejectedKey({ id, ref }: RefusedKey): AuditContext {
+export function auditRejectedKey({ id, ref }: RejectedKey): AuditContext {
   return {
-    place: ref,
-    sure: true,
+    owner: ref,
+    isVerified: true,
     actor: { subject: id, role: null, kind: 'api_key' },
     before: null,
     after: null,
@@ -66,15 +66,15 @@ export async function startAuditRecord(
   if (operation.reads) return undefined
   if (!auditsAsync(operation)) audit.refuseUnlessReady()
   const reader = READERS.get(operation)
-  const state = reader && (await stateOf(reader, scope, input))
+  const state = reader && (await snapshotOf(reader, scope, input))
   const sure = scope instanceof WorkspaceScope
   const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
-  return { place, sure, before: digestOf(state), after: null }
+  return { owner: place, isVerified: sure, before: digestOf(state), after: null }
 }
 
 function traceOfRevealed(tenants: readonly string[]): AuditContext {
   const [place = {}, ...others] = tenants.map((tenantId) => ({ tenantId }))
-  return { place, others, sure: false, before: null, after: null }
+  return { owner: place, otherOwners: others, isVerified: false, before: null, after: null }
 }
 
 /** Completes it with what the operation gave. */
@@ -88,14 +88,14 @@ export async function finishAuditRecord(
   if (operation.reveals !== undefined) return
   const reader = READERS.get(operation)
   const own = reader === undefined || reader.output === operation.output
-  const shown = own ? output : await stateOf(reader, scope, input)
-  const made = MAKERS.has(operation) ? await stateOfMade(operation, scope, input, output) : undefined
+  const shown = own ? output : await snapshotOf(reader, scope, input)
+  const made = CREATORS.has(operation) ? await snapshotOfCreated(operation, scope, input, output) : undefined
   context.after = digestOf(made ?? shown)
-  if (!context.sure) context.place = { ...context.place, ...idsIn(output) }
+  if (!context.isVerified) context.owner = { ...context.owner, ...idsIn(output) }
 }
 
 /** A resource as its GET shows it; undefined where it has none, or is not there. */
-async function stateOf(
+async function snapshotOf(
   reader: AnyOperation | undefined,
   scope: unknown,
   input: Readonly<Record<string, unknown>>,
@@ -140,13 +140,13 @@ function isShownBy(made: AnyOperation['output'], shown: AnyOperation['output']):
 }
 
 /** The GET of what an operation makes, and its field that names one. */
-interface Maker {
+interface CreatedResource {
   readonly reader: AnyOperation
   readonly field: string
 }
 
 /** Of each POST on a list, the GET of one of the list: its reply may show more, such as the text of a new key. */
-const MAKERS: ReadonlyMap<AnyOperation, Maker> = new Map(
+const CREATORS: ReadonlyMap<AnyOperation, CreatedResource> = new Map(
   CHANGING.filter(({ http }) => http.method === 'POST' && http.location !== undefined).flatMap(
     (operation) => {
       for (const reader of SHOWING) {
@@ -160,17 +160,17 @@ const MAKERS: ReadonlyMap<AnyOperation, Maker> = new Map(
 )
 
 /** What the operation has made, as its GET shows it; undefined where it has none, or what is made comes later. */
-async function stateOfMade(
+async function snapshotOfCreated(
   operation: AnyOperation,
   scope: unknown,
   input: Readonly<Record<string, unknown>>,
   output: unknown,
 ): Promise<unknown> {
-  const maker = MAKERS.get(operation)
+  const maker = CREATORS.get(operation)
   const place = maker && operation.http.location?.(output, input)
   if (place === undefined || place.startsWith('/v1/operations/')) return undefined
   const id = decodeURIComponent(place.slice(place.lastIndexOf('/') + 1))
-  return stateOf(maker?.reader, scope, { ...input, [maker?.field ?? '']: id })
+  return snapshotOf(maker?.reader, scope, { ...input, [maker?.field ?? '']: id })
 }
 
 /** Of a record, its own ids and those of where it is. */
@@ -197,27 +197,32 @@ export function writeAuditEntry(
   if (reads && status < 400) return undefined
   const denied = status === 401 || status === 403 || status === 429
   if ((reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
-  const deed = deedOf(operation, request, reply, denied)
+  const deed = auditEventOf(operation, request, reply, denied)
   const { principal, auditContext: context } = request
   // What an operator does to a tenant is in the tenant's own chain.
-  if (principal !== undefined && principal.tenantId === undefined && context !== undefined && !context.sure) {
-    const leaveAt = async (named: Place) =>
-      leave(audit, operation, { ...deed, place: await audit.placeOf(named) })
-    return Promise.all([context.place, ...(context.others ?? [])].map(leaveAt)).then(() => undefined)
+  if (
+    principal !== undefined &&
+    principal.tenantId === undefined &&
+    context !== undefined &&
+    !context.isVerified
+  ) {
+    const leaveAt = async (named: AuditOwner) =>
+      recordEvent(audit, operation, { ...deed, owner: await audit.ownerOf(named) })
+    return Promise.all([context.owner, ...(context.otherOwners ?? [])].map(leaveAt)).then(() => undefined)
   }
-  return leave(audit, operation, deed)
+  return recordEvent(audit, operation, deed)
 }
 
-function leave(audit: Audit, operation: Audited, deed: AuditEvent): Promise<void> | undefined {
+function recordEvent(audit: Audit, operation: Audited, deed: AuditEvent): Promise<void> | undefined {
   const { outcome, status } = deed
-  if (status === 429) audit.counted(deed)
-  else if (outcome !== 'done') audit.throttled(deed)
-  else if (auditsAsync(operation)) audit.note(deed)
-  else return audit.write(deed)
+  if (status === 429) audit.countOnly(deed)
+  else if (outcome !== 'done') audit.enqueueThrottled(deed)
+  else if (auditsAsync(operation)) audit.enqueue(deed)
+  else return audit.append(deed)
   return undefined
 }
 
-function deedOf(
+function auditEventOf(
   operation: Audited,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -227,7 +232,7 @@ function deedOf(
   const { statusCode: status } = reply
   const code = reply.getHeader('x-problem-code')
   return {
-    place: placeOf(principal, context),
+    owner: ownerOf(principal, context),
     requestId: request.id,
     actor: context?.actor ?? actorOf(operation, principal),
     ...(status >= 400 && { address: request.ip }),
@@ -242,11 +247,11 @@ function deedOf(
 }
 
 /** Whoever has a tenant is in its chain, whatever else the request names: nobody writes into another's. */
-function placeOf(principal: Principal | undefined, context: AuditContext | undefined): Place {
-  if (principal === undefined) return context?.place ?? {}
+function ownerOf(principal: Principal | undefined, context: AuditContext | undefined): AuditOwner {
+  if (principal === undefined) return context?.owner ?? {}
   const { tenantId, workspaceId } = principal
-  if (tenantId === undefined) return context?.sure ? context.place : {}
-  return { tenantId, workspaceId: workspaceId ?? context?.place.workspaceId }
+  if (tenantId === undefined) return context?.isVerified ? context.owner : {}
+  return { tenantId, workspaceId: workspaceId ?? context?.owner.workspaceId }
 }
 
 function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {

@@ -32,7 +32,7 @@ function pathFields(operation: AnyOperation, params: Fields): Fields {
   return Object.fromEntries(
     Object.entries(params).map(([param, value]) => {
       const name = param === '*' ? rest : param
-      return [name, typed(operation, name, value)]
+      return [name, coerce(operation, name, value)]
     }),
   )
 }
@@ -60,7 +60,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
     const field = fieldOf.get(name)
-    if (field !== undefined) fields[field] = typed(operation, field, value)
+    if (field !== undefined) fields[field] = coerce(operation, field, value)
     else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
     else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
   }
@@ -131,12 +131,12 @@ function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () =>
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new Problem('body_invalid', { detail: 'The body must be a JSON object.' })
   }
-  for (const name of Object.keys(body)) refuseElsewhere(operation, name)
+  for (const name of Object.keys(body)) rejectMisplaced(operation, name)
   return body as Fields
 }
 
 /** A field that the path or a header binds is not taken from the body as well. */
-function refuseElsewhere(operation: AnyOperation, name: string): void {
+function rejectMisplaced(operation: AnyOperation, name: string): void {
   const place = placeOf(name, operation.http)
   if (place === 'body' || !Object.hasOwn(operation.input.properties, name)) return
   const errors = [{ in: 'body', name, pointer: `/${name}`, detail: `belongs in the ${place}` }] as const
@@ -160,7 +160,7 @@ function unsupported(operation: AnyOperation): Problem {
 }
 
 /** Texts of path and query become what the schema wants; what does not fit stays a text and fails there. */
-function typed(operation: AnyOperation, field: string, value: unknown): unknown {
+function coerce(operation: AnyOperation, field: string, value: unknown): unknown {
   if (typeof value !== 'string') return value
   const { type } = (operation.input.properties[field] ?? {}) as { type?: string }
   if (type === 'integer' && /^-?[0-9]{1,15}$/.test(value)) return Number(value)

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Asked, Claim, KeptReply } from '../access/idempotency.ts'
+import type { Claim, IdempotentRequest, StoredReply } from '../access/idempotency.ts'
 import { canonical, exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -18,7 +18,7 @@ declare module 'fastify' {
 }
 
 /** GET, PUT and DELETE may be sent again as they are (RFC 9110 §9.2.2); of streams nothing is known until they end. */
-export function takesKey({ reads, http }: AnyOperation): boolean {
+export function acceptsKey({ reads, http }: AnyOperation): boolean {
   return http.method === 'POST' && !reads && http.takes !== 'bytes' && http.reply === undefined
 }
 
@@ -32,18 +32,18 @@ export function idempotencyRequest(
   principal: Principal,
   request: FastifyRequest,
   input: Readonly<Record<string, unknown>>,
-): Asked | undefined {
+): IdempotentRequest | undefined {
   if (request.headers['idempotency-key'] === undefined) return undefined
   const { kind, subject, tenantId = '', workspaceId = '' } = principal
   const who = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
   if (exceedsDepth(input, LIMITS.idempotencyInputDepthMax))
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.' })
   const { headers = {} } = operation.http
-  const asked = Object.entries(input).filter(([field]) => !UNASKED.has(headers[field] ?? ''))
+  const asked = Object.entries(input).filter(([field]) => !IGNORED_HEADERS.has(headers[field] ?? ''))
   return { id: sha256(canonical(who)), request: sha256(canonical(Object.fromEntries(asked))) }
 }
 
-const UNASKED = new Set(['x-request-id', 'prefer'])
+const IGNORED_HEADERS = new Set(['x-request-id', 'prefer'])
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
@@ -58,7 +58,7 @@ function keyOf({ raw }: FastifyRequest): string {
 }
 
 /** Sends what was answered before. */
-export function replay({ status, headers, body }: KeptReply, reply: FastifyReply): FastifyReply {
+export function replay({ status, headers, body }: StoredReply, reply: FastifyReply): FastifyReply {
   return reply.code(status).headers(headers).header('idempotent-replayed', 'true').send(body)
 }
 
@@ -87,10 +87,10 @@ export async function completeClaim(
   if (claim === undefined) return
   request.idempotencyClaim = undefined
   const { statusCode: status } = reply
-  const fate = fateOf(status, reply.getHeader('x-problem-code'))
+  const fate = dispositionOf(status, reply.getHeader('x-problem-code'))
   try {
     if (fate === 'keep')
-      await claim.keep({ status, headers: kept(operation, reply), body: String(body ?? '') })
+      await claim.store({ status, headers: storedHeaders(operation, reply), body: String(body ?? '') })
     else await claim[fate]()
   } catch (error) {
     // What was done is done: its caller is told so, and the claim ends by itself.
@@ -99,7 +99,7 @@ export async function completeClaim(
 }
 
 /** What was refused touched nothing; what failed on our side may succeed now, unless somebody's code has run. */
-function fateOf(status: number, code: unknown): 'keep' | 'release' | 'forget' {
+function dispositionOf(status: number, code: unknown): 'keep' | 'release' | 'forget' {
   if (status === 400 || status === 403 || status === 404) return 'forget'
   if (status < 500 && status !== 429) return 'keep'
   return isProblemCode(code) && 'final' in PROBLEMS[code] ? 'keep' : 'release'
@@ -108,7 +108,7 @@ function fateOf(status: number, code: unknown): 'keep' | 'release' | 'forget' {
 /** What says something of the reply; ids of the request, dates and lengths are those of each reply itself. */
 const HEADERS = ['content-type', 'cache-control', 'location', 'etag', 'x-stability', 'x-problem-code']
 
-function kept(operation: AnyOperation, reply: FastifyReply): Record<string, string> {
+function storedHeaders(operation: AnyOperation, reply: FastifyReply): Record<string, string> {
   const names = [...HEADERS, ...Object.values(operation.http.replyHeaders ?? {})]
   return Object.fromEntries(
     names.flatMap((name) => {

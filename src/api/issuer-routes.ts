@@ -2,9 +2,9 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { isPossible } from '../access/issuer/accounts-store.ts'
+import { hasValidLength } from '../access/issuer/accounts-store.ts'
 import type { Requester } from '../access/issuer/audit-events.ts'
-import type { Identity } from '../access/issuer/embedded-issuer.ts'
+import type { EmbeddedIssuer } from '../access/issuer/embedded-issuer.ts'
 import {
   consentPage,
   invitationPage,
@@ -14,7 +14,7 @@ import {
   plainPage,
   refusalText,
 } from '../access/issuer/pages.ts'
-import type { Exchange } from '../access/issuer/sign-in.ts'
+import type { InteractionRequest } from '../access/issuer/sign-in.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
@@ -119,14 +119,18 @@ function mountRegistration(app: FastifyInstance, identity: AuthServices['identit
       .send(),
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
-    const { registration, records } = await identity()
-    const { status, body } = await registration.take(request.body, networkOf(request.ip))
+    const { registration, audit: records } = await identity()
+    const { status, body } = await registration.register(request.body, networkOf(request.ip))
     records.registered(requesterOf(request), status, body)
     return reply.code(status).headers(open).send(body)
   })
 }
 
-async function answer(issuer: Identity, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function answer(
+  issuer: EmbeddedIssuer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const { signIn } = issuer
   const exchange = exchangeOf(request, reply)
   const { action, tenant = '', email = '', password = '' } = formOf(request)
@@ -137,23 +141,23 @@ async function answer(issuer: Identity, request: FastifyRequest, reply: FastifyR
       password,
       network: networkOf(request.ip),
     }
-    const attempt = await guarded(() => signIn.login(exchange, credentials))
-    if (attempt === undefined) return show(reply, OVER)
+    const attempt = await undefinedIfExpired(() => signIn.login(exchange, credentials))
+    if (attempt === undefined) return show(reply, EXPIRED)
     if ('redirect' in attempt) return reply.redirect(attempt.redirect, 303)
     return show(reply, loginPage(await signIn.ask(exchange), attempt.refused))
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
-  const next = await guarded(() => signIn[action](exchange))
-  return next === undefined ? show(reply, OVER) : reply.redirect(next, 303)
+  const next = await undefinedIfExpired(() => signIn[action](exchange))
+  return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
 }
 
-async function asked(question: ReturnType<Identity['signIn']['ask']>): Promise<Page> {
-  const found = await guarded(() => question)
-  if (found === undefined) return OVER
+async function asked(question: ReturnType<EmbeddedIssuer['signIn']['ask']>): Promise<Page> {
+  const found = await undefinedIfExpired(() => question)
+  if (found === undefined) return EXPIRED
   return found.kind === 'login' ? loginPage(found) : consentPage(found)
 }
 
-const OVER = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
+const EXPIRED = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
 const NO_INVITATION = plainPage(
   'This invitation is not valid',
   'It was used already, or it has run out. Ask for a new one.',
@@ -161,7 +165,7 @@ const NO_INVITATION = plainPage(
 )
 
 /** undefined where no sign-in is under way in this browser. */
-async function guarded<T>(work: () => Promise<T>): Promise<T | undefined> {
+async function undefinedIfExpired<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work()
   } catch (error) {
@@ -170,12 +174,12 @@ async function guarded<T>(work: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-async function invitation({ people }: Identity, token: string): Promise<Page> {
+async function invitation({ people }: EmbeddedIssuer, token: string): Promise<Page> {
   const email = await people.invited(token)
   return email === undefined ? NO_INVITATION : invitationPage(email)
 }
 
-async function accept({ people, records }: Identity, request: FastifyRequest): Promise<Page> {
+async function accept({ people, audit: records }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const token = tokenOf(request)
   const email = await people.invited(token)
   if (email === undefined) return NO_INVITATION
@@ -193,7 +197,7 @@ async function accept({ people, records }: Identity, request: FastifyRequest): P
 }
 
 /** Changes a password for the person who knows the present one. */
-async function changed({ signIn }: Identity, request: FastifyRequest): Promise<Page> {
+async function changed({ signIn }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const form = formOf(request)
   const fault = faultOf(form)
   if (fault !== undefined) return passwordPage({ status: 400, text: fault })
@@ -214,10 +218,10 @@ async function changed({ signIn }: Identity, request: FastifyRequest): Promise<P
 function faultOf({ password = '', again = '' }: Form): string | undefined {
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
   if (password !== again) return 'The two are not the same.'
-  return isPossible(password) ? undefined : `A password has ${least} to ${most} characters.`
+  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
 }
 
-const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({
+const exchangeOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,

@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
-import { takesKey } from './idempotency.ts'
+import { acceptsKey } from './idempotency.ts'
 
 type Json = Record<string, unknown>
 
@@ -56,7 +56,7 @@ function describe(operation: AnyOperation): Json {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
       ...(http.reply === 'bytes' && byteStatuses(operation)),
-      ...(mayBeHeld(operation) && { 304: { description: 'As the caller has it' } }),
+      ...(supportsIfNoneMatch(operation) && { 304: { description: 'As the caller has it' } }),
       default: PROBLEM,
     },
   }
@@ -128,13 +128,13 @@ function preferred({ http, input }: AnyOperation): Json[] {
 
 /** Headers that the door takes for the operation, which does not know of them. */
 function conditions(operation: AnyOperation): Json[] {
-  if (takesKey(operation)) return [idempotencyKey]
-  if (!mayBeHeld(operation)) return []
+  if (acceptsKey(operation)) return [idempotencyKey]
+  if (!supportsIfNoneMatch(operation)) return []
   const description = 'Tags that the caller holds: 304 where the reply would have one of them.'
   return [{ name: 'if-none-match', in: 'header', required: false, description, schema: { type: 'string' } }]
 }
 
-const mayBeHeld = ({ http }: AnyOperation) =>
+const supportsIfNoneMatch = ({ http }: AnyOperation) =>
   http.method === 'GET' && http.etag !== undefined && http.reply === undefined
 
 const idempotencyKey: Json = {
@@ -219,14 +219,14 @@ function components(): Json {
   }
 }
 
-interface Chapter {
+interface Tag {
   readonly name: string
   readonly description: string
   /** First parts of operation names. */
   readonly nouns: readonly string[]
 }
 
-const TAGS: readonly Chapter[] = [
+const TAGS: readonly Tag[] = [
   {
     name: 'Collections',
     description:

@@ -3,7 +3,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import type { Access } from '../access/access.ts'
-import { type Authenticator, RefusedKey, type Visitor } from '../access/authentication/authenticator.ts'
+import {
+  type Authenticator,
+  type AuthFailureLimiter,
+  RejectedKey,
+} from '../access/authentication/authenticator.ts'
 import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
 import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
 import { CallerScope, WorkspaceScope } from '../access/scope.ts'
@@ -16,7 +20,7 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
-import { completeClaim, idempotencyRequest, replay, runWithClaim, takesKey } from './idempotency.ts'
+import { acceptsKey, completeClaim, idempotencyRequest, replay, runWithClaim } from './idempotency.ts'
 import { sendEventStream, sendResponse } from './response.ts'
 import { sendBytes } from './streams.ts'
 
@@ -37,10 +41,10 @@ declare module 'fastify' {
 
 export interface OperationHandler {
   /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
-  readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  readonly authorize: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  readonly execute: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
   /** Keeps the reply before it leaves, where the operation takes an Idempotency-Key. */
-  readonly keep?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
+  readonly storeReply?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
 }
 
 /** The two halves of an operation's route. */
@@ -49,16 +53,18 @@ export function createHandler(
   platform: Platform,
   auth: Authenticator,
 ): OperationHandler {
-  const keyed = takesKey(operation)
+  const keyed = acceptsKey(operation)
   const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
-  const authenticate = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
+  const authenticate = async (request: FastifyRequest, visitor?: AuthFailureLimiter): Promise<Principal> => {
     const { headers, gateway, pageToken, raw } = request
     const query = request.query as Record<string, unknown>
     const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
     // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
     const principals: Principal[] = []
     for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential, visitor).catch((error) => traced(request, error)))
+      principals.push(
+        await auth.authenticate(credential, visitor).catch((error) => auditRejection(request, error)),
+      )
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
@@ -66,8 +72,8 @@ export function createHandler(
     return principal
   }
   return {
-    enter: async (request, reply) => {
-      const principal = await authenticate(request, platform.limiter.visitor(request.ip))
+    authorize: async (request, reply) => {
+      const principal = await authenticate(request, platform.limiter.authFailures(request.ip))
       const right = authorize(platform.access, operation, principal)
       const passage = await platform.limiter.limitPrincipal(principal, right.role, request.ip)
       request.rateLimits = passage.states
@@ -75,8 +81,8 @@ export function createHandler(
       const refused = passage.refused ?? right.refused
       if (refused !== undefined) throw refused
     },
-    ...(keyed && { keep: (request, reply, body) => completeClaim(operation, request, reply, body) }),
-    handle: async (request, reply) => {
+    ...(keyed && { storeReply: (request, reply, body) => completeClaim(operation, request, reply, body) }),
+    execute: async (request, reply) => {
       const { principal } = request
       if (principal === undefined) throw new TypeError('a route without its door')
       // Who was let in has not guessed: what neighbours of his address guess ends no stream of his.
@@ -118,8 +124,8 @@ export function createHandler(
 }
 
 /** Whoever has a key that is refused is told of it in the audit log. */
-function traced(request: FastifyRequest, error: unknown): never {
-  if (error instanceof RefusedKey) request.auditContext = auditRejectedKey(error)
+function auditRejection(request: FastifyRequest, error: unknown): never {
+  if (error instanceof RejectedKey) request.auditContext = auditRejectedKey(error)
   throw error
 }
 

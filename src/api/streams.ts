@@ -17,7 +17,10 @@ export function acceptStreams(app: FastifyInstance): void {
 export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): ByteSource {
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const known = chunked === undefined
-  return { chunks: chunksOf(request.raw, stillLet(ask)), ...(known && { length: Number(length ?? 0) }) }
+  return {
+    chunks: chunksOf(request.raw, recheckPeriodically(ask)),
+    ...(known && { length: Number(length ?? 0) }),
+  }
 }
 
 /** Connections whose bodies are timed here. */
@@ -34,7 +37,7 @@ async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): 
   let until = performance.now() + LIMITS.uploadTimeoutMs
   try {
     for (;;) {
-      const next = await arriving(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
+      const next = await nextChunk(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
       if (next.done === true) return
       until += (next.value.byteLength * 1_000) / LIMITS.uploadBytesPerSecondMin
       yield next.value
@@ -47,7 +50,7 @@ async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): 
   }
 }
 
-async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
+async function nextChunk(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Problem('body_incomplete', { detail: TOO_SLOW })), ms)
@@ -67,7 +70,7 @@ const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} m
  * A stream goes on for minutes in which a key may be revoked or a tenant suspended, so it is asked while it lasts.
  * @returns asks at most once in `feedCheckMs`; what cannot be asked now is no refusal
  */
-function stillLet(ask: () => Promise<void>): () => Promise<void> {
+function recheckPeriodically(ask: () => Promise<void>): () => Promise<void> {
   let asked = performance.now()
   return async () => {
     if (performance.now() - asked < LIMITS.feedCheckMs) return
@@ -105,11 +108,11 @@ export function sendBytes(
   if (reply.raw.destroyed || request.raw.socket.destroyed) discard?.()
   reply.raw.once('close', () => discard?.())
   if (request.method === 'HEAD') return reply.send()
-  return reply.send(Readable.from(taken(chunks, reply.raw, stillLet(ask))))
+  return reply.send(Readable.from(withDeadlines(chunks, reply.raw, recheckPeriodically(ask))))
 }
 
 /** The chunks, each of which the client has to take in time. What fails after the first of them ends the connection. */
-async function* taken(
+async function* withDeadlines(
   chunks: AsyncIterable<Uint8Array>,
   raw: FastifyReply['raw'],
   ask: () => Promise<void>,

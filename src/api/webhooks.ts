@@ -15,7 +15,7 @@ import type { Received } from '../features/flows/triggers/webhook-signatures.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
-interface Place {
+interface WebhookParams {
   readonly ws: string
   readonly id: string
 }
@@ -54,19 +54,19 @@ class WebhookHandler {
   /** Refuses before a byte of the body is read. @throws Problem `rate_limited` */
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const { limiter } = this.#platform
-    const { ws, id } = request.params as Place
+    const { ws, id } = request.params as WebhookParams
     const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
     reply.headers(headers)
     if (refused !== undefined) throw refused
-    if (!this.#senders.has(senderOf(request))) limiter.visitor(request.ip).tolerate()
+    if (!this.#senders.has(senderOf(request))) limiter.authFailures(request.ip).check()
   }
 
   async handle(request: FastifyRequest, reply: FastifyReply): Promise<Delivered> {
-    const { ws, id } = request.params as Place
+    const { ws, id } = request.params as WebhookParams
     const delivery = { headers: request.headers, body: bodyOf(request) }
     const received = await this.#platform.webhooks.receive(ws, id, delivery)
     if (received === undefined) {
-      this.#platform.limiter.visitor(request.ip).refuse()
+      this.#platform.limiter.authFailures(request.ip).record()
       throw new Problem('signature_invalid')
     }
     this.#remember(request, received)
@@ -80,13 +80,13 @@ class WebhookHandler {
   #remember(request: FastifyRequest, { ref, triggerId }: Received): void {
     const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
     request.workspace = ref
-    request.auditContext = { place: ref, sure: true, actor, before: null, after: null }
+    request.auditContext = { owner: ref, isVerified: true, actor, before: null, after: null }
     this.#senders.set(senderOf(request), true)
   }
 }
 
 const senderOf = (request: FastifyRequest): string => {
-  const { ws, id } = request.params as Place
+  const { ws, id } = request.params as WebhookParams
   return `${ws}/${id} ${request.ip}`
 }
 

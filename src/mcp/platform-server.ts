@@ -33,7 +33,7 @@ export function platformServer(
         return success(output)
       } catch (error) {
         if (error instanceof Problem && error.status === 403)
-          platform.audit.throttled(refusal(operation, principal, requestId, error))
+          platform.audit.enqueueThrottled(refusal(operation, principal, requestId, error))
         if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
         platform.log.error({ err: error, operation: operation.name }, 'tool')
         return failure('internal: Something is wrong on our side.')
@@ -80,9 +80,9 @@ async function recordRevealed(
   if (operation.reveals === undefined) return
   const done = { outcome: 'done', status: 200, code: null } as const
   const deed = deedOf(operation, principal, requestId, done)
-  if (principal.tenantId !== undefined) return audit.write(deed)
-  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.placeOf({ tenantId }))
-  await Promise.all(places.map(async (place) => audit.write({ ...deed, place: await place })))
+  if (principal.tenantId !== undefined) return audit.append(deed)
+  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.ownerOf({ tenantId }))
+  await Promise.all(places.map(async (place) => audit.append({ ...deed, owner: await place })))
 }
 
 /** A refused tool is no refused request: the reply to it says 200. */
@@ -105,7 +105,7 @@ function deedOf(
   { outcome, status, code }: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
 ): AuditEvent {
   return {
-    place: { tenantId, workspaceId },
+    owner: { tenantId, workspaceId },
     requestId,
     actor: { subject, role: roles[0] ?? null, kind: 'token' },
     operation: operation.name,

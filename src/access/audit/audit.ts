@@ -7,7 +7,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
-import { type AuditEvent, type Line, lineOf, PLATFORM_CHAIN, type Place } from './entry.ts'
+import { type AuditEvent, type AuditOwner, type AuditRow, auditRowOf, PLATFORM_CHAIN } from './entry.ts'
 
 /** A chain is told how many of its entries were lost, once it takes entries again. */
 const LOST = 'audit.lost'
@@ -17,7 +17,7 @@ export class Audit {
   readonly #log: Log
   readonly #floods = new AuditThrottle()
   /** In the order in which things happened. */
-  #pending: Line[] = []
+  #pending: AuditRow[] = []
   readonly #lost = new Map<string, number>()
   #flushTimer: NodeJS.Timeout | undefined
   #minute: NodeJS.Timeout | undefined
@@ -39,25 +39,25 @@ export class Audit {
   }
 
   /** Puts down what happened; it is in the log a moment later. Costs no I/O. */
-  note(deed: AuditEvent): void {
+  enqueue(deed: AuditEvent): void {
     this.#keep(deed)
     this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditFlushMs).unref()
   }
 
   /** The same, at once: resolves when it is in the log, or when the database does not take it, which is logged. */
-  write(deed: AuditEvent): Promise<void> {
+  append(deed: AuditEvent): Promise<void> {
     this.#keep(deed)
     return this.flush()
   }
 
   /** A refusal, a failure, or what an anonymous client can cause: the first of a minute are entries, the rest are counted. */
-  throttled(deed: AuditEvent): void {
+  enqueueThrottled(deed: AuditEvent): void {
     this.#ofThisMinute()
-    if (this.#floods.admit(deed)) this.note(deed)
+    if (this.#floods.admit(deed)) this.enqueue(deed)
   }
 
   /** One of many that are expected: only how many there were is put down. */
-  counted(deed: AuditEvent): void {
+  countOnly(deed: AuditEvent): void {
     this.#ofThisMinute()
     this.#floods.admit(deed, 0)
   }
@@ -70,18 +70,18 @@ export class Audit {
   settle(): void {
     clearTimeout(this.#minute)
     this.#minute = undefined
-    for (const deed of this.#floods.settle()) this.note(deed)
+    for (const deed of this.#floods.settle()) this.enqueue(deed)
   }
 
   #keep(deed: AuditEvent): void {
-    const line = lineOf(deed, Date.now())
+    const line = auditRowOf(deed, Date.now())
     if (this.#pending.length < LIMITS.auditPendingMax) {
       this.#pending.push(line)
       this.#kept += 1
     } else this.#lose(line)
   }
 
-  #lose({ chain }: Line): void {
+  #lose({ chain }: AuditRow): void {
     if (this.#lost.size === 0) this.#log.error('audit entries are lost')
     // A tenant that is one too many loses its name here, not its place in the count.
     const named = this.#lost.has(chain) || this.#lost.size < LIMITS.auditFloodsMax ? chain : PLATFORM_CHAIN
@@ -123,7 +123,7 @@ export class Audit {
   }
 
   /** What only one line is to blame for costs that line, and not all that come after it. */
-  async #append(lines: readonly Line[]): Promise<void> {
+  async #append(lines: readonly AuditRow[]): Promise<void> {
     const chains = textArray(lines.map(({ chain }) => chain))
     const workspaces = textArray(lines.map(({ workspace }) => workspace))
     const texts = textArray(lines.map(({ text }) => text))
@@ -149,12 +149,12 @@ export class Audit {
     const rest = { status: null, code: null, before: null, after: null, requestId: null, target: '' }
     for (const [chain, count] of lost) {
       const place = chain === PLATFORM_CHAIN ? {} : { tenantId: chain }
-      this.note({ ...rest, place, actor, operation: LOST, outcome: 'failed', count })
+      this.enqueue({ ...rest, owner: place, actor, operation: LOST, outcome: 'failed', count })
     }
   }
 
   /** The tenant that an operator's deed belongs to, of the ids that it names; no place where there is none. */
-  async placeOf({ tenantId, workspaceId }: Place): Promise<Place> {
+  async ownerOf({ tenantId, workspaceId }: AuditOwner): Promise<AuditOwner> {
     if (tenantId === undefined && workspaceId === undefined) return {}
     const found = await this.#system
       .row<{ tenant_id: string; workspace_id: string | null }>(sql`
@@ -201,7 +201,7 @@ export class AuditThrottle {
   }
 
   /** Of a chain and a network (one IPv6 client has a whole /64); beyond a number of networks, of the chain alone. */
-  #floodOf({ place, address = '', outcome }: AuditEvent): Flood {
+  #floodOf({ owner: place, address = '', outcome }: AuditEvent): Flood {
     const chain = `${place.tenantId ?? ''} ${outcome}`
     const name = `${chain} ${address === '' ? '' : networkOf(address)}`
     const known = this.#floods.get(name)
@@ -221,9 +221,9 @@ export class AuditThrottle {
 }
 
 /** They may have been of different operations and by different callers: what is left is where from, and how many. */
-function summary({ place, address, outcome }: AuditEvent, count: number): AuditEvent {
+function summary({ owner: place, address, outcome }: AuditEvent, count: number): AuditEvent {
   return {
-    place: { tenantId: place.tenantId },
+    owner: { tenantId: place.tenantId },
     requestId: null,
     actor: { subject: null, role: null, kind: 'platform' },
     ...(address !== undefined && { address }),

@@ -21,7 +21,7 @@ export interface AuditCaller {
   readonly kind: AuditActor['kind']
   readonly requestId: string
   /** The arguments as the log may show them, where they have secrets of the workspace in them. */
-  readonly shown?: Readonly<Record<string, unknown>>
+  readonly redactedArgs?: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -32,13 +32,13 @@ export async function runAudited(
   operation: AnyOperation,
   scope: WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId, shown = args }: AuditCaller,
+  { kind, requestId, redactedArgs: shown = args }: AuditCaller,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor, ref } = scope
   if (!auditsAsync(operation)) audit.refuseUnlessReady()
   const known = {
-    place: ref,
+    owner: ref,
     requestId,
     actor: { ...actor, kind },
     operation: operation.name,
@@ -46,12 +46,12 @@ export async function runAudited(
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
-    audit.throttled({ ...known, ...failureOf(error), after: null })
+    audit.enqueueThrottled({ ...known, ...failureOf(error), after: null })
     throw error
   })
   const deed: AuditEvent = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }
-  if (auditsAsync(operation)) audit.note(deed)
-  else await audit.write(deed)
+  if (auditsAsync(operation)) audit.enqueue(deed)
+  else await audit.append(deed)
   return output
 }
 

@@ -33,13 +33,13 @@ export interface AuditActor {
 }
 
 /** Where something happened: whose chain an entry is in, and which workspace's admins see it. */
-export interface Place {
+export interface AuditOwner {
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
 }
 
 export interface AuditEvent {
-  readonly place: Place
+  readonly owner: AuditOwner
   readonly requestId: string | null
   readonly actor: AuditActor
   /** The client's, of refusals, failures and what happens at the issuer. */
@@ -61,7 +61,7 @@ export interface AuditEvent {
 }
 
 /** An entry on its way to its chain. */
-export interface Line {
+export interface AuditRow {
   readonly chain: string
   /** Empty where it is of none. */
   readonly workspace: string
@@ -70,8 +70,8 @@ export interface Line {
 }
 
 /** Members stand in code unit order: what JSON.stringify gives is canonical as it is. */
-export function lineOf(deed: AuditEvent, atMs: number): Line {
-  const chain = deed.place.tenantId ?? PLATFORM_CHAIN
+export function auditRowOf(deed: AuditEvent, atMs: number): AuditRow {
+  const chain = deed.owner.tenantId ?? PLATFORM_CHAIN
   const text = JSON.stringify({
     actor: { kind: deed.actor.kind, role: deed.actor.role, subject: plain(deed.actor.subject) },
     address: deed.address ?? null,
@@ -87,9 +87,9 @@ export function lineOf(deed: AuditEvent, atMs: number): Line {
     status: deed.status,
     target: plain(deed.target),
     tenant_id: chain,
-    workspace_id: deed.place.workspaceId ?? null,
+    workspace_id: deed.owner.workspaceId ?? null,
   })
-  return { chain, workspace: deed.place.workspaceId ?? '', text }
+  return { chain, workspace: deed.owner.workspaceId ?? '', text }
 }
 
 /** Members in code unit order. Absent details leave no member behind. */
@@ -102,12 +102,12 @@ function plainDetail(detail: Readonly<Record<string, string>>): Record<string, s
 function plain(text: string | null): string | null {
   if (text === null) return null
   const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax)
-  if (!UNTAKEN.test(cut)) return cut
+  if (!UNSTORABLE.test(cut)) return cut
   // Half a surrogate pair becomes a character.
   return Buffer.from(cut.replaceAll('\u0000', '\ufffd')).toString()
 }
 
-const UNTAKEN = /[\0\p{Surrogate}]/u
+const UNSTORABLE = /[\0\p{Surrogate}]/u
 
 /**
  * SHA-256 of a state as canonical JSON, in hexadecimal; secrets are taken out first, since who knows nearly all of a

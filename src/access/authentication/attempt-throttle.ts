@@ -21,12 +21,12 @@ export class AttemptThrottle {
   }
 
   /** What succeeded was no guess. */
-  forgive(name: string): void {
+  reset(name: string): void {
     this.#counts.delete(name)
   }
 
   /** The same where others may have guessed: one attempt less. */
-  takeBack(name: string): void {
+  uncount(name: string): void {
     const known = this.#counts.get(name)
     if (known !== undefined) known.count -= 1
   }

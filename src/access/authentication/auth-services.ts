@@ -7,8 +7,8 @@ import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
-import { People } from '../issuer/accounts-store.ts'
-import { Identity } from '../issuer/embedded-issuer.ts'
+import { AccountsStore } from '../issuer/accounts-store.ts'
+import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
 import { Authenticator, type TokenIssuer, Tokens } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
@@ -16,10 +16,10 @@ import { McpClients, type SubjectStatus } from './subject-status.ts'
 
 export interface AuthServices {
   /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */
-  readonly identity: () => Promise<Identity>
+  readonly identity: () => Promise<EmbeddedIssuer>
   readonly auth: Authenticator
-  readonly hosted: McpServerRegistry
-  readonly guests: McpClients
+  readonly mcpServers: McpServerRegistry
+  readonly mcpClients: McpClients
   readonly payloadSession: PayloadSession
 }
 
@@ -30,17 +30,25 @@ export function openAuthServices(
   now = () => performance.now(),
 ): AuthServices {
   const hosted = new McpServerRegistry(parts.database, publicUrl(config))
-  const { oauthClients: clients, holders, issuerState: state } = parts
-  const people = new People(parts.database, (account) => holders.forget(account))
+  const { oauthClients: clients, subjectStatus: holders, issuerState: state } = parts
+  const people = new AccountsStore(parts.database, (account) => holders.forget(account))
   const { database, secrets, signingKeys: keys, audit, log } = parts
-  let opened: Promise<Identity> | undefined
+  let opened: Promise<EmbeddedIssuer> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, audit, log }).catch(
-      (error: unknown) => {
-        opened = undefined
-        throw error
-      },
-    )
+    opened ??= EmbeddedIssuer.open({
+      config,
+      secrets,
+      keys,
+      hosted,
+      people,
+      clients,
+      state,
+      audit,
+      log,
+    }).catch((error: unknown) => {
+      opened = undefined
+      throw error
+    })
     return opened
   }
   const tokens = new Tokens(
@@ -53,13 +61,13 @@ export function openAuthServices(
   return {
     identity,
     auth,
-    hosted,
-    guests: new McpClients(hosted, identity, holders),
+    mcpServers: hosted,
+    mcpClients: new McpClients(hosted, identity, holders),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
   }
 }
 
-function embeddedIssuer(identity: () => Promise<Identity>, holders: SubjectStatus): TokenIssuer {
+function embeddedIssuer(identity: () => Promise<EmbeddedIssuer>, holders: SubjectStatus): TokenIssuer {
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)

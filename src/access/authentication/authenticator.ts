@@ -40,11 +40,11 @@ export interface KeyRow {
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
 /** Whoever shows a credential, as far as is known before it is looked at. */
-export interface Visitor {
+export interface AuthFailureLimiter {
   /** Asked before the database is. @throws Problem where this one has been refused too often */
-  tolerate(): void
+  check(): void
   /** Told of a key that is nobody's. */
-  refuse(): void
+  record(): void
 }
 
 export class Authenticator {
@@ -64,18 +64,18 @@ export class Authenticator {
    * @param visitor where keys are to be tried so often and no oftener
    * @throws Problem 401 where the credential is not good, whatever else the request carries
    */
-  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
+  authenticate(credential: Credential, visitor?: AuthFailureLimiter): Promise<Principal> {
     if (credential.kind === 'api_key') return this.#key(credential.text, visitor)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
-  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
+  async #key(text: string, visitor: AuthFailureLimiter | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
     const hash = keyHash(text)
     const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
     const seen = `a ${row.kind} API key ending …${row.last4}`
     const refusal = refusalOf(row)
-    if (refusal !== undefined) throw new RefusedKey(refusal, row)
+    if (refusal !== undefined) throw new RejectedKey(refusal, row)
     const { id, kind, last4, expires_at } = row
     return {
       kind: 'api_key',
@@ -90,8 +90,8 @@ export class Authenticator {
     }
   }
 
-  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
-    visitor?.tolerate()
+  async #find(hash: Buffer, visitor: AuthFailureLimiter | undefined): Promise<KeyRow> {
+    visitor?.check()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
@@ -99,7 +99,7 @@ export class Authenticator {
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) {
-      visitor?.refuse()
+      visitor?.record()
       throw invalidKey()
     }
     if (refusalOf(row) === undefined) this.#noteUse(row)
@@ -173,7 +173,7 @@ export class Authenticator {
 }
 
 /** A key that is somebody's, and good for nothing now: he is to be told that it is still used. */
-export class RefusedKey extends Problem {
+export class RejectedKey extends Problem {
   readonly id: string
   readonly ref: WorkspaceRef
 

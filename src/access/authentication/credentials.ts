@@ -15,7 +15,7 @@ export type Credential =
   | { readonly kind: 'gateway'; readonly identity: GatewayIdentity }
 
 /** Where credentials may stand in a request. */
-export interface Presentation {
+export interface CredentialSources {
   readonly headers: IncomingHttpHeaders
   /** Names and values in turn, as they came: of two Authorization headers, Node keeps one without a word. */
   readonly rawHeaders: readonly string[]
@@ -34,11 +34,11 @@ export interface Presentation {
  * @throws Problem `service_key_in_query`, `credentials_conflict`, `token_invalid`
  */
 export function credentialsOf(
-  { headers, rawHeaders, query, gateway, pageToken }: Presentation,
+  { headers, rawHeaders, query, gateway, pageToken }: CredentialSources,
   options: { readonly keyInQuery?: boolean } = {},
 ): Credential[] {
   const inQuery = keyInUrl(query['apikey'], options.keyInQuery)
-  if (times('authorization', rawHeaders) > 1) throw new Problem('credentials_conflict')
+  if (countHeader('authorization', rawHeaders) > 1) throw new Problem('credentials_conflict')
   const { scheme, value } = authorization(headers.authorization)
   const bearerKey = scheme === 'bearer' && value.startsWith('svc_')
   const keys = [
@@ -71,7 +71,7 @@ function keyInUrl(value: unknown, allowed = false): string | undefined {
 }
 
 /** How often a header was sent. */
-function times(name: string, rawHeaders: readonly string[]): number {
+function countHeader(name: string, rawHeaders: readonly string[]): number {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const sent = rawHeaders[at]
@@ -111,7 +111,7 @@ export function gatewayReader(
 ): (request: IncomingMessage) => GatewayIdentity | undefined {
   const expected = secret === undefined ? undefined : digest(secret)
   return (request) => {
-    const { [SECRET]: given, ...identity } = takeHeaders(request)
+    const { [SECRET]: given, ...identity } = extractHeaders(request)
     if (expected === undefined || given === undefined || Object.keys(identity).length === 0) return undefined
     return timingSafeEqual(digest(given), expected) ? identity : undefined
   }
@@ -120,7 +120,7 @@ export function gatewayReader(
 /** Texts of any two lengths are compared in constant time by their digests. */
 const digest = (text: string) => createHash('sha256').update(text).digest()
 
-function takeHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SECRET]?: string } {
+function extractHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SECRET]?: string } {
   const taken: Record<string, string> = {}
   for (const name of [SECRET, ...IDENTITY]) {
     const value = request.headers[name]
@@ -129,7 +129,7 @@ function takeHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SE
     delete request.headers[name]
   }
   const names = new Set(Object.keys(taken))
-  if (names.size > 0) forget(request, names)
+  if (names.size > 0) removeHeaders(request, names)
   return taken
 }
 
@@ -137,7 +137,7 @@ function takeHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SE
  * Out of the other two forms as well. Node makes the distinct one of the raw one when it is first asked for, and counts
  * on its length: so it is asked for before. An injected request has none.
  */
-function forget(request: IncomingMessage, names: ReadonlySet<string>): void {
+function removeHeaders(request: IncomingMessage, names: ReadonlySet<string>): void {
   const distinct = request.headersDistinct as NodeJS.Dict<string[]> | undefined
   for (const name of names) delete distinct?.[name]
   request.rawHeaders = request.rawHeaders.filter(

@@ -12,7 +12,7 @@ export class ExternalIssuer {
   readonly #settings: TrustedIssuer
   readonly #keys: JwksCache
 
-  constructor(settings: TrustedIssuer, parts: JwksCacheParts) {
+  constructor(settings: TrustedIssuer, parts: JwksCacheOptions) {
     this.#settings = settings
     this.#keys = new JwksCache(settings.issuer, settings.jwksUri, parts)
   }
@@ -43,19 +43,19 @@ export class ExternalIssuer {
 
 function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: TrustedIssuer): Claims {
   // Where access tokens are of the type JWT, Keycloak's others are too, and differ by this claim.
-  refuseUnless(payload['typ'] === undefined || payload['typ'] === 'Bearer', 'it is no access token')
+  assertClaim(payload['typ'] === undefined || payload['typ'] === 'Bearer', 'it is no access token')
   const { sub = '' } = payload
-  refuseUnless(sub.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(sub), '"sub" is not of the form')
+  assertClaim(sub.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(sub), '"sub" is not of the form')
   const tenantId = at(payload, claims.tenant)
   const workspaceId = at(payload, claims.workspace)
-  refuseUnless(tenantId === undefined || isTenantId(tenantId), 'the tenant has not the form of one')
-  refuseUnless(
+  assertClaim(tenantId === undefined || isTenantId(tenantId), 'the tenant has not the form of one')
+  assertClaim(
     workspaceId === undefined || isWorkspaceId(workspaceId),
     'the workspace has not the form of one',
   )
-  refuseUnless(tenantId !== undefined || workspaceId === undefined, 'it names a workspace of no tenant')
+  assertClaim(tenantId !== undefined || workspaceId === undefined, 'it names a workspace of no tenant')
   // An issuer may be run by a tenant: what it says of others is of no weight.
-  refuseUnless(tenantId === undefined || (tenants?.has(tenantId) ?? true), 'the tenant is not one of its own')
+  assertClaim(tenantId === undefined || (tenants?.has(tenantId) ?? true), 'the tenant is not one of its own')
   return {
     // Two issuers may call two people by the same name, or one of them as we call an account of ours.
     sub: `${issuer}#${sub}`,
@@ -66,7 +66,7 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
   }
 }
 
-function refuseUnless(holds: boolean, why: string): asserts holds {
+function assertClaim(holds: boolean, why: string): asserts holds {
   if (!holds) throw new errors.JWTInvalid(why)
 }
 
@@ -89,7 +89,7 @@ function words(value: unknown): string[] {
 type KeySet = ReturnType<typeof createLocalJWKSet>
 
 /** What the keys are read with. */
-export interface JwksCacheParts {
+export interface JwksCacheOptions {
   readonly egress: Egress
   /** Milliseconds that never go back. */
   readonly now: () => number
@@ -102,7 +102,7 @@ const BOUNDS = { timeoutMs: LIMITS.jwksMs.timeout, bytesMax: LIMITS.externalIssu
 export class JwksCache {
   readonly #issuer: string
   readonly #jwksUri: string | undefined
-  readonly #parts: JwksCacheParts
+  readonly #parts: JwksCacheOptions
   /** What the operator has named may be anywhere; what a discovery document names must be public. */
   readonly #places: readonly string[]
   #known: KeySet | undefined
@@ -112,7 +112,7 @@ export class JwksCache {
   #failedMs = Number.NEGATIVE_INFINITY
 
   /** @param jwksUri where the keys are; by OpenID Connect Discovery where absent */
-  constructor(issuer: string, jwksUri: string | undefined, parts: JwksCacheParts) {
+  constructor(issuer: string, jwksUri: string | undefined, parts: JwksCacheOptions) {
     this.#issuer = issuer
     this.#jwksUri = jwksUri
     this.#parts = parts

@@ -84,12 +84,12 @@ export class McpServerRegistry {
 
   /** The resource indicator (RFC 8707) and the address of the wire, with the spelling of the caller. */
   resource(ws: string, server: string): string {
-    return `${this.#base}${wirePath(ws, server)}`
+    return `${this.#base}${mcpPath(ws, server)}`
   }
 
   /** Where the protected-resource metadata stands (RFC 9728 §3.1). */
   metadataUrl(ws: string, server: string): string {
-    return `${this.#base}/.well-known/oauth-protected-resource${wirePath(ws, server)}`
+    return `${this.#base}/.well-known/oauth-protected-resource${mcpPath(ws, server)}`
   }
 
   /** The server that a resource indicator names, byte for byte. */
@@ -123,4 +123,4 @@ export class McpServerRegistry {
 
 const AGENT_ID = new RegExp(idPattern('agent'))
 
-const wirePath = (ws: string, server: string) => `/v1/mcp/workspaces/${ws}/servers/${server}/mcp`
+const mcpPath = (ws: string, server: string) => `/v1/mcp/workspaces/${ws}/servers/${server}/mcp`

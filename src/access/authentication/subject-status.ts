@@ -5,8 +5,8 @@ import { idPattern } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { generationId, type People } from '../issuer/accounts-store.ts'
-import type { HostedClaims, Identity } from '../issuer/embedded-issuer.ts'
+import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
+import type { EmbeddedIssuer, HostedClaims } from '../issuer/embedded-issuer.ts'
 import type { IssuedToken, IssuerState } from '../issuer/issuer-state.ts'
 import type { OAuthClients } from '../issuer/oauth-clients-store.ts'
 import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.ts'
@@ -22,13 +22,13 @@ export interface SubjectToken extends IssuedToken {
 }
 
 export class SubjectStatus {
-  readonly #people: People
+  readonly #people: AccountsStore
   readonly #clients: OAuthClients
   readonly #state: IssuerState
   /** Ids of generations; null where the account is not there. */
   readonly #known = new TtlCache<string | null>()
 
-  constructor(people: People, clients: OAuthClients, state: IssuerState) {
+  constructor(people: AccountsStore, clients: OAuthClients, state: IssuerState) {
     this.#people = people
     this.#clients = clients
     this.#state = state
@@ -52,7 +52,7 @@ export class SubjectStatus {
    * @param credential which of a machine's secrets it was given for, or in which generation of an account
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, credential)
+    if (CLIENT_ID.test(subject)) return this.#clients.exists(subject, credential)
     if (!ACCOUNT_ID.test(subject)) return true
     const generation = await this.#generationOf(subject)
     return generation !== null && (credential === undefined || credential === generation)
@@ -71,7 +71,7 @@ export class SubjectStatus {
   }
 
   /** Whether the client is one through which people act, and the subject is such a person. */
-  async actsFor(clientId: string, subject: string, credential?: string): Promise<boolean> {
+  async isPersonActive(clientId: string, subject: string, credential?: string): Promise<boolean> {
     if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
     return (await this.isActive(clientId)) && this.isActive(subject, credential)
   }
@@ -88,11 +88,11 @@ export interface McpPrincipal {
 
 export class McpClients {
   readonly #hosted: McpServerRegistry
-  readonly #identity: () => Promise<Identity>
+  readonly #identity: () => Promise<EmbeddedIssuer>
 
   readonly #holders: SubjectStatus
 
-  constructor(hosted: McpServerRegistry, identity: () => Promise<Identity>, holders: SubjectStatus) {
+  constructor(hosted: McpServerRegistry, identity: () => Promise<EmbeddedIssuer>, holders: SubjectStatus) {
     this.#hosted = hosted
     this.#identity = identity
     this.#holders = holders
@@ -126,7 +126,7 @@ export class McpClients {
     const { sub, clientId, credential } = claims
     if (!(await this.#holders.isLive(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
-    if (sub !== clientId && (await this.#holders.actsFor(clientId, sub, credential))) return true
+    if (sub !== clientId && (await this.#holders.isPersonActive(clientId, sub, credential))) return true
     return (await this.#hosted.client(clientId))?.serverId === server.id
   }
 }

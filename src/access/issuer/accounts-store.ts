@@ -11,7 +11,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 
 /** An account that may sign in: accepted, not disabled, all that it belongs to active. */
-export interface Person {
+export interface Account {
   readonly id: string
   /** null: an operator. */
   readonly tenantId: TenantId | null
@@ -23,38 +23,38 @@ export interface Person {
 }
 
 /** An account whose invitation was taken up. */
-export interface Accepted extends Omit<Person, 'email' | 'generation'> {
+export interface AcceptedAccount extends Omit<Account, 'email' | 'generation'> {
   /** It had a password before. */
-  readonly again: boolean
+  readonly hadPassword: boolean
 }
 
 /** What a client is bound to, or a person belongs to; null is wider than any. */
-export interface Holding {
+export interface TenantBounds {
   readonly tenantId: string | null
   readonly workspaceId: string | null
 }
 
 /** Whether somebody of `holder` is inside `bounds`. */
-export function isWithin(holder: Holding, bounds: Holding): boolean {
+export function isWithin(holder: TenantBounds, bounds: TenantBounds): boolean {
   const tenant = bounds.tenantId === null || bounds.tenantId === holder.tenantId
   return tenant && (bounds.workspaceId === null || bounds.workspaceId === holder.workspaceId)
 }
 
 /** Whether a person has anything to do with a workspace: it, or its whole tenant, is hers. Operators see no data. */
-export function belongsTo({ tenantId, workspaceId }: Person, ref: WorkspaceRef): boolean {
+export function belongsTo({ tenantId, workspaceId }: Account, ref: WorkspaceRef): boolean {
   return tenantId === ref.tenantId && (workspaceId === null || workspaceId === ref.workspaceId)
 }
 
-const STANDING = sql`
+const SELECT_ACTIVE = sql`
   select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password,
     a.generation
   from accounts a left join tenants t on t.id = a.tenant_id left join workspaces w on w.id = a.workspace_id
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
 
-type Standing = Person & { readonly password: string }
+type AccountRow = Account & { readonly password: string }
 
-export class People {
+export class AccountsStore {
   readonly #system: SystemScope
   readonly #forget: (account: string) => void
 
@@ -64,7 +64,7 @@ export class People {
     this.#forget = forget
   }
 
-  find(id: string): Promise<Person | undefined> {
+  find(id: string): Promise<Account | undefined> {
     return this.#one(sql`a.id = ${id}`).then(withoutPassword)
   }
 
@@ -88,16 +88,16 @@ export class People {
    * @returns the person if the password is right; `accountId` also if it is wrong
    * @throws Problem `overloaded`
    */
-  async recognise(
+  async verifyCredentials(
     tenantId: string | null | undefined,
     email: string,
     password: string,
-  ): Promise<{ readonly person?: Person | undefined; readonly accountId?: string }> {
+  ): Promise<{ readonly person?: Account | undefined; readonly accountId?: string }> {
     const found = await this.#one(
       sql`coalesce(a.tenant_id, '') = ${tenantId === undefined ? '-' : (tenantId ?? '')}
         and a.email = ${email.toLowerCase()}`,
     )
-    const right = await isPassword(password, found?.password)
+    const right = await verifyPassword(password, found?.password)
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
     await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
@@ -113,7 +113,7 @@ export class People {
   }
 
   /** Sets the password, once. @returns undefined if the invitation has ended. @throws Problem `overloaded` */
-  async accept(token: string, password: string): Promise<Accepted | undefined> {
+  async accept(token: string, password: string): Promise<AcceptedAccount | undefined> {
     if ((await this.invited(token)) === undefined) return undefined
     const kept = await hashPassword(password)
     return this.#setPassword(kept, invitedBy(token))
@@ -124,13 +124,13 @@ export class People {
    * @returns undefined if the account has changed since
    * @throws Problem `overloaded`
    */
-  async change({ id, generation }: Person, password: string): Promise<Accepted | undefined> {
+  async change({ id, generation }: Account, password: string): Promise<AcceptedAccount | undefined> {
     const kept = await hashPassword(password)
     return this.#setPassword(kept, sql`id = ${id} and generation = ${generation} and accepted`)
   }
 
-  async #setPassword(kept: string, which: Sql): Promise<Accepted | undefined> {
-    const account = await this.#system.row<Accepted>(sql`
+  async #setPassword(kept: string, which: Sql): Promise<AcceptedAccount | undefined> {
+    const account = await this.#system.row<AcceptedAccount>(sql`
       update accounts a set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
       from (select id, accepted_at from accounts where ${which} for update) as before
       where a.id = before.id
@@ -140,8 +140,8 @@ export class People {
     return account
   }
 
-  #one(condition: Sql): Promise<Standing | undefined> {
-    return this.#system.row<Standing>(sql`${STANDING} and ${condition}`)
+  #one(condition: Sql): Promise<AccountRow | undefined> {
+    return this.#system.row<AccountRow>(sql`${SELECT_ACTIVE} and ${condition}`)
   }
 }
 
@@ -151,7 +151,7 @@ const invitedBy = (token: string) =>
 /** What a person's tokens say of when they were given. */
 export const generationId = (generation: number): string => `g${generation}`
 
-function withoutPassword(found: Standing | undefined): Person | undefined {
+function withoutPassword(found: AccountRow | undefined): Account | undefined {
   if (found === undefined) return undefined
   const { password: _kept, ...person } = found
   return person
@@ -171,12 +171,12 @@ const places = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
   const { log2N, r, p } = COST
-  const made = await derived(password, salt, COST)
+  const made = await deriveHash(password, salt, COST)
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
 }
 
 /** Whether a password may be set: whoever sends another one has guessed wrong, whose ever it was. */
-export function isPossible({ length }: string): boolean {
+export function hasValidLength({ length }: string): boolean {
   return length >= LIMITS.passwordCharsMin && length <= LIMITS.passwordCharsMax
 }
 
@@ -185,17 +185,17 @@ export function isPossible({ length }: string): boolean {
  * who has an account.
  * @throws Problem `overloaded`
  */
-export async function isPassword(password: string, kept: string | undefined): Promise<boolean> {
-  if (!isPossible(password)) return false
-  const [, log2N, r, p, salt = '', made = ''] = (kept ?? NOBODYS).split('$')
+export async function verifyPassword(password: string, kept: string | undefined): Promise<boolean> {
+  if (!hasValidLength(password)) return false
+  const [, log2N, r, p, salt = '', made = ''] = (kept ?? DUMMY_HASH).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
-  const given = await derived(password, Buffer.from(salt, 'base64url'), cost)
+  const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost)
   return timingSafeEqual(given, Buffer.from(made, 'base64url')) && kept !== undefined
 }
 
-const NOBODYS = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
+const DUMMY_HASH = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-async function derived(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
+async function deriveHash(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
   const giveBack = await places.acquire('', 'Too many people sign in at the moment.')
   try {
     // The same letters may come as different code points from different keyboards.

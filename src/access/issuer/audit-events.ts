@@ -6,9 +6,9 @@ import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Audit } from '../audit/audit.ts'
-import type { AuditActor, AuditEvent, Place } from '../audit/entry.ts'
+import type { AuditActor, AuditEvent, AuditOwner } from '../audit/entry.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { Accepted, Holding, People, Person } from './accounts-store.ts'
+import type { AcceptedAccount, Account, AccountsStore, TenantBounds } from './accounts-store.ts'
 import { TokenReused } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients-store.ts'
 
@@ -19,7 +19,7 @@ export interface Requester {
 }
 
 /** How a request for consent ended; `forbidden`: it was not the person's to allow. */
-export type Verdict = 'allowed' | 'denied' | 'forbidden'
+export type ConsentOutcome = 'allowed' | 'denied' | 'forbidden'
 
 /** A sign-in that failed, as far as it is known where. What was typed is not recorded: it may be a password. */
 interface FailedSignIn {
@@ -29,7 +29,7 @@ interface FailedSignIn {
   readonly clientId: string | undefined
 }
 
-interface Asked {
+interface ConsentRequest {
   readonly clientId: string
   readonly resource: string
   readonly scope: string
@@ -41,17 +41,17 @@ interface RecordsParts {
   readonly audit: Audit
   readonly clients: OAuthClients
   readonly hosted: McpServerRegistry
-  readonly people: People
+  readonly people: AccountsStore
   readonly log: Log
 }
 
-type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'place'> &
+type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'owner'> &
   Partial<Pick<AuditEvent, 'outcome' | 'status' | 'code' | 'detail'>>
 
-const NOBODY: AuditActor = { subject: null, role: null, kind: 'nobody' }
+const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'nobody' }
 const UNKNOWN: Requester = { address: '', requestId: '' }
 
-export class IdentityRecords {
+export class IssuerAudit {
   readonly #parts: RecordsParts
   /** Of requests that the provider answers by itself. */
   readonly #requesters = new WeakMap<IncomingMessage, Requester>()
@@ -73,13 +73,13 @@ export class IdentityRecords {
     })
   }
 
-  signedIn(by: Requester, person: Person, clientId: string): void {
+  signedIn(by: Requester, person: Account, clientId: string): void {
     const event = {
       operation: 'person.sign_in',
       target: '/auth/interaction',
       detail: { client_id: clientId },
     }
-    this.#note(by, { ...event, actor: personActor(person), place: placeOf(person) })
+    this.#note(by, { ...event, actor: personActor(person), owner: ownerOf(person) })
   }
 
   signInRefused(
@@ -87,11 +87,11 @@ export class IdentityRecords {
     { tenantId, accountId, clientId }: FailedSignIn,
     why: 'wrong' | 'too_many',
   ): void {
-    const deed = deedOf(by, {
+    const deed = auditEventOf(by, {
       operation: 'person.sign_in',
       target: '/auth/interaction',
-      actor: NOBODY,
-      place: { tenantId },
+      actor: ANONYMOUS,
+      owner: { tenantId },
       outcome: 'denied',
       status: why === 'wrong' ? 401 : 429,
       code: why === 'wrong' ? 'password_wrong' : 'too_many_attempts',
@@ -100,28 +100,28 @@ export class IdentityRecords {
         ...(accountId !== undefined && { account_id: accountId }),
       },
     })
-    if (why === 'wrong') this.#parts.audit.throttled(deed)
-    else this.#parts.audit.counted(deed)
+    if (why === 'wrong') this.#parts.audit.enqueueThrottled(deed)
+    else this.#parts.audit.countOnly(deed)
   }
 
-  consent(by: Requester, person: Person, verdict: Verdict, asked: Asked): void {
+  consent(by: Requester, person: Account, verdict: ConsentOutcome, asked: ConsentRequest): void {
     const { clientId, resource, scope, workspaceId } = asked
     const refused = { outcome: 'denied', status: 403, code: 'forbidden' } as const
     this.#note(by, {
       operation: verdict === 'denied' ? 'consent.deny' : 'consent.allow',
       target: '/auth/interaction',
       actor: personActor(person),
-      place: { ...placeOf(person), ...(workspaceId !== undefined && { workspaceId }) },
+      owner: { ...ownerOf(person), ...(workspaceId !== undefined && { workspaceId }) },
       ...(verdict === 'forbidden' && refused),
       detail: { client_id: clientId, resource, scope },
     })
   }
 
   /** An invitation that was accepted, or another password of an account that had one. */
-  passwordSet(by: Requester, account: Accepted): void {
-    const operation = account.again ? 'account.password_set' : 'account.accept'
+  passwordSet(by: Requester, account: AcceptedAccount): void {
+    const operation = account.hadPassword ? 'account.password_set' : 'account.accept'
     const target = `/v1/accounts/${account.id}`
-    this.#note(by, { operation, target, actor: personActor(account), place: placeOf(account) })
+    this.#note(by, { operation, target, actor: personActor(account), owner: ownerOf(account) })
   }
 
   /** A client that registered itself, or tried to (RFC 7591). */
@@ -129,24 +129,29 @@ export class IdentityRecords {
     const { client_id: id, client_name: name, error } = body
     const failed = { outcome: 'failed', code: String(error) } as const
     const made = { detail: { client_id: String(id), client_name: String(name) } }
-    const event = { operation: 'oauth_client.register', target: '/auth/register', actor: NOBODY, place: {} }
-    const deed = deedOf(by, { ...event, status, ...(status < 400 ? made : failed) })
-    if (status === 429) this.#parts.audit.counted(deed)
-    else this.#parts.audit.throttled(deed)
+    const event = {
+      operation: 'oauth_client.register',
+      target: '/auth/register',
+      actor: ANONYMOUS,
+      owner: {},
+    }
+    const deed = auditEventOf(by, { ...event, status, ...(status < 400 ? made : failed) })
+    if (status === 429) this.#parts.audit.countOnly(deed)
+    else this.#parts.audit.enqueueThrottled(deed)
   }
 
   /** An access token that its client revoked. @param claims of the token, verified */
   tokenRevoked(context: KoaContextWithOIDC, claims: JWTPayload): void {
     const { sub = '', jti = '' } = claims
     const detail = { subject: sub, token_id: jti, token_type: 'access_token' }
-    this.#noteToken(context, 'token.revoke', placeIn(claims), { detail })
+    this.#noteToken(context, 'token.revoke', ownerInClaims(claims), { detail })
   }
 
   #refreshTokenRevoked(context: KoaContextWithOIDC): void {
     const accountId = context.oidc.entities.RefreshToken?.accountId ?? ''
     const detail = { subject: accountId, token_type: 'refresh_token' }
     this.#later(async () =>
-      this.#noteToken(context, 'token.revoke', await this.#placeOfAccount(accountId), { detail }),
+      this.#noteToken(context, 'token.revoke', await this.#ownerOfAccount(accountId), { detail }),
     )
   }
 
@@ -156,7 +161,7 @@ export class IdentityRecords {
     if (token === undefined) return
     const { jti, aud, scope, extra = {} } = token
     const subject = 'accountId' in token ? token.accountId : token.clientId
-    this.#noteToken(context, 'token.issue', placeIn(extra), {
+    this.#noteToken(context, 'token.issue', ownerInClaims(extra), {
       role: roleIn(extra),
       status: 200,
       detail: {
@@ -187,38 +192,38 @@ export class IdentityRecords {
     } as const
     this.#later(async () => {
       const account = reused && error.accountId !== undefined ? error.accountId : undefined
-      const place =
-        account === undefined ? await this.#placeOfClient(context) : await this.#placeOfAccount(account)
-      this.#parts.audit.throttled(deedOf(this.#requesterOf(context), { ...event, place }))
+      const owner =
+        account === undefined ? await this.#ownerOfClient(context) : await this.#ownerOfAccount(account)
+      this.#parts.audit.enqueueThrottled(auditEventOf(this.#requesterOf(context), { ...event, owner }))
     })
   }
 
-  async #placeOfAccount(id: string): Promise<Place> {
+  async #ownerOfAccount(id: string): Promise<AuditOwner> {
     const person = await this.#parts.people.find(id)
-    return person === undefined ? {} : placeOf(person)
+    return person === undefined ? {} : ownerOf(person)
   }
 
-  async #placeOfClient({ oidc }: KoaContextWithOIDC): Promise<Place> {
+  async #ownerOfClient({ oidc }: KoaContextWithOIDC): Promise<AuditOwner> {
     const id = oidc.client?.clientId
     if (id === undefined) return {}
     const { clients, hosted } = this.#parts
     const found = (await hosted.client(id)) ?? (await clients.find(id))
-    return found === undefined ? {} : placeOf(found)
+    return found === undefined ? {} : ownerOf(found)
   }
 
   #noteToken(
     context: KoaContextWithOIDC,
     operation: string,
-    place: Place,
+    owner: AuditOwner,
     { role = null, ...more }: { role?: Role | null; status?: number; detail: Record<string, string> },
   ): void {
     const target = context.oidc.route === 'token' ? '/auth/token' : '/auth/revoke'
     const actor = { ...clientActor(context), role }
-    this.#note(this.#requesterOf(context), { operation, target, actor, place, ...more })
+    this.#note(this.#requesterOf(context), { operation, target, actor, owner, ...more })
   }
 
   #note(by: Requester, event: Event): void {
-    this.#parts.audit.note(deedOf(by, event))
+    this.#parts.audit.enqueue(auditEventOf(by, event))
   }
 
   /** The reply does not wait for it. */
@@ -237,12 +242,12 @@ interface OAuthError {
   readonly statusCode?: number
 }
 
-function deedOf({ address, requestId }: Requester, event: Event): AuditEvent {
+function auditEventOf({ address, requestId }: Requester, event: Event): AuditEvent {
   const unstated = { outcome: 'done', status: 200, code: null, before: null, after: null } as const
   return { ...unstated, requestId, address, ...event }
 }
 
-const personActor = ({ id, role }: Pick<Person, 'id' | 'role'>): AuditActor => ({
+const personActor = ({ id, role }: Pick<Account, 'id' | 'role'>): AuditActor => ({
   subject: id,
   role,
   kind: 'person',
@@ -251,19 +256,19 @@ const personActor = ({ id, role }: Pick<Person, 'id' | 'role'>): AuditActor => (
 /** A client that the platform knows; one that does not exist is nobody, whatever it calls itself. */
 function clientActor({ oidc }: KoaContextWithOIDC): AuditActor {
   const id = oidc.client?.clientId
-  return id === undefined ? NOBODY : { subject: id, role: null, kind: 'client' }
+  return id === undefined ? ANONYMOUS : { subject: id, role: null, kind: 'client' }
 }
 
-const placeOf = ({ tenantId, workspaceId }: Holding): Place => ({
+const ownerOf = ({ tenantId, workspaceId }: TenantBounds): AuditOwner => ({
   tenantId: tenantId ?? undefined,
   workspaceId: workspaceId ?? undefined,
 })
 
 /** The tenant and workspace that the claims of a token name. */
-function placeIn({
+function ownerInClaims({
   tenant_id: tenantId,
   workspace_id: workspaceId,
-}: Readonly<Record<string, unknown>>): Place {
+}: Readonly<Record<string, unknown>>): AuditOwner {
   return {
     ...(typeof tenantId === 'string' && { tenantId }),
     ...(typeof workspaceId === 'string' && { workspaceId }),

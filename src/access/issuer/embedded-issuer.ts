@@ -10,8 +10,8 @@ import type { Log } from '../../infra/log.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import type { Audit } from '../audit/audit.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People } from './accounts-store.ts'
-import { IdentityRecords, type Requester } from './audit-events.ts'
+import type { AccountsStore } from './accounts-store.ts'
+import { IssuerAudit, type Requester } from './audit-events.ts'
 import type { IssuedToken, IssuerState } from './issuer-state.ts'
 import { type OAuthClients, Registration } from './oauth-clients-store.ts'
 import { type IssuerSettings, openProvider } from './provider.ts'
@@ -50,7 +50,7 @@ export interface IdentityParts {
   readonly secrets: Secrets
   readonly keys: SigningKeys
   readonly hosted: McpServerRegistry
-  readonly people: People
+  readonly people: AccountsStore
   readonly clients: OAuthClients
   readonly state: IssuerState
   readonly audit: Audit
@@ -68,15 +68,15 @@ const issuedToken = ({ jti, grant_id: grantId }: JWTPayload): IssuedToken => ({
 
 const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
 
-export class Identity {
+export class EmbeddedIssuer {
   readonly issuer: string
   readonly audience: string
   /** Of the issuer's own pages. */
   readonly origin: string
-  readonly people: People
+  readonly people: AccountsStore
   readonly signIn: SignIn
   readonly registration: Registration
-  readonly records: IdentityRecords
+  readonly audit: IssuerAudit
   readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
   readonly #address: Readonly<Record<string, string>>
@@ -94,8 +94,8 @@ export class Identity {
     const targets = new ResourceIndicators({ audience, hosted, people, clients })
     const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
     const cookieKey = secrets.derive('cookies')
-    const records = new IdentityRecords({ audit, clients, hosted, people, log })
-    this.records = records
+    const records = new IssuerAudit({ audit, clients, hosted, people, log })
+    this.audit = records
     const verify = (token: string) => this.#verifiedNow(token)
     const identity = { issuer, operatorSecret, cookieKey, verify }
     this.#settings = { ...identity, hosted, clients, people, targets, state, records, log }
@@ -107,8 +107,8 @@ export class Identity {
     this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
   }
 
-  static async open(parts: IdentityParts): Promise<Identity> {
-    const opened = new Identity(parts)
+  static async open(parts: IdentityParts): Promise<EmbeddedIssuer> {
+    const opened = new EmbeddedIssuer(parts)
     await opened.#provider()
     return opened
   }
@@ -132,7 +132,7 @@ export class Identity {
     by: Requester,
   ): Promise<void> {
     const provider = await this.#provider()
-    this.records.attach(request, by)
+    this.audit.attach(request, by)
     Object.assign(request.headers, this.#address)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return provider.callback()(request, response)

@@ -13,7 +13,7 @@ export interface Invitation {
   readonly digest: Buffer
 }
 
-export class Issuing {
+export class IssuerAdmin {
   readonly #actor: Actor
   readonly #parts: PlatformServices
 
@@ -35,7 +35,7 @@ export class Issuing {
 
   /** An account whose password was ended: this node knows at once. */
   forgetAccount(id: string): void {
-    this.#parts.holders.forget(id)
+    this.#parts.subjectStatus.forget(id)
   }
 
   /** A client that was deleted or has another secret: this node knows at once. */

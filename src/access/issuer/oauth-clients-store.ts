@@ -12,9 +12,9 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
-import type { Holding } from './accounts-store.ts'
+import type { TenantBounds } from './accounts-store.ts'
 
-export interface OAuthClient extends Holding {
+export interface OAuthClient extends TenantBounds {
   readonly id: string
   readonly name: string
   readonly kind: 'machine' | 'public'
@@ -28,7 +28,7 @@ export interface OAuthClient extends Holding {
 }
 
 /** With whether its tenant and workspace are active. */
-type Known = OAuthClient & { readonly active: boolean }
+type ClientRow = OAuthClient & { readonly active: boolean }
 
 const CLIENT_ID = new RegExp(idPattern('client'))
 
@@ -38,7 +38,7 @@ export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): str
 
 export class OAuthClients {
   readonly #system: SystemScope
-  readonly #known = new TtlCache<Known | null>()
+  readonly #known = new TtlCache<ClientRow | null>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('issuer', database)
@@ -60,7 +60,7 @@ export class OAuthClients {
    * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
    * @param secretId of a token that names one: whether its secret is still the client's
    */
-  async isThere(id: string, secretId?: string): Promise<boolean> {
+  async exists(id: string, secretId?: string): Promise<boolean> {
     const client = await this.#look(id)
     return client !== undefined && (secretId === undefined || secretId === secretIdOf(client))
   }
@@ -71,13 +71,13 @@ export class OAuthClients {
   }
 
   /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
-  async #look(id: string): Promise<Known | undefined> {
+  async #look(id: string): Promise<ClientRow | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
     return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
 
-  #read(id: string): Promise<Known | undefined> {
-    return this.#system.row<Known>(sql`
+  #read(id: string): Promise<ClientRow | undefined> {
+    return this.#system.row<ClientRow>(sql`
       select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
@@ -136,7 +136,7 @@ const Metadata = Type.Object({
 })
 type Metadata = Static<typeof Metadata>
 
-export interface Registered {
+export interface RegistrationReply {
   readonly status: number
   readonly body: Readonly<Record<string, unknown>>
 }
@@ -150,21 +150,21 @@ export class Registration {
   }
 
   /** @param network whence it comes, as platform/limiter/address has it: one makes so many and no more */
-  async take(body: unknown, network: string): Promise<Registered> {
+  async register(body: unknown, network: string): Promise<RegistrationReply> {
     if (!this.#throttle.admit(network, LIMITS.registrationsPerAddressMax))
-      return refusal('temporarily_unavailable', 'too many registrations from this address', 429)
+      return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
-      return refusal('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
-    const fault = faultOf(body)
+      return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
+    const fault = metadataError(body)
     if (fault !== undefined) return fault
     const name = body.client_name ?? 'A client without a name'
     const id = await this.#clients.register(name, body.redirect_uris)
-    if (id === undefined) return refusal('temporarily_unavailable', 'there are too many clients', 503)
-    return { status: 201, body: answer(id, name, body.redirect_uris) }
+    if (id === undefined) return errorReply('temporarily_unavailable', 'there are too many clients', 503)
+    return { status: 201, body: clientMetadata(id, name, body.redirect_uris) }
   }
 }
 
-function faultOf(metadata: Metadata): Registered | undefined {
+function metadataError(metadata: Metadata): RegistrationReply | undefined {
   const {
     redirect_uris: uris,
     grant_types: grants,
@@ -172,20 +172,20 @@ function faultOf(metadata: Metadata): Registered | undefined {
     client_name: name = '',
   } = metadata
   const hidden = hiddenIn(name)
-  if (hidden !== undefined) return refusal('invalid_client_metadata', `client_name ${hidden}`)
+  if (hidden !== undefined) return errorReply('invalid_client_metadata', `client_name ${hidden}`)
   if (!uris.every(isRedirectUri))
-    return refusal('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
+    return errorReply('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
   if (grants !== undefined && (!grants.includes('authorization_code') || !grants.every(isGrant)))
-    return refusal('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
+    return errorReply('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
   if (responses?.some((type) => type !== 'code'))
-    return refusal('invalid_client_metadata', 'response_types may be code')
+    return errorReply('invalid_client_metadata', 'response_types may be code')
   return undefined
 }
 
 const isGrant = (text: string) => GRANTS.includes(text)
 
 /** Whatever method of authentication it asked for, it is a public client (RFC 7591 §3.2.1: the reply says so). */
-function answer(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
+function clientMetadata(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
   return {
     client_id: id,
     client_id_issued_at: Math.floor(Date.now() / 1_000),
@@ -197,7 +197,7 @@ function answer(id: string, name: string, redirectUris: readonly string[]): Reco
   }
 }
 
-const refusal = (error: string, text: string, status = 400): Registered => ({
+const errorReply = (error: string, text: string, status = 400): RegistrationReply => ({
   status,
   body: { error, error_description: text },
 })

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { PROBLEMS, type Problem } from '../../core/problem.ts'
 import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
-import type { Access, Question } from './sign-in.ts'
+import type { Prompt, ScopeAccess } from './sign-in.ts'
 
 export interface Page {
   readonly status: number
@@ -25,7 +25,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 
 /** @param formTarget an origin besides our own to which a form may lead in the end */
 function page(title: string, body: string, status = 200, formTarget = ''): Page {
@@ -38,7 +38,7 @@ function page(title: string, body: string, status = 200, formTarget = ''): Page 
   ]
   return {
     status,
-    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title><style>${STYLE}</style><h1>${escaped(title)}</h1>${body}</html>`,
+    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1>${body}</html>`,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
@@ -53,7 +53,8 @@ const form = (fields: string) => `<form method="post" autocomplete="on">${fields
 const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
 const button = (action: string, label: string) =>
   `<button name="action" value="${action}" formnovalidate>${label}</button>`
-const fault = (text: string) => (text === '' ? '' : `<p class="fault" role="alert">${escaped(text)}</p>`)
+const errorText = (text: string) =>
+  text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
 const TENANT_FIELD = field(
   'Tenant (empty for operators)',
@@ -70,7 +71,7 @@ const DIAGNOSTICS = {
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(question: Question, refused?: keyof typeof DIAGNOSTICS): Page {
+export function loginPage(question: Prompt, refused?: keyof typeof DIAGNOSTICS): Page {
   const fields = [
     question.asksTenant ? TENANT_FIELD : '',
     EMAIL_FIELD,
@@ -81,25 +82,25 @@ export function loginPage(question: Question, refused?: keyof typeof DIAGNOSTICS
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
   ]
-  const text = `<p><b>${escaped(question.clientName)}</b> asks you to sign in.</p>`
+  const text = `<p><b>${escapeHtml(question.clientName)}</b> asks you to sign in.</p>`
   const status = refused === undefined ? 200 : refused === 'wrong' ? 401 : 429
-  const body = `${text}${fault(refused === undefined ? '' : DIAGNOSTICS[refused])}${form(fields.join(''))}`
+  const body = `${text}${errorText(refused === undefined ? '' : DIAGNOSTICS[refused])}${form(fields.join(''))}`
   return page('Sign in', body, status, originOf(question))
 }
 
-export function consentPage(question: Question): Page {
-  const { clientName, email, possible, access, resource, serverName } = question
-  const host = escaped(new URL(question.redirectUri).host)
+export function consentPage(question: Prompt): Page {
+  const { clientName, email, isAllowed: possible, access, resource, serverName } = question
+  const host = escapeHtml(new URL(question.redirectUri).host)
   const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
   if (!possible) {
-    const text = `<p>${escaped(email)} may not use <b>${escaped(clientName)}</b> for this.</p>`
+    const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, originOf(question))
   }
   const stranger = question.registered
     ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
     : ''
-  const where = serverName === '' ? '' : `<b>${escaped(serverName)}</b><br>`
-  const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at ${where}<code>${escaped(resource)}</code></p>
+  const where = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
+  const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${where}<code>${escapeHtml(resource)}</code></p>
 <p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
   return page(
     'Allow access?',
@@ -115,8 +116,8 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
 }
 
 /** Each scope with its tools in words; what changes most stands first, so that it is not at the end of a long list. */
-function accessList(access: readonly Access[]): string {
-  const strength = ({ tools }: Access) => Math.max(-1, ...tools.map(strengthOf))
+function accessList(access: readonly ScopeAccess[]): string {
+  const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
   const scopes = access
     .toSorted((a, b) => strength(b) - strength(a))
     .map(({ scope, tools }) => {
@@ -124,10 +125,10 @@ function accessList(access: readonly Access[]): string {
         .toSorted((a, b) => strengthOf(b) - strengthOf(a))
         .map(
           (tool) =>
-            `<b>${escaped(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
+            `<b>${escapeHtml(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
         )
-      const lines = tools.length === 0 ? [escaped(OWN_SCOPES[scope] ?? '')] : words
-      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escaped(scope)}</code></small></li>`
+      const lines = tools.length === 0 ? [escapeHtml(OWN_SCOPES[scope] ?? '')] : words
+      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escapeHtml(scope)}</code></small></li>`
     })
   return `<ul class="access">${scopes.join('')}</ul>`
 }
@@ -159,7 +160,7 @@ export function passwordPage(refused?: { readonly status: number; readonly text:
   ]
   const text =
     '<p>It ends all sessions of the account. An admin with a higher role can reset a lost password.</p>'
-  const body = `${text}${fault(refused?.text ?? '')}${form(fields.join(''))}`
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return page('Change your password', body, refused?.status ?? 200)
 }
 
@@ -168,7 +169,7 @@ export const refusalText = (refused: keyof typeof DIAGNOSTICS) => DIAGNOSTICS[re
 
 export function invitationPage(email: string, wrong = ''): Page {
   const fields = [...NEW_PASSWORD, '<button>Set the password</button>']
-  const body = `<p>For the account of ${escaped(email)}.</p>${fault(wrong)}${form(fields.join(''))}`
+  const body = `<p>For the account of ${escapeHtml(email)}.</p>${errorText(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
 }
 
@@ -179,7 +180,7 @@ export function payloadsPage(refused?: Problem): Page {
 tenant (<code>tenon token</code>): it is kept in a cookie that no page can read, for this alone, for an hour at most.</p>`
   const wrong =
     refused === undefined ? '' : [PROBLEMS[refused.code].title, refused.detail].filter(Boolean).join('. ')
-  const body = `${text}${fault(wrong)}${form(`${token}<button>Show payloads</button>`)}`
+  const body = `${text}${errorText(wrong)}${form(`${token}<button>Show payloads</button>`)}`
   return page('Payloads in the Temporal UI', body, refused?.status ?? 200)
 }
 
@@ -187,16 +188,16 @@ tenant (<code>tenon token</code>): it is kept in a cookie that no page can read,
 export function payloadsReadablePage(what: { until: Date; uiUrl: string; endpoint: string }): Page {
   const { until, uiUrl, endpoint } = what
   const body = `<p>Until ${until.toISOString().slice(11, 16)} UTC, this browser may read them.</p>
-<p>If it is the first time, open the <a href="${escaped(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
+<p>If it is the first time, open the <a href="${escapeHtml(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
 browser setting</b>, and set</p>
-<ul><li><b>Codec Server browser endpoint</b> to <code>${escaped(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
+<ul><li><b>Codec Server browser endpoint</b> to <code>${escapeHtml(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
   return page('Payloads can be read', body)
 }
 
 /** A page that says something and asks nothing. */
 export function plainPage(title: string, text: string, status: number): Page {
-  return page(title, `<p>${escaped(text)}</p>`, status)
+  return page(title, `<p>${escapeHtml(text)}</p>`, status)
 }
 
 /** A form that leads to a redirect needs its target in the policy: browsers hold redirects against it too. */
-const originOf = ({ redirectUri }: Question) => new URL(redirectUri).origin
+const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin

@@ -16,8 +16,8 @@ import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { Log } from '../../infra/log.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People } from './accounts-store.ts'
-import type { IdentityRecords } from './audit-events.ts'
+import type { AccountsStore } from './accounts-store.ts'
+import type { IssuerAudit } from './audit-events.ts'
 import { grantIdOf, type IssuerState } from './issuer-state.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
@@ -31,10 +31,10 @@ export interface IssuerSettings {
   readonly cookieKey: string
   readonly hosted: McpServerRegistry
   readonly clients: OAuthClients
-  readonly people: People
+  readonly people: AccountsStore
   readonly targets: ResourceIndicators
   readonly state: IssuerState
-  readonly records: IdentityRecords
+  readonly records: IssuerAudit
   /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
   readonly verify: (token: string) => Promise<JWTPayload>
   readonly log: Log
@@ -158,7 +158,7 @@ function flows({ targets, people }: IssuerSettings): Configuration {
 
 function pages({ issuer, targets }: IssuerSettings): Configuration {
   const policy = interactionPolicy.base()
-  askAnew(policy, targets)
+  addConsentCheck(policy, targets)
   // A session may outlive its account, or the tenant that it belongs to may be suspended.
   policy
     .get('login')
@@ -192,7 +192,7 @@ function pages({ issuer, targets }: IssuerSettings): Configuration {
 }
 
 /** Asks for consent again if scopes reach more than was consented to; the page shows the version that is noted here. */
-function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndicators): void {
+function addConsentCheck(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndicators): void {
   const consent = policy.get('consent')
   if (consent === undefined) throw new TypeError('the provider asks for consent')
   consent.details = async ({ oidc }) => ({
@@ -206,7 +206,7 @@ function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndic
       async ({ oidc }) => {
         const resource = String(oidc.params?.['resource'] ?? '')
         const version = consentedVersion(oidc.grant, resource)
-        return targets.reachesMore(resource, oidc.requestParamScopes, version)
+        return targets.exceedsConsent(resource, oidc.requestParamScopes, version)
       },
     ),
   )

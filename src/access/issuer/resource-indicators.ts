@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { McpServerRegistry, PublishedServer } from '../authentication/mcp-server-registry.ts'
-import { belongsTo, generationId, isWithin, type People, type Person } from './accounts-store.ts'
+import { type Account, type AccountsStore, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients-store.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
@@ -16,7 +16,7 @@ export interface TargetParts {
   /** Audience of tokens for the REST API. */
   readonly audience: string
   readonly hosted: McpServerRegistry
-  readonly people: People
+  readonly people: AccountsStore
   readonly clients: OAuthClients
 }
 
@@ -40,7 +40,7 @@ export class ResourceIndicators {
 
   /** @throws InvalidTarget, with the same words for what is not there, not published, or not the client's */
   async describe(context: KoaContextWithOIDC, resource: string, client: Client): Promise<ResourceServer> {
-    refuseSeveral(context)
+    requireSingleResource(context)
     const forPeople = client.grantTypeAllowed('authorization_code')
     if (resource === this.#parts.audience) {
       return forPeople ? this.#apiForPeople(context, client) : this.#apiForMachines(client)
@@ -63,7 +63,8 @@ export class ResourceIndicators {
     const person = token.accountId === undefined ? undefined : await this.#personOf(token)
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token, person)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
-    if (person !== undefined) return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...given(person) }
+    if (person !== undefined)
+      return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...credentialOf(person) }
     // Nothing is remembered here: a suspended tenant gets no token from the moment of its suspension.
     const machine = await this.#parts.clients.findNow(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
@@ -72,7 +73,7 @@ export class ResourceIndicators {
   }
 
   /** Whether a person may use a client for a resource at all: for the page that asks her. */
-  async allows(person: Person, clientId: string, resource: string): Promise<boolean> {
+  async allows(person: Account, clientId: string, resource: string): Promise<boolean> {
     const client = await this.#parts.clients.find(clientId)
     if (client === undefined || !isWithin(person, client)) return false
     if (resource === this.#parts.audience) return !client.registered
@@ -89,7 +90,7 @@ export class ResourceIndicators {
    * Tells if scopes reach tools that a consent to an earlier version does not cover.
    * @param version undefined if the consent names none
    */
-  async reachesMore(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
+  async exceedsConsent(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
     const { hosted } = this.#parts
     const server = await hosted.byResource(resource)
     if (server === undefined || server.version === version) return false
@@ -101,7 +102,7 @@ export class ResourceIndicators {
     return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, consented))
   }
 
-  async #personOf({ accountId = '', clientId, resource }: NewToken): Promise<Person> {
+  async #personOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
     const person = await this.#parts.people.find(accountId)
     if (person === undefined || !(await this.allows(person, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')
@@ -112,7 +113,7 @@ export class ResourceIndicators {
   /** A machine has its scopes from an admin, and admins approve versions: it consents to the active one. */
   async #serverClaims(
     { resource, consentedVersion }: NewToken,
-    person: Person | undefined,
+    person: Account | undefined,
   ): Promise<Record<string, unknown>> {
     const server = await this.#parts.hosted.byResource(resource)
     if (server === undefined || (person !== undefined && !belongsTo(person, server.ref)))
@@ -126,7 +127,7 @@ export class ResourceIndicators {
       mcp_server: server.id,
       mcp_version: version,
     }
-    return { ...named, ...(person && given(person)) }
+    return { ...named, ...(person && credentialOf(person)) }
   }
 
   /** The REST API has roles, not scopes: a machine's token names none. */
@@ -141,7 +142,7 @@ export class ResourceIndicators {
   async #apiForPeople(context: KoaContextWithOIDC, { clientId }: Client): Promise<ResourceServer> {
     const { clients, audience } = this.#parts
     if ((await clients.find(clientId))?.registered !== false) throw new errors.InvalidTarget()
-    if (asksScopes(context)) {
+    if (requestsScopes(context)) {
       const asked = new Set(scopesOf(context)).add(API_SCOPE)
       setScope(context, [...asked])
     }
@@ -153,7 +154,7 @@ export class ResourceIndicators {
     const server = await hosted.byResource(resource)
     if (server === undefined) throw new errors.InvalidTarget()
     if (forPeople) return grantable(server, server.scopes)
-    if (client.clientId === OPERATOR_CLIENT) return { scopes: server.scopes, unasked: [] }
+    if (client.clientId === OPERATOR_CLIENT) return { scopes: server.scopes, defaults: [] }
     const agent = await hosted.client(client.clientId)
     if (agent?.serverId !== server.id) throw new errors.InvalidTarget()
     return grantable(server, agent.scopes ?? server.scopes)
@@ -163,22 +164,22 @@ export class ResourceIndicators {
 interface Grantable {
   readonly scopes: readonly string[]
   /** What is given where no scope is asked for. */
-  readonly unasked: readonly string[]
+  readonly defaults: readonly string[]
 }
 
 function grantable(server: PublishedServer, allowed: readonly string[]): Grantable {
   const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
   const scopes = within(server.scopes)
   const reading = within(server.baseline)
-  return { scopes, unasked: reading.length > 0 ? reading : scopes }
+  return { scopes, defaults: reading.length > 0 ? reading : scopes }
 }
 
 /**
  * Without `scope` an agent gets what only reads (RFC 6749 §3.3); the operator's client, to which all is open, gets
  * nothing that it does not name. What is unknown is not granted.
  */
-function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unasked }: Grantable) {
-  if (asksScopes(context)) {
+function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defaults: unasked }: Grantable) {
+  if (requestsScopes(context)) {
     const none = context.oidc.params?.['scope'] === undefined
     if (none && unasked.length > 0) setScope(context, unasked)
     const asked = scopesOf(context)
@@ -189,9 +190,9 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unas
 }
 
 /** A token ends with the generation of its account. */
-const given = ({ generation }: Person) => ({ credential: generationId(generation) })
+const credentialOf = ({ generation }: Account) => ({ credential: generationId(generation) })
 
-function rolesOf({ role, tenantId, workspaceId }: Person | OAuthClient): Record<string, unknown> {
+function rolesOf({ role, tenantId, workspaceId }: Account | OAuthClient): Record<string, unknown> {
   return {
     roles: [role],
     ...(tenantId !== null && { tenant_id: tenantId }),
@@ -200,7 +201,7 @@ function rolesOf({ role, tenantId, workspaceId }: Person | OAuthClient): Record<
 }
 
 /** Where scopes are asked for; whoever brings a code or a refresh token has asked before. */
-function asksScopes({ oidc }: KoaContextWithOIDC): boolean {
+function requestsScopes({ oidc }: KoaContextWithOIDC): boolean {
   return oidc.route !== 'token' || oidc.params?.['grant_type'] === 'client_credentials'
 }
 
@@ -215,7 +216,7 @@ function setScope({ oidc }: KoaContextWithOIDC, scopes: readonly string[]): void
 }
 
 /** A token is for exactly one resource. */
-function refuseSeveral({ oidc }: KoaContextWithOIDC): void {
+function requireSingleResource({ oidc }: KoaContextWithOIDC): void {
   const resource: unknown = oidc.params?.['resource']
   if (Array.isArray(resource) && resource.length > 1) throw new errors.InvalidTarget('one resource, please')
 }

@@ -8,8 +8,8 @@ import { Problem } from '../../core/problem.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People, Person } from './accounts-store.ts'
-import type { IdentityRecords, Requester, Verdict } from './audit-events.ts'
+import type { Account, AccountsStore } from './accounts-store.ts'
+import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
 import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
 
@@ -18,15 +18,15 @@ const OPENID = 'openid'
 export interface SignInParts {
   readonly issuer: string
   readonly provider: () => Promise<Provider>
-  readonly people: People
+  readonly people: AccountsStore
   readonly clients: OAuthClients
   readonly hosted: McpServerRegistry
   readonly targets: ResourceIndicators
-  readonly records: IdentityRecords
+  readonly records: IssuerAudit
 }
 
 /** A browser in the middle of an authorization: its cookies say which. */
-export interface Exchange {
+export interface InteractionRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** The last part of the page's path. */
@@ -36,7 +36,7 @@ export interface Exchange {
 }
 
 /** What the person is to be asked. */
-export interface Question {
+export interface Prompt {
   readonly kind: 'login' | 'consent'
   readonly clientName: string
   /** Nobody has vouched for its name. */
@@ -46,17 +46,17 @@ export interface Question {
   /** Whether the tenant has to be named: nothing that is asked for says it. */
   readonly asksTenant: boolean
   /** What the client will be granted. */
-  readonly access: readonly Access[]
+  readonly access: readonly ScopeAccess[]
   readonly resource: string
   /** The name of the hosted server that the resource is; empty for the REST API. */
   readonly serverName: string
   readonly email: string
   /** Whether her account may use this client for this resource. */
-  readonly possible: boolean
+  readonly isAllowed: boolean
 }
 
 /** A scope, and the tools that it reaches at a hosted server. */
-export interface Access {
+export interface ScopeAccess {
   readonly scope: string
   readonly tools: readonly ScopedTool[]
 }
@@ -69,7 +69,7 @@ export interface Credentials {
   readonly network: string
 }
 
-export type Attempt = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
+export type LoginResult = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
 
 export class SignIn {
   readonly #parts: SignInParts
@@ -80,7 +80,7 @@ export class SignIn {
   }
 
   /** @throws Problem `not_found` where no authorization is under way in this browser */
-  async ask(exchange: Exchange): Promise<Question> {
+  async ask(exchange: InteractionRequest): Promise<Prompt> {
     const { details, client } = await this.#open(exchange)
     const person = await this.#personOf(details)
     const resource = String(details.params['resource'] ?? '')
@@ -93,12 +93,12 @@ export class SignIn {
       ...(await this.#accessOf(details)),
       resource,
       email: person?.email ?? '',
-      possible: person !== undefined && (await this.#parts.targets.allows(person, client.id, resource)),
+      isAllowed: person !== undefined && (await this.#parts.targets.allows(person, client.id, resource)),
     }
   }
 
   /** @throws Problem as {@link ask}, and `overloaded` */
-  async login(exchange: Exchange, credentials: Credentials): Promise<Attempt> {
+  async login(exchange: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
     const { details, client, provider } = await this.#open(exchange)
     const known = await this.#tenantOf(details, client)
     const person = await this.#recognise(exchange.by, credentials, { tenant: known, clientId: client.id })
@@ -132,7 +132,7 @@ export class SignIn {
     by: Requester,
     credentials: Credentials,
     at: { readonly tenant?: string | undefined; readonly clientId?: string },
-  ): Promise<Person | 'wrong' | 'too_many'> {
+  ): Promise<Account | 'wrong' | 'too_many'> {
     const tenant = at.tenant ?? (await this.#tenantNamed(credentials.tenant))
     const { email, password, network } = credentials
     const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
@@ -142,19 +142,19 @@ export class SignIn {
       return refused
     }
     if (!guessed.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
-    const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
+    const { person, accountId } = await this.#parts.people.verifyCredentials(tenant, email, password)
     if (person === undefined) return refuse('wrong', accountId)
     const [address, here, anywhere] = guessed
-    this.#throttle.takeBack(address[0])
-    this.#throttle.takeBack(anywhere[0])
-    this.#throttle.forgive(here[0])
+    this.#throttle.uncount(address[0])
+    this.#throttle.uncount(anywhere[0])
+    this.#throttle.reset(here[0])
     return person
   }
 
   /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */
-  async allow(exchange: Exchange): Promise<string> {
+  async allow(exchange: InteractionRequest): Promise<string> {
     const { details, provider } = await this.#open(exchange)
-    const { possible, access } = await this.ask(exchange)
+    const { isAllowed: possible, access } = await this.ask(exchange)
     const mayAllow = details.prompt.name === 'consent' && possible
     await this.#record(exchange, details, mayAllow ? 'allowed' : 'forbidden')
     if (!mayAllow) throw new Problem('forbidden')
@@ -164,7 +164,7 @@ export class SignIn {
   }
 
   /** @returns where to go on */
-  async deny(exchange: Exchange): Promise<string> {
+  async deny(exchange: InteractionRequest): Promise<string> {
     const { details, provider } = await this.#open(exchange)
     await this.#record(exchange, details, 'denied')
     const { request, response } = exchange
@@ -173,7 +173,7 @@ export class SignIn {
   }
 
   /** Records the answer of a person who is signed in; somebody who cancels the sign-in has decided nothing. */
-  async #record({ by }: Exchange, details: Interaction, verdict: Verdict): Promise<void> {
+  async #record({ by }: InteractionRequest, details: Interaction, verdict: ConsentOutcome): Promise<void> {
     const person = await this.#personOf(details)
     if (person === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
@@ -183,7 +183,7 @@ export class SignIn {
   }
 
   /** Ends the session, so that somebody else may sign in. @returns where the same authorization begins anew */
-  async leave(exchange: Exchange): Promise<string> {
+  async leave(exchange: InteractionRequest): Promise<string> {
     const { details, provider } = await this.#open(exchange)
     const uid = details.session?.uid
     const session = uid === undefined ? undefined : await provider.Session.findByUid(uid)
@@ -206,7 +206,7 @@ export class SignIn {
     ] as const
   }
 
-  async #open({ request, response, uid }: Exchange) {
+  async #open({ request, response, uid }: InteractionRequest) {
     const provider = await this.#parts.provider()
     const details = await provider.interactionDetails(request, response).catch((cause: unknown) => {
       if (cause instanceof errors.SessionNotFound) throw new Problem('not_found', { cause })
@@ -217,7 +217,7 @@ export class SignIn {
     return { provider, details, client }
   }
 
-  async #personOf({ session }: Interaction): Promise<Person | undefined> {
+  async #personOf({ session }: Interaction): Promise<Account | undefined> {
     return session?.accountId === undefined ? undefined : this.#parts.people.find(session.accountId)
   }
 
@@ -229,7 +229,7 @@ export class SignIn {
   }
 
   /** What is asked for and can be granted: at a hosted server, in the version that was active when the question arose. */
-  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Question, 'access' | 'serverName'>> {
+  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
     const asked = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
     const server = await this.#parts.hosted.byResource(String(params['resource'] ?? ''))
     const { version } = prompt.details as ConsentDetails
@@ -268,7 +268,7 @@ export function consentedVersion(grant: Grant | undefined, resource: string): nu
 function grantOf(
   provider: Provider,
   { session, params, prompt }: Interaction,
-  access: readonly Access[],
+  access: readonly ScopeAccess[],
 ): Grant {
   const grant = new provider.Grant({
     accountId: session?.accountId ?? '',

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import { parseRate, type Rate } from '../../core/rate.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../../infra/config.ts'
-import type { Visitor } from '../authentication/authenticator.ts'
+import type { AuthFailureLimiter } from '../authentication/authenticator.ts'
 import type { McpPrincipal } from '../authentication/subject-status.ts'
 import {
   type BucketCharge,
@@ -18,12 +18,12 @@ import {
   type RateLimitDecision,
   rateOf,
 } from './memory-buckets.ts'
-import { RedisBuckets } from './redis-buckets.ts'
 import { StreamLeases, type StreamLimit } from './stream-leases.ts'
+import { ValkeyBuckets } from './valkey-buckets.ts'
 
 export class Limiter {
   readonly #rates: Rates
-  readonly #shared: RedisBuckets
+  readonly #shared: ValkeyBuckets
   readonly #streams: StreamLeases
   /** Stands in while Valkey is unavailable. */
   readonly #local = new MemoryBuckets()
@@ -32,7 +32,7 @@ export class Limiter {
 
   constructor(config: Config, onError: (error: Error) => void) {
     this.#rates = new Rates(config)
-    this.#shared = new RedisBuckets(config.REDIS_URL, onError)
+    this.#shared = new ValkeyBuckets(config.REDIS_URL, onError)
     this.#streams = new StreamLeases(config.REDIS_URL, onError)
   }
 
@@ -82,15 +82,15 @@ export class Limiter {
   }
 
   /** Limits lookups of unknown keys from this client address. */
-  visitor(address: string): Visitor {
+  authFailures(address: string): AuthFailureLimiter {
     const charges = () => [this.#rates.ofAuthFailure(networkOf(address))]
     return {
-      tolerate: () => {
+      check: () => {
         const asked = charges()
         const { refused } = decide(asked, this.#authFailures.peek(asked))
         if (refused !== undefined) throw refused
       },
-      refuse: () => void this.#authFailures.charge(charges()),
+      record: () => void this.#authFailures.charge(charges()),
     }
   }
 

@@ -2,9 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { anonSettings } from '../../access/anon-settings.ts'
-import { documentsOf } from '../../access/capabilities.ts'
 import { AnyName, Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { documentsOf } from '../../access/scope-services.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'

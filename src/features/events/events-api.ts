@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { anonSettings, closedCollection, requireEvents } from '../../access/anon-settings.ts'
+import { anonSettings, collectionForbidden, requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
@@ -99,7 +99,7 @@ async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise
   const name = collectionOf(topic)
   if (name !== undefined) {
     const { reads, isDefault } = await readingOf(scope, name)
-    if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
+    if (!reads) throw collectionForbidden(scope, { name, right: 'read', isDefault })
   }
   return anonFilter(scope)
 }

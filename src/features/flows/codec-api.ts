@@ -1,8 +1,8 @@
 /** The codec server of the Temporal UI (its protocol: `payloads` in, `payloads` out, at `/decode` and `/encode`). */
 
 import Type from 'typebox'
-import { payloadsOf } from '../../access/capabilities.ts'
 import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
+import { payloadsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'

@@ -2,9 +2,9 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { workflowsOf } from '../../access/capabilities.ts'
 import { adminOperation, Id, Input, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { workflowsOf } from '../../access/scope-services.ts'
 import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'

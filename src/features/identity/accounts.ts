@@ -1,7 +1,6 @@
 /** Accounts of people: invited by an admin, reset by a higher role, disabled or deleted at any time. */
 
 import Type, { type Static } from 'typebox'
-import { issuerAdminOf } from '../../access/capabilities.ts'
 import {
   adminOperation,
   Holder,
@@ -14,6 +13,7 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, outranks, type Role } from '../../core/policy.ts'

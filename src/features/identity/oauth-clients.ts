@@ -2,7 +2,6 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { issuerAdminOf } from '../../access/capabilities.ts'
 import {
   adminOperation,
   Holder,
@@ -14,6 +13,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
+import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'

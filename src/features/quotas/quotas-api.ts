@@ -2,7 +2,6 @@
 
 import Type, { type Static } from 'typebox'
 import { enterWorkspace } from '../../access/access.ts'
-import { hasDocumentStore, streamsOf } from '../../access/capabilities.ts'
 import {
   adminOperation,
   callerOperation,
@@ -15,6 +14,7 @@ import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
+import { hasDocumentStore, streamsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -299,7 +299,7 @@ export const getLimits = callerOperation({
   input: Input({}),
   output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
   http: { method: 'GET', path: '/v1/limits' },
-  run: async ({ standings }) => ({ rates: standings.map(show), sizes: SIZES }),
+  run: async ({ rateLimits: standings }) => ({ rates: standings.map(show), sizes: SIZES }),
 })
 
 const show = ({ limit, remaining }: BucketState) => ({

@@ -2,9 +2,9 @@
 
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'

@@ -1,10 +1,10 @@
 /** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions and storage. */
 
 import Type, { type Static, type TSchema } from 'typebox'
-import { tenantWorkflowsOf } from '../../access/capabilities.ts'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
+import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'

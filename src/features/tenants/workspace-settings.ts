@@ -2,10 +2,10 @@
 
 import Type, { type Static } from 'typebox'
 import {
+  ANON_CACHE_KEY,
   ANON_DEFAULTS,
-  ANON_MEMO,
   Anon,
-  AnonAsked,
+  AnonInput,
   checkPrefixes,
   PublicRead,
 } from '../../access/anon-settings.ts'
@@ -54,7 +54,7 @@ export const configureServices = adminOperation({
     workspace_id: Ref('workspace'),
     experimental: Type.Optional(Experimental),
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
-    anon: Type.Optional(AnonAsked),
+    anon: Type.Optional(AnonInput),
     objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
   }),
   output: Services,
@@ -75,7 +75,7 @@ export const configureServices = adminOperation({
     )
     await scope.batch(...writes)
     const { tenantId, services } = await readServices(scope, workspace_id)
-    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
+    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_CACHE_KEY)
     return services
   },
 })

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AuditThrottle } from '../../../src/access/audit/audit.ts'
-import { type AuditEvent, digestOf, lineOf } from '../../../src/access/audit/entry.ts'
+import { type AuditEvent, auditRowOf, digestOf } from '../../../src/access/audit/entry.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
 import { canonical } from '../../../src/core/json.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -67,7 +67,7 @@ test('ordinary values: stay unchanged', () => {
 })
 
 const deed: AuditEvent = {
-  place: { tenantId: 'ten_a', workspaceId: 'ws_a' },
+  owner: { tenantId: 'ten_a', workspaceId: 'ws_a' },
   requestId: 'r',
   actor: { subject: 's', role: 'service', kind: 'api_key' },
   operation: 'collection.create',
@@ -82,7 +82,7 @@ const deed: AuditEvent = {
 test('audit entry: any texts: is written as canonical JSON', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (target, subject) => {
-      const { text } = lineOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
+      const { text } = auditRowOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
       expect(text).toBe(canonical(JSON.parse(text)))
       expect(text).not.toContain('\\u0000')
     }),

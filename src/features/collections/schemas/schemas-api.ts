@@ -1,10 +1,10 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
-import { hasDocumentStore, hasDocuments } from '../../../access/capabilities.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
+import { hasDocumentStore, hasDocuments } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'

@@ -1,4 +1,4 @@
-/** Capabilities of scopes: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
+/** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
@@ -9,7 +9,7 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
-import { Issuing } from './issuer/issuer-admin.ts'
+import { IssuerAdmin } from './issuer/issuer-admin.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
@@ -56,8 +56,8 @@ export async function hasDocuments(
 }
 
 /** The issuer, for administration. */
-export function issuerAdminOf(scope: AdminScope): Issuing {
-  return new Issuing(scope.actor, servicesOf(scope))
+export function issuerAdminOf(scope: AdminScope): IssuerAdmin {
+  return new IssuerAdmin(scope.actor, servicesOf(scope))
 }
 
 /** Payloads of Temporal, decrypted. */
