@@ -79,10 +79,10 @@ async function recordRevealed(
 ): Promise<void> {
   if (operation.reveals === undefined) return
   const done = { outcome: 'done', status: 200, code: null } as const
-  const deed = deedOf(operation, principal, requestId, done)
-  if (principal.tenantId !== undefined) return audit.append(deed)
+  const event = eventOf(operation, principal, requestId, done)
+  if (principal.tenantId !== undefined) return audit.append(event)
   const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.ownerOf({ tenantId }))
-  await Promise.all(places.map(async (place) => audit.append({ ...deed, owner: await place })))
+  await Promise.all(places.map(async (place) => audit.append({ ...event, owner: await place })))
 }
 
 /** A refused tool is no refused request: the reply to it says 200. */
@@ -92,13 +92,13 @@ const refusal = (
   requestId: string,
   problem: Problem,
 ): AuditEvent =>
-  deedOf(operation, principal, requestId, {
+  eventOf(operation, principal, requestId, {
     outcome: 'denied',
     status: problem.status,
     code: problem.code,
   })
 
-function deedOf(
+function eventOf(
   operation: AnyOperation,
   { tenantId, workspaceId, subject, roles }: Principal,
   requestId: string,

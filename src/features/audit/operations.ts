@@ -1,4 +1,4 @@
-/** Reading the audit log, and holding its chain of hashes against what it says. */
+/** Reads the audit log, and verifies its hash chain. */
 
 import Type, { type Static } from 'typebox'
 import { PLATFORM_CHAIN } from '../../access/audit/entry.ts'

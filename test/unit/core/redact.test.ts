@@ -111,24 +111,24 @@ test('digest: is that of the redacted state, whether or not anything was redacte
 })
 
 test('denials of a minute: the first are entries, the rest one entry with a count', () => {
-  const floods = new AuditThrottle()
+  const throttle = new AuditThrottle()
   const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
   const admitted = (address: string) =>
-    Array.from({ length: 100 }, () => floods.admit(refusal(address))).filter(Boolean).length
+    Array.from({ length: 100 }, () => throttle.admit(refusal(address))).filter(Boolean).length
   expect([admitted('a'), admitted('b')]).toEqual([LIMITS.auditAlikePerMinute, LIMITS.auditAlikePerMinute])
   const rest = 100 - LIMITS.auditAlikePerMinute
-  const [a, b] = floods.settle()
+  const [a, b] = throttle.takeSummaries()
   expect([a?.count, a?.address, b?.count, b?.address]).toEqual([rest, 'a', rest, 'b'])
   expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', place: { tenantId: 'ten_a' } })
-  expect(floods.settle()).toEqual([])
-  expect(floods.admit(refusal('a'))).toBe(true)
+  expect(throttle.takeSummaries()).toEqual([])
+  expect(throttle.admit(refusal('a'))).toBe(true)
 })
 
 test('denials of very many addresses: the number of entries is bounded', () => {
-  const floods = new AuditThrottle()
+  const throttle = new AuditThrottle()
   const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
-  const entries = addresses.filter((address) => floods.admit({ ...deed, outcome: 'denied', address }))
+  const entries = addresses.filter((address) => throttle.admit({ ...deed, outcome: 'denied', address }))
   expect(entries.length).toBeLessThanOrEqual(LIMITS.auditFloodsMax + LIMITS.auditAlikePerMinute)
-  const counted = floods.settle().reduce((sum, { count = 1 }) => sum + count, 0)
+  const counted = throttle.takeSummaries().reduce((sum, { count = 1 }) => sum + count, 0)
   expect(counted + entries.length).toBe(addresses.length)
 })
