@@ -1,4 +1,4 @@
-/** OPERATIONS → an OpenAPI 3.1 document: the same binding that bind.ts reads, written down. */
+/** Describes operations as an OpenAPI 3.1 document, with the binding that bind.ts applies. */
 
 import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
@@ -12,7 +12,7 @@ export function openApi(operations: readonly AnyOperation[]): Json {
   const paths: Record<string, Json> = {}
   for (const operation of operations) {
     const { method } = operation.http
-    // OpenAPI has no name for the rest of a path: slashes inside such a parameter stay as they are.
+    // OpenAPI cannot describe a parameter that matches the rest of a path.
     const path = operation.http.path.replace('*}', '}')
     paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
   }
@@ -34,11 +34,10 @@ export function openApi(operations: readonly AnyOperation[]): Json {
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
-  // Of an output that says nothing of itself: the status when all went well.
   const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
-  const done = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
+  const success = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
   return {
     operationId: operation.name,
     summary: operation.summary,
@@ -51,7 +50,7 @@ function describe(operation: AnyOperation): Json {
     parameters: [...parameters(operation), ...conditions(operation)],
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, done])),
+      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, success])),
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
@@ -69,7 +68,7 @@ function content(operation: AnyOperation): Json {
   return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
 }
 
-/** What a conditional request or a range may be answered with (RFC 9110 §13, §14). */
+/** Replies to conditional requests and ranges (RFC 9110 §13, §14). */
 function byteStatuses(operation: AnyOperation): Json {
   const headers = operation.http.headers ?? {}
   const bound = new Set(Object.values(headers))
@@ -79,7 +78,7 @@ function byteStatuses(operation: AnyOperation): Json {
   }
 }
 
-/** RFC 9110 §8.3: mostly of no type that is known beforehand; no schema, since it is no JSON. */
+/** The media type is rarely known beforehand (RFC 9110 §8.3); no schema, since it is no JSON. */
 const bytesOf = ({ http }: AnyOperation): Json => ({ [http.bytesType ?? '*/*']: {} })
 
 const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
@@ -106,7 +105,7 @@ function parameters(operation: AnyOperation): Json[] {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     if (field === operation.http.rest) return [restParameter(field, schema)]
-    // The media type of a body stands with the body (OpenAPI 3.1, "Parameter Object").
+    // The media type is described with the body (OpenAPI 3.1, "Parameter Object").
     if (operation.http.headers?.[field] === 'content-type') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
     const text =
@@ -116,7 +115,7 @@ function parameters(operation: AnyOperation): Json[] {
   return [...bound, ...preferred(operation)]
 }
 
-/** One header for all fields that may come as a preference. */
+/** One header for all fields that the client may send as a preference. */
 function preferred({ http, input }: AnyOperation): Json[] {
   const examples = (http.preferences ?? []).map((field) => {
     const { enum: known = [] } = input.properties[field] as { enum?: readonly string[] }
@@ -126,7 +125,7 @@ function preferred({ http, input }: AnyOperation): Json[] {
   return [{ name: 'prefer', in: 'header', required: false, schema: { type: 'string', examples } }]
 }
 
-/** Headers that the door takes for the operation, which does not know of them. */
+/** Headers that the request pipeline handles for the operation. */
 function conditions(operation: AnyOperation): Json[] {
   if (acceptsKey(operation)) return [idempotencyKey]
   if (!supportsIfNoneMatch(operation)) return []
@@ -145,7 +144,7 @@ const idempotencyKey: Json = {
   schema: { type: 'string', minLength: 1, maxLength: LIMITS.idempotencyKeyCharsMax },
 }
 
-/** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */
+/** Parameters with any name: an object whose members are query parameters (style `form`, exploded). */
 function restParameter(name: string, { description }: { description?: string }): Json {
   const text = { type: 'string' }
   const value = { oneOf: [text, { type: 'array', items: text }] }
@@ -162,8 +161,7 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = bodyRequired(operation).length > 0
-  return { required, content }
+  return { required: bodyRequired(operation).length > 0, content }
 }
 
 function bodyNames(operation: AnyOperation): string[] {
@@ -219,14 +217,8 @@ function components(): Json {
   }
 }
 
-interface Tag {
-  readonly name: string
-  readonly description: string
-  /** First parts of operation names. */
-  readonly nouns: readonly string[]
-}
-
-const TAGS: readonly Tag[] = [
+/** The tags of the document; `nouns` are the first parts of operation names. */
+const TAGS = [
   {
     name: 'Collections',
     description:
@@ -293,10 +285,10 @@ const TAGS: readonly Tag[] = [
   },
 ]
 
-/** @throws TypeError for a noun that no chapter has: our own mistake */
+/** @throws TypeError if no tag lists the noun of the operation */
 function tagOf(operation: string): string {
   const noun = operation.split('.')[0] ?? ''
-  const chapter = TAGS.find(({ nouns }) => nouns.includes(noun))
-  if (chapter === undefined) throw new TypeError(`No chapter has ${noun}`)
-  return chapter.name
+  const tag = TAGS.find(({ nouns }) => nouns.includes(noun))
+  if (tag === undefined) throw new TypeError(`no tag lists ${noun}`)
+  return tag.name
 }

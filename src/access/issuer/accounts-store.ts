@@ -10,7 +10,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 
-/** An account that may sign in: accepted, not disabled, all that it belongs to active. */
+/** An account that may sign in: accepted, not disabled, in an active tenant and workspace. */
 export interface Account {
   readonly id: string
   /** null: an operator. */
@@ -18,29 +18,28 @@ export interface Account {
   readonly workspaceId: WorkspaceId | null
   readonly role: Role
   readonly email: string
-  /** Grows when she is disabled, or has another password. */
+  /** Increases when the account is disabled or gets another password. */
   readonly generation: number
 }
 
-/** An account whose invitation was taken up. */
+/** An account whose password was set. */
 export interface AcceptedAccount extends Omit<Account, 'email' | 'generation'> {
-  /** It had a password before. */
   readonly hadPassword: boolean
 }
 
-/** What a client is bound to, or a person belongs to; null is wider than any. */
+/** The tenant and workspace of an account or client; null means any. */
 export interface TenantBounds {
   readonly tenantId: string | null
   readonly workspaceId: string | null
 }
 
-/** Whether somebody of `holder` is inside `bounds`. */
-export function isWithin(holder: TenantBounds, bounds: TenantBounds): boolean {
-  const tenant = bounds.tenantId === null || bounds.tenantId === holder.tenantId
-  return tenant && (bounds.workspaceId === null || bounds.workspaceId === holder.workspaceId)
+/** True if `inner` is inside `bounds`. */
+export function isWithin(inner: TenantBounds, bounds: TenantBounds): boolean {
+  const tenant = bounds.tenantId === null || bounds.tenantId === inner.tenantId
+  return tenant && (bounds.workspaceId === null || bounds.workspaceId === inner.workspaceId)
 }
 
-/** Whether a person has anything to do with a workspace: it, or its whole tenant, is hers. Operators see no data. */
+/** True if the account belongs to the workspace, or to its whole tenant. Operators see no data. */
 export function belongsTo({ tenantId, workspaceId }: Account, ref: WorkspaceRef): boolean {
   return tenantId === ref.tenantId && (workspaceId === null || workspaceId === ref.workspaceId)
 }
@@ -58,7 +57,7 @@ export class AccountsStore {
   readonly #system: SystemScope
   readonly #forget: (account: string) => void
 
-  /** @param forget is told the id of an account whose password was set */
+  /** @param forget drops cached state of an account whose password was set */
   constructor(database: Database, forget: (account: string) => void = () => {}) {
     this.#system = new SystemScope('issuer', database)
     this.#forget = forget
@@ -68,7 +67,7 @@ export class AccountsStore {
     return this.#one(sql`a.id = ${id}`).then(withoutPassword)
   }
 
-  /** Of an account that is neither disabled nor deleted; whether its tenant is active is asked elsewhere. */
+  /** The generation of an account that is neither disabled nor deleted; does not check its tenant. */
   async generationOf(id: string): Promise<number | undefined> {
     const row = await this.#system.row<{ generation: number }>(
       sql`select generation from accounts where id = ${id} and accepted and disabled_at is null`,
@@ -76,23 +75,23 @@ export class AccountsStore {
     return row?.generation
   }
 
-  /** The id of a tenant by the name that people know it by. */
+  /** The id of a tenant by its slug. */
   async tenantOf(slug: string): Promise<string | undefined> {
     const row = await this.#system.row<{ id: string }>(sql`select id from tenants where slug = ${slug}`)
     return row?.id
   }
 
   /**
-   * The person with this address and password; the same work is done whether or not there is one.
-   * @param tenantId null: among operators; undefined: in a tenant that there is not
-   * @returns the person if the password is right; `accountId` also if it is wrong
+   * The account with this address and password; takes the same time if there is none.
+   * @param tenantId null: among operators; undefined: in a tenant that does not exist
+   * @returns the account if the password is right; `accountId` also if it is wrong
    * @throws Problem `overloaded`
    */
   async verifyCredentials(
     tenantId: string | null | undefined,
     email: string,
     password: string,
-  ): Promise<{ readonly person?: Account | undefined; readonly accountId?: string }> {
+  ): Promise<{ readonly account?: Account | undefined; readonly accountId?: string }> {
     const found = await this.#one(
       sql`coalesce(a.tenant_id, '') = ${tenantId === undefined ? '-' : (tenantId ?? '')}
         and a.email = ${email.toLowerCase()}`,
@@ -101,10 +100,10 @@ export class AccountsStore {
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
     await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
-    return { person: withoutPassword(found), accountId: found.id }
+    return { account: withoutPassword(found), accountId: found.id }
   }
 
-  /** The address that an invitation is for, while it lasts. */
+  /** The e-mail address of a valid invitation. */
   async invited(token: string): Promise<string | undefined> {
     const row = await this.#system.row<{ email: string }>(
       sql`select email from accounts where ${invitedBy(token)}`,
@@ -112,26 +111,26 @@ export class AccountsStore {
     return row?.email
   }
 
-  /** Sets the password, once. @returns undefined if the invitation has ended. @throws Problem `overloaded` */
+  /** Accepts an invitation. @returns undefined if it is not valid any more. @throws Problem `overloaded` */
   async accept(token: string, password: string): Promise<AcceptedAccount | undefined> {
     if ((await this.invited(token)) === undefined) return undefined
-    const kept = await hashPassword(password)
-    return this.#setPassword(kept, invitedBy(token))
+    const passwordHash = await hashPassword(password)
+    return this.#setPassword(passwordHash, invitedBy(token))
   }
 
   /**
-   * Sets another password for a person who has shown the present one; her sessions end.
+   * Sets another password for an account whose present one was verified; its sessions end.
    * @returns undefined if the account has changed since
    * @throws Problem `overloaded`
    */
   async change({ id, generation }: Account, password: string): Promise<AcceptedAccount | undefined> {
-    const kept = await hashPassword(password)
-    return this.#setPassword(kept, sql`id = ${id} and generation = ${generation} and accepted`)
+    const passwordHash = await hashPassword(password)
+    return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
   }
 
-  async #setPassword(kept: string, which: Sql): Promise<AcceptedAccount | undefined> {
+  async #setPassword(passwordHash: string, which: Sql): Promise<AcceptedAccount | undefined> {
     const account = await this.#system.row<AcceptedAccount>(sql`
-      update accounts a set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
+      update accounts a set password = ${passwordHash}, invitation = null, invited_until = null, updated_at = now()
       from (select id, accepted_at from accounts where ${which} for update) as before
       where a.id = before.id
       returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role,
@@ -148,13 +147,13 @@ export class AccountsStore {
 const invitedBy = (token: string) =>
   sql`invitation = ${hash('sha256', token, 'buffer')} and invited_until > now() and disabled_at is null`
 
-/** What a person's tokens say of when they were given. */
+/** The claim that binds a token to the generation of its account. */
 export const generationId = (generation: number): string => `g${generation}`
 
 function withoutPassword(found: AccountRow | undefined): Account | undefined {
   if (found === undefined) return undefined
-  const { password: _kept, ...person } = found
-  return person
+  const { password: _passwordHash, ...account } = found
+  return account
 }
 
 /** OWASP Password Storage Cheat Sheet, scrypt: N = 2^15, r = 8, p = 3. */
@@ -165,7 +164,7 @@ const HASH_BYTES = 32
 const MEMORY_BYTES_MAX = 67_108_864
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt)
-const places = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
+const hashSlots = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
 
 /** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem `overloaded` */
 export async function hashPassword(password: string): Promise<string> {
@@ -175,33 +174,33 @@ export async function hashPassword(password: string): Promise<string> {
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
 }
 
-/** Whether a password may be set: whoever sends another one has guessed wrong, whose ever it was. */
+/** True if a password may be set; no account has one of another length. */
 export function hasValidLength({ length }: string): boolean {
   return length >= LIMITS.passwordCharsMin && length <= LIMITS.passwordCharsMax
 }
 
 /**
- * Whether it is the password. Without a hash the same work is done for nothing, so that nobody learns from the clock
- * who has an account.
+ * True if the hash is that of the password. Without a hash the same work is done, so that the time does not reveal if
+ * the account exists.
  * @throws Problem `overloaded`
  */
-export async function verifyPassword(password: string, kept: string | undefined): Promise<boolean> {
+export async function verifyPassword(password: string, passwordHash: string | undefined): Promise<boolean> {
   if (!hasValidLength(password)) return false
-  const [, log2N, r, p, salt = '', made = ''] = (kept ?? DUMMY_HASH).split('$')
+  const [, log2N, r, p, salt = '', made = ''] = (passwordHash ?? DUMMY_HASH).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
   const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost)
-  return timingSafeEqual(given, Buffer.from(made, 'base64url')) && kept !== undefined
+  return timingSafeEqual(given, Buffer.from(made, 'base64url')) && passwordHash !== undefined
 }
 
 const DUMMY_HASH = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 async function deriveHash(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
-  const giveBack = await places.acquire('', 'Too many people sign in at the moment.')
+  const release = await hashSlots.acquire('', 'Too many people sign in at the moment.')
   try {
-    // The same letters may come as different code points from different keyboards.
+    // Keyboards differ in the code points that they send for the same letters.
     const text = password.normalize('NFKC')
     return await derive(text, salt, HASH_BYTES, { N: 2 ** log2N, r, p, maxmem: MEMORY_BYTES_MAX })
   } finally {
-    giveBack()
+    release()
   }
 }

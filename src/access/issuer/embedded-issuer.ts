@@ -1,29 +1,28 @@
-/** The embedded issuer: a standard OAuth 2.1 / OpenID provider mounted under /auth, with its key in the database. */
+/** The embedded issuer: an OAuth 2.1 and OpenID provider mounted under /auth, with its keys in the database. */
 
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
-import { DERIVED, type Secrets } from '../../infra/crypto/secrets.ts'
-import type { Log } from '../../infra/log.ts'
+import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import type { Audit } from '../audit/audit.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
+import type { PlatformServices } from '../internals.ts'
 import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
-import type { IssuedToken, IssuerState } from './issuer-state.ts'
-import { type OAuthClients, Registration } from './oauth-clients-store.ts'
-import { type IssuerSettings, openProvider } from './provider.ts'
+import type { IssuedToken } from './issuer-state.ts'
+import { Registration } from './oauth-clients-store.ts'
+import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
 import { SignIn } from './sign-in.ts'
-import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
+import { ALGORITHM, type KeySet } from './signing-keys.ts'
 
 export interface Claims extends IssuedToken {
   readonly sub: string
-  /** Whom it was given to, where it says so. */
+  /** The client that it was issued to. */
   readonly clientId?: string
-  /** For which of a machine's secrets, or in which generation of an account. */
+  /** The machine's secret that it was issued for, or the generation of the account. */
   readonly credential?: string
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
@@ -31,7 +30,7 @@ export interface Claims extends IssuedToken {
   readonly workspaceId?: string
 }
 
-/** What a token for a hosted MCP server says. */
+/** The claims of a token for a hosted MCP server. */
 export interface HostedClaims extends IssuedToken {
   readonly sub: string
   readonly clientId: string
@@ -44,20 +43,26 @@ export interface HostedClaims extends IssuedToken {
   readonly scopes: ReadonlySet<string>
 }
 
-/** What the issuer is made of. */
-export interface IdentityParts {
-  readonly config: Config
-  readonly secrets: Secrets
-  readonly keys: SigningKeys
-  readonly hosted: McpServerRegistry
-  readonly people: AccountsStore
-  readonly clients: OAuthClients
-  readonly state: IssuerState
-  readonly audit: Audit
-  readonly log: Log
+/** The services that the issuer uses. */
+export type IssuerServices = Pick<
+  PlatformServices,
+  'secrets' | 'signingKeys' | 'oauthClients' | 'issuerState' | 'audit' | 'log'
+> & { readonly config: Config; readonly mcpServers: McpServerRegistry; readonly accounts: AccountsStore }
+
+/** The services and settings that its parts share. */
+export interface IssuerSettings extends IssuerServices {
+  readonly issuer: string
+  /** Audience of tokens for the REST API. */
+  readonly audience: string
+  readonly operatorSecret: string
+  readonly cookieKey: string
+  readonly resources: ResourceIndicators
+  readonly issuerAudit: IssuerAudit
+  readonly provider: () => Promise<Provider>
+  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
+  readonly verify: (token: string) => Promise<JWTPayload>
 }
 
-/** What clocks may differ by. */
 const CLOCK_TOLERANCE_SECONDS = 30
 
 /** The claims by which a token, or its grant, can be revoked. */
@@ -73,56 +78,58 @@ export class EmbeddedIssuer {
   readonly audience: string
   /** Of the issuer's own pages. */
   readonly origin: string
-  readonly people: AccountsStore
+  readonly accounts: AccountsStore
   readonly signIn: SignIn
   readonly registration: Registration
   readonly audit: IssuerAudit
-  readonly #keys: SigningKeys
   readonly #settings: IssuerSettings
-  readonly #address: Readonly<Record<string, string>>
-  /** Payloads whose signatures held, by digests of their tokens. */
+  readonly #forwarded: Readonly<Record<string, string>>
+  /** Verified payloads by digests of their tokens. */
   readonly #verified = new TtlCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
-  #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
+  #current: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, secrets, keys, hosted, people, clients, state, audit, log }: IdentityParts) {
+  private constructor(services: IssuerServices) {
+    const { config, secrets, accounts, oauthClients } = services
     const base = publicUrl(config)
+    const audience = `${base}/v1`
     this.issuer = issuerUrl(config)
-    this.audience = `${base}/v1`
-    this.people = people
-    this.#keys = keys
-    const { issuer, audience } = this
-    const targets = new ResourceIndicators({ audience, hosted, people, clients })
-    const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
-    const cookieKey = secrets.derive('cookies')
-    const records = new IssuerAudit({ audit, clients, hosted, people, log })
-    this.audit = records
-    const verify = (token: string) => this.#verifiedNow(token)
-    const identity = { issuer, operatorSecret, cookieKey, verify }
-    this.#settings = { ...identity, hosted, clients, people, targets, state, records, log }
-    const provider = () => this.#provider()
-    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets, records })
-    this.registration = new Registration(clients)
+    this.audience = audience
+    this.accounts = accounts
+    this.audit = new IssuerAudit(services)
+    this.#settings = {
+      ...services,
+      issuer: this.issuer,
+      audience,
+      operatorSecret: config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret),
+      cookieKey: secrets.derive('cookies'),
+      resources: new ResourceIndicators({ ...services, audience }),
+      issuerAudit: this.audit,
+      provider: () => this.#provider(),
+      verify: (token) => this.#verifyUncached(token),
+    }
+    this.signIn = new SignIn(this.#settings)
+    this.registration = new Registration(oauthClients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
-    this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
+    this.#forwarded = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
   }
 
-  static async open(parts: IdentityParts): Promise<EmbeddedIssuer> {
-    const opened = new EmbeddedIssuer(parts)
-    await opened.#provider()
-    return opened
+  static async open(services: IssuerServices): Promise<EmbeddedIssuer> {
+    const issuer = new EmbeddedIssuer(services)
+    await issuer.#provider()
+    return issuer
   }
 
-  /** The provider takes its keys when it is made, so with other keys it is another one; what it keeps is elsewhere. */
+  /** The provider for the current keys, which it takes when it is created; its state is in the database. */
   async #provider(): Promise<Provider> {
-    const keys = await this.#keys.current()
-    if (this.#opened?.keys !== keys) this.#opened = { keys, provider: openProvider(this.#settings, keys) }
-    return this.#opened.provider
+    const keys = await this.#settings.signingKeys.current()
+    if (this.#current?.keys !== keys) this.#current = { keys, provider: openProvider(this.#settings, keys) }
+    return this.#current.provider
   }
 
   /**
-   * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
-   * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
+   * Handles a request below /auth; the provider sees its URL without that prefix. The URLs in its metadata come from the
+   * configuration, not from `Host` or `X-Forwarded-*` of the client.
    * @param by for the audit log
    */
   async handle(
@@ -133,14 +140,14 @@ export class EmbeddedIssuer {
   ): Promise<void> {
     const provider = await this.#provider()
     this.audit.attach(request, by)
-    Object.assign(request.headers, this.#address)
+    Object.assign(request.headers, this.#forwarded)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return provider.callback()(request, response)
   }
 
   /**
    * Verifies an access token (RFC 9068: `typ` at+jwt, `exp`, `aud`; RFC 8725: a fixed list of algorithms).
-   * @throws a jose error where any of it does not hold
+   * @throws a jose error if it is invalid
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
@@ -159,8 +166,8 @@ export class EmbeddedIssuer {
   }
 
   /**
-   * Verifies a token for one hosted MCP server, as {@link verify} does; `aud` must be that resource and no list.
-   * @throws a jose error where any of it does not hold
+   * Verifies a token for one hosted MCP server, as {@link verify} does; `aud` must be that resource alone.
+   * @throws a jose error if it is invalid
    */
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
     const payload = await this.#payload(token, resource)
@@ -179,19 +186,19 @@ export class EmbeddedIssuer {
     }
   }
 
-  /** A signature that held a few seconds ago is not checked again, as long as the keys are the same and it has not expired. */
+  /** Caches verified signatures for a few seconds, as long as the keys are the same and the token has not expired. */
   async #payload(token: string, audience: string): Promise<JWTPayload> {
-    const keys = await this.#keys.current()
+    const keys = await this.#settings.signingKeys.current()
     const name = createHash('sha256').update(`${audience} ${token}`).digest('base64')
     const known = this.#verified.get(name)
     if (known?.keys === keys && isFresh(known.payload)) return known.payload
-    const payload = await this.#verifiedNow(token, audience)
+    const payload = await this.#verifyUncached(token, audience)
     this.#verified.set(name, { keys, payload })
     return payload
   }
 
-  /** @param audience any, where absent */
-  async #verifiedNow(token: string, audience?: string): Promise<JWTPayload> {
+  /** @param audience any by default */
+  async #verifyUncached(token: string, audience?: string): Promise<JWTPayload> {
     const { payload } = await jwtVerify(token, this.#find, {
       issuer: this.issuer,
       ...(audience !== undefined && { audience }),
@@ -203,13 +210,13 @@ export class EmbeddedIssuer {
     return payload
   }
 
-  /** Another node may have made a key since. */
+  /** Reloads the keys if another node may have created one. */
   readonly #find: JWTVerifyGetKey = async (header, token) => {
     try {
-      return await (await this.#keys.current()).find(header, token)
+      return await (await this.#settings.signingKeys.current()).find(header, token)
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
-      return (await this.#keys.renewed()).find(header, token)
+      return (await this.#settings.signingKeys.renewed()).find(header, token)
     }
   }
 }

@@ -23,16 +23,16 @@ export interface OAuthClient extends TenantBounds {
   /** SHA-256 of a machine's secret, hex. */
   readonly secretHash: string | null
   readonly redirectUris: readonly string[]
-  /** It came by itself: it gets tokens for hosted MCP servers and for nothing else. */
+  /** It registered itself: it gets tokens for hosted MCP servers only. */
   readonly registered: boolean
 }
 
-/** With whether its tenant and workspace are active. */
+/** `active`: its tenant and workspace are. */
 type ClientRow = OAuthClient & { readonly active: boolean }
 
 const CLIENT_ID = new RegExp(idPattern('client'))
 
-/** Which secret a machine has: enough to tell one from the next, and nothing of the secret itself. */
+/** Identifies a machine's secret without revealing it. */
 export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): string | undefined =>
   secretHash?.slice(0, 16)
 
@@ -44,34 +44,34 @@ export class OAuthClients {
     this.#system = new SystemScope('issuer', database)
   }
 
-  /** A client that may ask for tokens: of suspended tenants and workspaces, none may. */
+  /** A client that may request tokens: its tenant and workspace are active. */
   async find(id: string): Promise<OAuthClient | undefined> {
-    const client = await this.#look(id)
+    const client = await this.#load(id)
     return client?.active === true ? client : undefined
   }
 
-  /** As {@link find}, of what stands now and not of what is remembered. */
+  /** As {@link find}, without the cache. */
   async findNow(id: string): Promise<OAuthClient | undefined> {
     const client = CLIENT_ID.test(id) ? await this.#read(id) : undefined
     return client?.active === true ? client : undefined
   }
 
   /**
-   * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
-   * @param secretId of a token that names one: whether its secret is still the client's
+   * True if the client was not deleted.
+   * @param secretId of a token; if given, it must be that of the client's current secret
    */
   async exists(id: string, secretId?: string): Promise<boolean> {
-    const client = await this.#look(id)
+    const client = await this.#load(id)
     return client !== undefined && (secretId === undefined || secretId === secretIdOf(client))
   }
 
-  /** This node learns at once what has become of it; others do within the few seconds that they remember it. */
+  /** Drops a changed client from the cache of this node; other nodes reload it within a few seconds. */
   forget(id: string): void {
     this.#known.forget((client) => client?.id === id)
   }
 
-  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
-  async #look(id: string): Promise<ClientRow | undefined> {
+  /** Cached for a few seconds, for which a deleted client stays valid. */
+  async #load(id: string): Promise<ClientRow | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
     return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
@@ -86,10 +86,9 @@ export class OAuthClients {
   }
 
   /**
-   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long. Where there are as
-   * many as there may be, the oldest that was never used makes room, or whoever registers for nothing would lock out
-   * everybody else.
-   * @returns its id; undefined where all are in use
+   * Stores a client that registered itself (RFC 7591), and deletes those that were not used for long. At the maximum, it
+   * replaces the oldest unused one, so that useless registrations cannot block useful ones.
+   * @returns its id; undefined if all are in use
    */
   async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
     const id = typeId('client', randomIds.uuid())
@@ -110,7 +109,7 @@ export class OAuthClients {
     return made.length === 0 ? undefined : id
   }
 
-  /** A registered client that gets a token is in use; once a day is often enough to know. */
+  /** Records the use of a registered client, once a day. */
   async touch(id: string): Promise<void> {
     await this.#system.rows(sql`
       update oauth_clients set used_at = now()
@@ -121,8 +120,7 @@ export class OAuthClients {
 const GRANTS = ['authorization_code', 'refresh_token']
 
 /**
- * What counts of what they send. The rest is passed over, `scope` too: clients put there what a server has challenged
- * them for, and which scopes they get is decided when they ask for a token.
+ * The evaluated metadata. The rest is ignored, including `scope`: the scopes are decided when a client requests a token.
  */
 const Metadata = Type.Object({
   redirect_uris: Type.Array(Type.String({ maxLength: 2_000 }), {
@@ -149,14 +147,14 @@ export class Registration {
     this.#clients = clients
   }
 
-  /** @param network whence it comes, as platform/limiter/address has it: one makes so many and no more */
+  /** @param network of the client, as `networkOf` returns it; limits registrations per network */
   async register(body: unknown, network: string): Promise<RegistrationReply> {
     if (!this.#throttle.admit(network, LIMITS.registrationsPerAddressMax))
       return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
       return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
-    const fault = metadataError(body)
-    if (fault !== undefined) return fault
+    const error = metadataError(body)
+    if (error !== undefined) return error
     const name = body.client_name ?? 'A client without a name'
     const id = await this.#clients.register(name, body.redirect_uris)
     if (id === undefined) return errorReply('temporarily_unavailable', 'there are too many clients', 503)
@@ -184,7 +182,7 @@ function metadataError(metadata: Metadata): RegistrationReply | undefined {
 
 const isGrant = (text: string) => GRANTS.includes(text)
 
-/** Whatever method of authentication it asked for, it is a public client (RFC 7591 §3.2.1: the reply says so). */
+/** Every client becomes a public one, whichever authentication method it requested; the reply says so (RFC 7591 §3.2.1). */
 function clientMetadata(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
   return {
     client_id: id,

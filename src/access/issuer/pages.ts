@@ -1,4 +1,4 @@
-/** The issuer's pages: plain HTML of the server, nothing from elsewhere, no script, in nobody's frame. */
+/** The issuer's pages: plain HTML without scripts or external resources, never in a frame. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
@@ -27,7 +27,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 }
 const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 
-/** @param formTarget an origin besides our own to which a form may lead in the end */
+/** @param formTarget another origin that a form may redirect to */
 function page(title: string, body: string, status = 200, formTarget = ''): Page {
   const policy = [
     "default-src 'none'",
@@ -65,15 +65,16 @@ const EMAIL_FIELD = field(
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
 
-const DIAGNOSTICS = {
-  wrong: 'This e-mail address and this password do not belong together.',
-  too_many: 'Too many attempts. Wait a quarter of an hour, then try again.',
+/** Why a sign-in failed; the same whether or not the account exists. */
+export const LOGIN_ERRORS = {
+  wrong: { status: 401, text: 'This e-mail address and this password do not belong together.' },
+  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(question: Prompt, refused?: keyof typeof DIAGNOSTICS): Page {
+export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): Page {
   const fields = [
-    question.asksTenant ? TENANT_FIELD : '',
+    prompt.asksTenant ? TENANT_FIELD : '',
     EMAIL_FIELD,
     field(
       'Password',
@@ -82,31 +83,31 @@ export function loginPage(question: Prompt, refused?: keyof typeof DIAGNOSTICS):
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
   ]
-  const text = `<p><b>${escapeHtml(question.clientName)}</b> asks you to sign in.</p>`
-  const status = refused === undefined ? 200 : refused === 'wrong' ? 401 : 429
-  const body = `${text}${errorText(refused === undefined ? '' : DIAGNOSTICS[refused])}${form(fields.join(''))}`
-  return page('Sign in', body, status, originOf(question))
+  const text = `<p><b>${escapeHtml(prompt.clientName)}</b> asks you to sign in.</p>`
+  const error = refused && LOGIN_ERRORS[refused]
+  const body = `${text}${errorText(error?.text ?? '')}${form(fields.join(''))}`
+  return page('Sign in', body, error?.status ?? 200, originOf(prompt))
 }
 
-export function consentPage(question: Prompt): Page {
-  const { clientName, email, isAllowed: possible, access, resource, serverName } = question
-  const host = escapeHtml(new URL(question.redirectUri).host)
+export function consentPage(prompt: Prompt): Page {
+  const { clientName, email, isAllowed, access, resource, serverName } = prompt
+  const host = escapeHtml(new URL(prompt.redirectUri).host)
   const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
-  if (!possible) {
+  if (!isAllowed) {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
-    return page('Not for this account', `${text}${form(others)}`, 403, originOf(question))
+    return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
   }
-  const stranger = question.registered
+  const warning = prompt.registered
     ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
     : ''
-  const where = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
-  const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${where}<code>${escapeHtml(resource)}</code></p>
-<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
+  const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
+  const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
     200,
-    originOf(question),
+    originOf(prompt),
   )
 }
 
@@ -115,7 +116,7 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
   openid: 'Know which account you signed in with',
 }
 
-/** Each scope with its tools in words; what changes most stands first, so that it is not at the end of a long list. */
+/** Describes each scope with its tools. The most powerful ones come first, so that a long list cannot hide them. */
 function accessList(access: readonly ScopeAccess[]): string {
   const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
   const scopes = access
@@ -146,7 +147,7 @@ const NEW_PASSWORD = [
   newPassword('The same again', 'again'),
 ]
 
-/** Where people change their passwords themselves. @param refused why the last attempt failed */
+/** The page where account holders change their password. @param refused why the last attempt failed */
 export function passwordPage(refused?: { readonly status: number; readonly text: string }): Page {
   const fields = [
     TENANT_FIELD,
@@ -164,16 +165,13 @@ export function passwordPage(refused?: { readonly status: number; readonly text:
   return page('Change your password', body, refused?.status ?? 200)
 }
 
-/** @param refused why an attempt to sign in failed */
-export const refusalText = (refused: keyof typeof DIAGNOSTICS) => DIAGNOSTICS[refused]
-
 export function invitationPage(email: string, wrong = ''): Page {
   const fields = [...NEW_PASSWORD, '<button>Set the password</button>']
   const body = `<p>For the account of ${escapeHtml(email)}.</p>${errorText(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
 }
 
-/** Asks for the token with which the Temporal UI in this browser is to read payloads. @param refused why that one was not taken */
+/** Asks for the token with which the Temporal UI in this browser reads payloads. @param refused why the last one was rejected */
 export function payloadsPage(refused?: Problem): Page {
   const token = field('Token', 'name="token" type="password" maxlength="4096" autocomplete="off" required')
   const text = `<p>The Temporal UI in this browser will show what runs carry to whoever uses it. Give a token of an operator, or of an admin of a
@@ -184,7 +182,7 @@ tenant (<code>tenon token</code>): it is kept in a cookie that no page can read,
   return page('Payloads in the Temporal UI', body, refused?.status ?? 200)
 }
 
-/** Says what there is to do in the UI, once in each browser. @param endpoint of the codec server */
+/** Explains the settings of the UI, needed once per browser. @param endpoint of the codec server */
 export function payloadsReadablePage(what: { until: Date; uiUrl: string; endpoint: string }): Page {
   const { until, uiUrl, endpoint } = what
   const body = `<p>Until ${until.toISOString().slice(11, 16)} UTC, this browser may read them.</p>
@@ -194,10 +192,10 @@ browser setting</b>, and set</p>
   return page('Payloads can be read', body)
 }
 
-/** A page that says something and asks nothing. */
+/** A page without a form. */
 export function plainPage(title: string, text: string, status: number): Page {
   return page(title, `<p>${escapeHtml(text)}</p>`, status)
 }
 
-/** A form that leads to a redirect needs its target in the policy: browsers hold redirects against it too. */
+/** Browsers apply `form-action` to redirects as well, so the policy names the client's origin. */
 const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin
