@@ -18,23 +18,26 @@ import { ResourceIndicators } from './resource-indicators.ts'
 import { SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 
-export interface Claims extends IssuedToken {
+/** The claims that identify a token, its subject and its client. */
+interface SubjectClaims extends IssuedToken {
   readonly sub: string
   /** The client that it was issued to. */
-  readonly clientId?: string
+  readonly clientId?: string | undefined
   /** The machine's secret that it was issued for, or the generation of the account. */
-  readonly credential?: string
+  readonly credential?: string | undefined
+}
+
+/** The claims of a token for the REST API. */
+export interface Claims extends SubjectClaims {
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
-  readonly tenantId?: string
-  readonly workspaceId?: string
+  readonly tenantId?: string | undefined
+  readonly workspaceId?: string | undefined
 }
 
 /** The claims of a token for a hosted MCP server. */
-export interface HostedClaims extends IssuedToken {
-  readonly sub: string
+export interface HostedClaims extends SubjectClaims {
   readonly clientId: string
-  readonly credential?: string
   readonly tenantId: unknown
   readonly workspaceId: unknown
   readonly serverId: unknown
@@ -65,10 +68,14 @@ export interface IssuerSettings extends IssuerServices {
 
 const CLOCK_TOLERANCE_SECONDS = 30
 
-/** The claims by which a token, or its grant, can be revoked. */
-const issuedToken = ({ jti, grant_id: grantId }: JWTPayload): IssuedToken => ({
-  ...(typeof jti === 'string' && { tokenId: jti }),
-  ...(typeof grantId === 'string' && { grantId }),
+const textOf = (claim: unknown) => (typeof claim === 'string' ? claim : undefined)
+
+const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPayload): SubjectClaims => ({
+  tokenId: textOf(jti),
+  grantId: textOf(grant_id),
+  sub,
+  clientId: textOf(client_id),
+  credential: textOf(credential),
 })
 
 const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
@@ -151,17 +158,13 @@ export class EmbeddedIssuer {
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
-    const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
-    const { credential } = payload
+    const { roles, scope, tenant_id, workspace_id } = payload
     return {
-      ...issuedToken(payload),
-      sub: payload.sub ?? '',
-      ...(typeof clientId === 'string' && { clientId }),
-      ...(typeof credential === 'string' && { credential }),
+      ...subjectClaims(payload),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
-      scopes: typeof scope === 'string' ? scope.split(' ') : [],
-      ...(typeof tenantId === 'string' && { tenantId }),
-      ...(typeof workspaceId === 'string' && { workspaceId }),
+      scopes: textOf(scope)?.split(' ') ?? [],
+      tenantId: textOf(tenant_id),
+      workspaceId: textOf(workspace_id),
     }
   }
 
@@ -172,17 +175,15 @@ export class EmbeddedIssuer {
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
     const payload = await this.#payload(token, resource)
     if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
-    const { client_id: clientId, credential, scope } = payload
+    const claims = subjectClaims(payload)
     return {
-      ...issuedToken(payload),
-      sub: payload.sub ?? '',
-      clientId: typeof clientId === 'string' ? clientId : '',
-      ...(typeof credential === 'string' && { credential }),
+      ...claims,
+      clientId: claims.clientId ?? '',
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],
       version: payload['mcp_version'],
-      scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
+      scopes: new Set(textOf(payload['scope'])?.split(' ')),
     }
   }
 

@@ -14,26 +14,23 @@ interface FamilyRow {
   readonly id: Buffer
   readonly model: string
   readonly accountId: string | null
-  readonly clientId: string | null
 }
 
 /** What identifies an access token and the grant that it was issued under. */
 export interface IssuedToken {
   /** Its `jti`. */
-  readonly tokenId?: string
+  readonly tokenId?: string | undefined
   /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
-  readonly grantId?: string
+  readonly grantId?: string | undefined
 }
 
 /** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
 export class TokenReused extends errors.InvalidGrant {
   readonly accountId: string | undefined
-  readonly clientId: string | undefined
 
-  constructor(owner: { readonly accountId?: string | null; readonly clientId?: string | null }) {
+  constructor(accountId: string | null | undefined) {
     super('already used')
-    this.accountId = owner.accountId ?? undefined
-    this.clientId = owner.clientId ?? undefined
+    this.accountId = accountId ?? undefined
   }
 }
 
@@ -149,10 +146,10 @@ class ModelState implements Adapter {
     if (consumed !== undefined) return
     const family = await this.#system.rows<FamilyRow>(sql`
       delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})
-      returning id, model, account_id as "accountId", client_id as "clientId"`)
+      returning id, model, account_id as "accountId"`)
     for (const { id: gone, model } of family)
       if (model === 'Grant') this.#forgetGrant(gone.toString('base64url'))
-    throw new TokenReused(family[0] ?? {})
+    throw new TokenReused(family[0]?.accountId)
   }
 
   async destroy(id: string): Promise<void> {

@@ -65,6 +65,9 @@ const EMAIL_FIELD = field(
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
 
+const passwordField = (label: string, name: string, attributes: string) =>
+  field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
+
 /** Why a sign-in failed; the same whether or not the account exists. */
 export const LOGIN_ERRORS = {
   wrong: { status: 401, text: 'This e-mail address and this password do not belong together.' },
@@ -76,10 +79,7 @@ export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): 
   const fields = [
     prompt.asksTenant ? TENANT_FIELD : '',
     EMAIL_FIELD,
-    field(
-      'Password',
-      `name="password" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
-    ),
+    passwordField('Password', 'password', 'autocomplete="current-password"'),
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
   ]
@@ -137,25 +137,19 @@ function accessList(access: readonly ScopeAccess[]): string {
 const strengthOf = ({ annotations }: ScopedTool) =>
   EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
-const newPassword = (label: string, name: string) =>
-  field(
-    label,
-    `name="${name}" type="password" minlength="${LIMITS.passwordCharsMin}" maxlength="${LIMITS.passwordCharsMax}" autocomplete="new-password" required`,
-  )
-const NEW_PASSWORD = [
-  newPassword(`Password, at least ${LIMITS.passwordCharsMin} characters`, 'password'),
-  newPassword('The same again', 'again'),
-]
+const NEW_PASSWORD = Object.entries({
+  password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
+  again: 'The same again',
+}).map(([name, label]) =>
+  passwordField(label, name, `autocomplete="new-password" minlength="${LIMITS.passwordCharsMin}"`),
+)
 
 /** The page where account holders change their password. @param refused why the last attempt failed */
 export function passwordPage(refused?: { readonly status: number; readonly text: string }): Page {
   const fields = [
     TENANT_FIELD,
     EMAIL_FIELD,
-    field(
-      'Present password',
-      `name="current" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
-    ),
+    passwordField('Present password', 'current', 'autocomplete="current-password"'),
     ...NEW_PASSWORD,
     '<button>Change the password</button>',
   ]

@@ -42,11 +42,8 @@ export class Limiter {
    * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
    */
   limitPrincipal(principal: Principal, role: Role | undefined, address: string): Promise<RateLimitDecision> {
-    const charges = this.#rates.ofPrincipal(
-      principal,
-      role ?? principal.roles[0] ?? 'anon',
-      networkOf(address),
-    )
+    const charged = role ?? principal.roles[0] ?? 'anon'
+    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address))
     return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
   }
 
@@ -81,16 +78,15 @@ export class Limiter {
     return { usual, open: await this.#streams.count(key) }
   }
 
-  /** Limits lookups of unknown keys from this client address. */
+  /** Limits failed authentications from this client address. */
   authFailures(address: string): AuthFailureLimiter {
-    const charges = () => [this.#rates.ofAuthFailure(networkOf(address))]
+    const charges = [this.#rates.ofAuthFailure(networkOf(address))]
     return {
       check: () => {
-        const asked = charges()
-        const { refused } = decide(asked, this.#authFailures.peek(asked))
+        const { refused } = decide(charges, this.#authFailures.peek(charges))
         if (refused !== undefined) throw refused
       },
-      record: () => void this.#authFailures.charge(charges()),
+      record: () => void this.#authFailures.charge(charges),
     }
   }
 
