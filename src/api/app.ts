@@ -1,5 +1,6 @@
 /** The HTTP application: every operation as a route, plus health, documentation and the issuer. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, {
   errorCodes,
   type FastifyBaseLogger,
@@ -283,14 +284,13 @@ function mountHealth(app: FastifyInstance, platform: Platform): void {
   })
 }
 
-async function runCheck(check: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
+async function runCheck({ name, ping }: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
   const startedMs = performance.now()
-  const isAnswered = await Promise.race([
-    check.ping().then(
-      () => true,
-      () => false,
-    ),
-    new Promise<boolean>((resolve) => setTimeout(resolve, PING_TIMEOUT_MS, false).unref()),
-  ])
-  return [check.name, { status: isAnswered ? 'pass' : 'fail', ms: Math.round(performance.now() - startedMs) }]
+  const timeout = delay(PING_TIMEOUT_MS, 'fail' as const, { ref: false })
+  const pinged = ping().then(
+    () => 'pass' as const,
+    () => 'fail' as const,
+  )
+  const status = await Promise.race([pinged, timeout])
+  return [name, { status, ms: Math.round(performance.now() - startedMs) }]
 }

@@ -9,7 +9,7 @@ import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
 import { AccountsStore } from '../issuer/accounts-store.ts'
 import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
-import { Authenticator, type TokenIssuer, Tokens } from './authenticator.ts'
+import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
@@ -40,15 +40,13 @@ export function openAuthServices(
     })
     return opened
   }
-  const tokens = new Tokens(
-    new Map([
-      ...externalIssuers(config, services, now),
-      [issuerUrl(config), embeddedIssuer(identity, subjectStatus)] as const,
-    ]),
-  )
+  const issuers = new Map<string, TokenIssuer>([
+    ...externalIssuers(config, services, now),
+    [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
+  ])
   return {
     identity,
-    auth: new Authenticator(database, tokens, services.keys, services.tenantStates),
+    auth: new Authenticator(database, issuers, services.keys, services.tenantStates),
     mcpServers,
     mcpClients: new McpClients(mcpServers, identity, subjectStatus),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),

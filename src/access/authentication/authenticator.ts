@@ -49,13 +49,19 @@ export interface AuthFailureLimiter {
 
 export class Authenticator {
   readonly #system: SystemScope
-  readonly #tokens: Tokens
+  readonly #issuers: ReadonlyMap<string, TokenIssuer>
   readonly #keys: TtlCache<KeyRow>
   readonly #tenantStates: TenantStates
 
-  constructor(database: Database, tokens: Tokens, keys: TtlCache<KeyRow>, tenantStates: TenantStates) {
+  /** @param issuers by the `iss` of their tokens */
+  constructor(
+    database: Database,
+    issuers: ReadonlyMap<string, TokenIssuer>,
+    keys: TtlCache<KeyRow>,
+    tenantStates: TenantStates,
+  ) {
     this.#system = new SystemScope('authenticate', database)
-    this.#tokens = tokens
+    this.#issuers = issuers
     this.#keys = keys
     this.#tenantStates = tenantStates
   }
@@ -132,7 +138,7 @@ export class Authenticator {
   }
 
   async #token(text: string): Promise<Principal> {
-    const claims = await this.#tokens.verify(text)
+    const claims = await this.#verify(text)
     const { sub, tenantId, workspaceId } = claims
     // A malformed id is an error; it must not count as a token without a tenant.
     if (
@@ -154,6 +160,24 @@ export class Authenticator {
       ...bounds,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
       ...(scopes && { scopes }),
+    }
+  }
+
+  /**
+   * Verifies a token. Before that, only its `iss` is read, to select a configured issuer by exact match.
+   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` if it cannot be verified now
+   */
+  async #verify(token: string): Promise<Claims> {
+    try {
+      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
+      if (issuer === undefined) throw new errors.JWTInvalid('the issuer is not trusted')
+      return await issuer.verify(token)
+    } catch (cause) {
+      if (!(cause instanceof errors.JOSEError)) throw cause
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
+        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+        cause,
+      })
     }
   }
 
@@ -221,31 +245,4 @@ const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
 export interface TokenIssuer {
   /** @throws a jose error, or a Problem */
   verify(token: string): Promise<Claims>
-}
-
-export class Tokens {
-  readonly #issuers: ReadonlyMap<string, TokenIssuer>
-
-  /** @param issuers by the `iss` of their tokens */
-  constructor(issuers: ReadonlyMap<string, TokenIssuer>) {
-    this.#issuers = issuers
-  }
-
-  /**
-   * Verifies a token. Before that, only its `iss` is read, to select a configured issuer by exact match.
-   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` if it cannot be verified now
-   */
-  async verify(token: string): Promise<Claims> {
-    try {
-      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
-      if (issuer === undefined) throw new errors.JWTInvalid('the issuer is not trusted')
-      return await issuer.verify(token)
-    } catch (cause) {
-      if (!(cause instanceof errors.JOSEError)) throw cause
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
-        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
-        cause,
-      })
-    }
-  }
 }

@@ -119,29 +119,24 @@ export function gatewayReader(
 /** Digests allow a comparison in constant time of texts with different lengths. */
 const digest = (text: string) => createHash('sha256').update(text).digest()
 
+/**
+ * Removes the headers from a request in all three forms, and returns them. Node computes the distinct form from the raw one
+ * at its first use, so it is read before the raw one changes. Injected requests have none.
+ */
 function extractHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SECRET]?: string } {
-  const taken: Record<string, string> = {}
+  const extracted: Record<string, string> = {}
   for (const name of [SECRET, ...IDENTITY]) {
     const value = request.headers[name]
     if (value === undefined) continue
-    taken[name] = String(value)
+    extracted[name] = String(value)
     delete request.headers[name]
+    delete (request.headersDistinct as NodeJS.Dict<string[]> | undefined)?.[name]
   }
-  const names = new Set(Object.keys(taken))
-  if (names.size > 0) removeHeaders(request, names)
-  return taken
-}
-
-/**
- * Removes headers from the distinct and raw forms. Node computes the distinct form from the raw one at its first use, so it
- * is read before the raw one changes. Injected requests have none.
- */
-function removeHeaders(request: IncomingMessage, names: ReadonlySet<string>): void {
-  const distinct = request.headersDistinct as NodeJS.Dict<string[]> | undefined
-  for (const name of names) delete distinct?.[name]
-  request.rawHeaders = request.rawHeaders.filter(
-    (_text, at, all) => !names.has((all[at - (at % 2)] ?? '').toLowerCase()),
-  )
+  if (Object.keys(extracted).length > 0)
+    request.rawHeaders = request.rawHeaders.filter(
+      (_text, at, all) => !Object.hasOwn(extracted, (all[at - (at % 2)] ?? '').toLowerCase()),
+    )
+  return extracted
 }
 
 /**

@@ -134,7 +134,7 @@ export class AccountsStore {
       from (select id, accepted_at from accounts where ${which} for update) as before
       where a.id = before.id
       returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role,
-        before.accepted_at is not null as again`)
+        before.accepted_at is not null as "hadPassword"`)
     if (account !== undefined) this.#forget(account.id)
     return account
   }

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { JWTPayload } from 'jose'
-import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
+import type { errors, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
 import type { AuditActor, AuditEvent, AuditOwner } from '../audit/entry.ts'
 import type { AcceptedAccount, Account, TenantBounds } from './accounts-store.ts'
@@ -129,17 +129,17 @@ export class IssuerAudit {
 
   /** An access token that its client revoked. @param claims of the token, verified */
   tokenRevoked(context: KoaContextWithOIDC, claims: JWTPayload): void {
-    const { sub = '', jti = '' } = claims
-    const detail = { subject: sub, token_id: jti, token_type: 'access_token' }
+    const { sub: subject = '', jti: token_id = '' } = claims
+    const detail = { subject, token_id, token_type: 'access_token' }
     this.#enqueueToken(context, 'token.revoke', ownerInClaims(claims), { detail })
   }
 
   #refreshTokenRevoked(context: KoaContextWithOIDC): void {
-    const accountId = context.oidc.entities.RefreshToken?.accountId ?? ''
-    const detail = { subject: accountId, token_type: 'refresh_token' }
-    this.#inBackground(async () =>
-      this.#enqueueToken(context, 'token.revoke', await this.#ownerOfAccount(accountId), { detail }),
-    )
+    const subject = context.oidc.entities.RefreshToken?.accountId ?? ''
+    this.#inBackground(async () => {
+      const detail = { subject, token_type: 'refresh_token' }
+      this.#enqueueToken(context, 'token.revoke', await this.#ownerOfAccount(subject), { detail })
+    })
   }
 
   #tokenIssued(context: KoaContextWithOIDC): void {
@@ -163,7 +163,8 @@ export class IssuerAudit {
 
   /** A refused request for a token, perhaps with a code or refresh token that was used before. */
   #refused(context: KoaContextWithOIDC, error: Error): void {
-    const { error: code = 'server_error', statusCode: status = 500 } = error as OAuthError
+    const { error: code = 'server_error', statusCode: status = 500 } =
+      error as Partial<errors.OIDCProviderError>
     const reused = error instanceof TokenReused
     const accountId = reused ? error.accountId : undefined
     const event = {
@@ -227,12 +228,6 @@ export class IssuerAudit {
   #requesterOf(context: KoaContextWithOIDC): Requester {
     return this.#requesters.get(context.req) ?? UNKNOWN
   }
-}
-
-/** An error of the provider. */
-interface OAuthError {
-  readonly error?: string
-  readonly statusCode?: number
 }
 
 function auditEventOf({ address, requestId }: Requester, event: Event): AuditEvent {

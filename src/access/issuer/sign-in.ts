@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errors, type Grant, type Interaction, type Provider } from 'oidc-provider'
+import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
@@ -51,6 +51,7 @@ export interface ScopeAccess {
 }
 
 export interface Credentials {
+  /** The slug; empty for operators. */
   readonly tenant: string
   readonly email: string
   readonly password: string
@@ -96,13 +97,7 @@ export class SignIn {
     })
     if (typeof account === 'string') return { refused: account }
     this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
-    const result = { login: { accountId: account.id } }
-    const { request, response } = interaction
-    return {
-      redirect: await provider.interactionResult(request, response, result, {
-        mergeWithLastSubmission: false,
-      }),
-    }
+    return { redirect: await finish(provider, interaction, { login: { accountId: account.id } }) }
   }
 
   /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
@@ -125,8 +120,8 @@ export class SignIn {
     credentials: Credentials,
     at: { readonly tenant?: string | undefined; readonly clientId?: string },
   ): Promise<Account | 'wrong' | 'too_many'> {
-    const tenant = at.tenant ?? (await this.#tenantBySlug(credentials.tenant))
-    const { email, password, network } = credentials
+    const { tenant: slug, email, password, network } = credentials
+    const tenant = at.tenant ?? (slug === '' ? null : await this.#parts.accounts.tenantOf(slug))
     const attempts = this.#attemptsOf(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
     const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
       const { clientId } = at
@@ -154,18 +149,18 @@ export class SignIn {
     const mayAllow = details.prompt.name === 'consent' && isAllowed
     await this.#record(interaction, details, mayAllow ? 'allowed' : 'forbidden')
     if (!mayAllow) throw new Problem('forbidden')
-    const grant = grantOf(provider, details, access)
-    const result = { consent: { grantId: await grant.save() } }
-    return provider.interactionResult(interaction.request, interaction.response, result)
+    const grantId = await grantOf(provider, details, access).save()
+    return provider.interactionResult(interaction.request, interaction.response, { consent: { grantId } })
   }
 
   /** @returns the URL to redirect to */
   async deny(interaction: InteractionRequest): Promise<string> {
     const { details, provider } = await this.#details(interaction)
     await this.#record(interaction, details, 'denied')
-    const { request, response } = interaction
-    const result = { error: 'access_denied', error_description: 'it was not allowed' }
-    return provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
+    return finish(provider, interaction, {
+      error: 'access_denied',
+      error_description: 'it was not allowed',
+    })
   }
 
   /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
@@ -218,10 +213,10 @@ export class SignIn {
   }
 
   /** The tenant of the client or of the requested server. */
-  async #tenantOf(details: Interaction, client: OAuthClient): Promise<string | undefined> {
-    if (client.tenantId !== null) return client.tenantId
-    const server = await this.#parts.mcpServers.byResource(String(details.params['resource'] ?? ''))
-    return server?.ref.tenantId
+  async #tenantOf({ params }: Interaction, { tenantId }: OAuthClient): Promise<string | undefined> {
+    return (
+      tenantId ?? (await this.#parts.mcpServers.byResource(String(params['resource'] ?? '')))?.ref.tenantId
+    )
   }
 
   /** The requested scopes that can be granted; at a hosted server, in the version that was active when the prompt began. */
@@ -237,12 +232,11 @@ export class SignIn {
     const granted = access.filter((one) => OWN_SCOPES.has(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
   }
-
-  /** @param slug empty for operators */
-  async #tenantBySlug(slug: string): Promise<string | null | undefined> {
-    return slug === '' ? null : this.#parts.accounts.tenantOf(slug)
-  }
 }
+
+/** Ends an interaction. @returns the URL to redirect to */
+const finish = (provider: Provider, { request, response }: InteractionRequest, result: InteractionResults) =>
+  provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
 
 /** Set by the consent prompt when it begins (provider.ts). */
 interface ConsentDetails {

@@ -119,7 +119,7 @@ test('denials of a minute: the first are entries, the rest one entry with a coun
   const rest = 100 - LIMITS.auditAlikePerMinute
   const [a, b] = throttle.takeSummaries()
   expect([a?.count, a?.address, b?.count, b?.address]).toEqual([rest, 'a', rest, 'b'])
-  expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', place: { tenantId: 'ten_a' } })
+  expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', owner: { tenantId: 'ten_a' } })
   expect(throttle.takeSummaries()).toEqual([])
   expect(throttle.admit(refusal('a'))).toBe(true)
 })
