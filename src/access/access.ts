@@ -1,4 +1,4 @@
-/** Principal + operation + input → scope. The one place where a credential becomes a scope, for every entry point. */
+/** Opens scopes: the only file that turns a credential into a scope, for every entry point. */
 
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'

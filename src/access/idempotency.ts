@@ -9,7 +9,7 @@ import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
-/** SHA-256 digests of the caller with its key, and of the request. */
+/** Digests (SHA-256) of the caller with its key, and of the request. */
 export interface IdempotentRequest {
   readonly id: Buffer
   readonly request: Buffer
@@ -53,26 +53,26 @@ export class Idempotency {
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
   async claim(scope: Scope, { id, request }: IdempotentRequest): Promise<Claim | StoredReply> {
-    const asked = { id, request: this.#keyed(request), seed: randomBytes(16) }
+    const claim = { id, request: this.#keyed(request), seed: randomBytes(16) }
     const [[claimed] = [], [seen] = []] = (await scope
       .batch(
-        insert(asked),
-        sql`select request, status, reply, done from idempotency where id = ${asked.id}`,
+        insert(claim),
+        sql`select request, status, reply, done from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
-        trim(asked.id),
+        trim(id),
       )
-      .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
-    if (claimed !== undefined) return this.#claim(scope, asked.id, claimed)
-    // Neither ours nor there: its holder has removed it in between.
+      .catch((error: unknown) => withdraw(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
+    if (claimed !== undefined) return this.#claim(scope, id, claimed)
+    // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
-    if (!seen.request.equals(asked.request)) throw new Problem('idempotency_key_reused')
+    if (!seen.request.equals(claim.request)) throw new Problem('idempotency_key_reused')
     if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
     if (seen.status === null) throw new Problem('idempotency_in_flight')
     if (seen.reply === null) {
       const detail = `It was answered with ${seen.status}.`
       throw new Problem('idempotency_reply_lost', { detail, members: { answered: seen.status } })
     }
-    return JSON.parse(this.#secrets.open(purpose(asked.id), seen.reply).toString()) as StoredReply
+    return JSON.parse(this.#secrets.open(purpose(id), seen.reply).toString()) as StoredReply
   }
 
   /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
@@ -92,7 +92,7 @@ export class Idempotency {
       attempt,
       completionStatement: sql`update idempotency set done = true where ${mine}`,
       store: (reply) =>
-        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#sealed(id, reply)},
+        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#encrypt(id, reply)},
           held_until = null where ${mine}`),
       release: () => end(sql`update idempotency set held_until = null where ${mine}`),
       forget: () => end(sql`delete from idempotency where ${mine}`),
@@ -100,7 +100,7 @@ export class Idempotency {
   }
 
   /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
-  #sealed(id: Buffer, reply: StoredReply): Buffer | null {
+  #encrypt(id: Buffer, reply: StoredReply): Buffer | null {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
   }

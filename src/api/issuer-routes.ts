@@ -42,11 +42,8 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
   const end = () => {
     if (raw.complete || raw.destroyed) return
     const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
-    const path = request.url.split('?')[0] ?? ''
-    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), {
-      id: request.id,
-      path,
-    })
+    const at = { id: request.id, path: request.url.split('?')[0] ?? '' }
+    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), at)
     // The reader of the body sees it truncated, and must not reply as well.
     reply.hijack()
     if (!reply.raw.headersSent) reply.raw.writeHead(status, { ...headers, connection: 'close' })
@@ -108,14 +105,11 @@ function mountPages(app: FastifyInstance, identity: AuthServices['identity']): v
 function mountRegistration(app: FastifyInstance, identity: AuthServices['identity']): void {
   const path = '/auth/register'
   const open = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
+  const allowed = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type' }
   app.options(path, async (_request, reply) =>
     reply
       .code(204)
-      .headers({
-        ...open,
-        'access-control-allow-methods': 'POST',
-        'access-control-allow-headers': 'content-type',
-      })
+      .headers({ ...open, ...allowed })
       .send(),
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {

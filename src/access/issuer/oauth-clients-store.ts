@@ -163,24 +163,17 @@ export class Registration {
 }
 
 function metadataError(metadata: Metadata): RegistrationReply | undefined {
-  const {
-    redirect_uris: uris,
-    grant_types: grants,
-    response_types: responses,
-    client_name: name = '',
-  } = metadata
-  const hidden = hiddenIn(name)
+  const { redirect_uris: uris, grant_types: grants, response_types: responses, client_name: name } = metadata
+  const hidden = hiddenIn(name ?? '')
   if (hidden !== undefined) return errorReply('invalid_client_metadata', `client_name ${hidden}`)
   if (!uris.every(isRedirectUri))
     return errorReply('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
-  if (grants !== undefined && (!grants.includes('authorization_code') || !grants.every(isGrant)))
+  if (grants && (!grants.includes('authorization_code') || !grants.every((grant) => GRANTS.includes(grant))))
     return errorReply('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
   if (responses?.some((type) => type !== 'code'))
     return errorReply('invalid_client_metadata', 'response_types may be code')
   return undefined
 }
-
-const isGrant = (text: string) => GRANTS.includes(text)
 
 /** Every client becomes a public one, whichever authentication method it requested; the reply says so (RFC 7591 §3.2.1). */
 function clientMetadata(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
