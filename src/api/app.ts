@@ -26,7 +26,7 @@ import { routePath } from './bind.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
-import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
+import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { acceptStreams, drainBody, hasUploadDeadline } from './streams.ts'
 import { mountWebhooks } from './webhooks.ts'
@@ -228,7 +228,7 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
-  const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
+  const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
     .headers({
@@ -263,7 +263,7 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
   const id = typeId('req', randomIds.uuid())
-  const wire = toWire(problem, { id, path: '' })
+  const wire = toReply(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': id, ...BROWSER_GUARDS }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)

@@ -18,7 +18,7 @@ import type { InteractionRequest } from '../access/issuer/sign-in.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { toWire } from './problems.ts'
+import { toReply } from './problems.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
@@ -43,7 +43,7 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
     if (raw.complete || raw.destroyed) return
     const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
     const at = { id: request.id, path: request.url.split('?')[0] ?? '' }
-    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), at)
+    const { status, headers, body } = toReply(new Problem('body_incomplete', { detail }), at)
     // The reader of the body sees it truncated, and must not reply as well.
     reply.hijack()
     if (!reply.raw.headersSent) reply.raw.writeHead(status, { ...headers, connection: 'close' })

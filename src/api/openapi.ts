@@ -62,10 +62,11 @@ function describe(operation: AnyOperation): Json {
 }
 
 function content(operation: AnyOperation): Json {
-  const { http } = operation
+  const { http, output } = operation
   if (http.method === 'HEAD') return {}
   if (http.reply === 'bytes') return { content: bytesOf(operation) }
-  return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
+  if (http.reply === 'feed') return { content: { 'text/event-stream': { schema: TEXT } } }
+  return { content: json(http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]) }
 }
 
 /** Replies to conditional requests and ranges (RFC 9110 §13, §14). */
@@ -81,12 +82,7 @@ function byteStatuses(operation: AnyOperation): Json {
 /** The media type is rarely known beforehand (RFC 9110 §8.3); no schema, since it is no JSON. */
 const bytesOf = ({ http }: AnyOperation): Json => ({ [http.bytesType ?? '*/*']: {} })
 
-const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
-
-function replySchema({ output, http }: AnyOperation): unknown {
-  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
-}
 
 function replyHeaders({ output, http }: AnyOperation): Json {
   const named = Object.entries(http.replyHeaders ?? {})
@@ -146,8 +142,7 @@ const idempotencyKey: Json = {
 
 /** Parameters with any name: an object whose members are query parameters (style `form`, exploded). */
 function restParameter(name: string, { description }: { description?: string }): Json {
-  const text = { type: 'string' }
-  const value = { oneOf: [text, { type: 'array', items: text }] }
+  const value = { oneOf: [TEXT, { type: 'array', items: TEXT }] }
   const schema = { type: 'object', additionalProperties: value }
   return { name, in: 'query', required: false, style: 'form', explode: true, description, schema }
 }
@@ -183,8 +178,9 @@ function bodyObject(operation: AnyOperation): Json {
   }
 }
 
+const TEXT = { type: 'string' }
+
 function components(): Json {
-  const text = { type: 'string' }
   return {
     securitySchemes: {
       apiKey: { type: 'apiKey', in: 'header', name: 'apikey' },
@@ -193,7 +189,7 @@ function components(): Json {
     responses: {
       Problem: {
         description: 'RFC 9457 problem; `code` never changes its meaning',
-        headers: { 'x-request-id': { schema: text } },
+        headers: { 'x-request-id': { schema: TEXT } },
         content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
       },
     },
@@ -202,14 +198,14 @@ function components(): Json {
         type: 'object',
         required: ['type', 'title', 'status', 'code', 'request_id'],
         properties: {
-          type: text,
-          title: text,
+          type: TEXT,
+          title: TEXT,
           status: { type: 'integer' },
-          detail: text,
-          instance: text,
-          code: text,
-          request_id: text,
-          hint: text,
+          detail: TEXT,
+          instance: TEXT,
+          code: TEXT,
+          request_id: TEXT,
+          hint: TEXT,
           errors: { type: 'array', items: { type: 'object' } },
         },
       },

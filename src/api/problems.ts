@@ -49,8 +49,8 @@ function detailOf(code: ProblemCode): string {
   return UNREADABLE
 }
 
-/** The wire form. `type` is a page of this API that explains the code. */
-export function toWire(problem: Problem, request: { id: string; path: string }): ProblemReply {
+/** The reply of a problem. `type` is a page of this API that explains the code. */
+export function toReply(problem: Problem, request: { id: string; path: string }): ProblemReply {
   const { row, code, detail, errors } = problem
   const retry: Record<string, string> =
     row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }

@@ -32,13 +32,13 @@ export function openAuthServices(
   const { database, subjectStatus, secrets } = services
   const mcpServers = new McpServerRegistry(database, publicUrl(config))
   const accounts = new AccountsStore(database, (account) => subjectStatus.forget(account))
-  let opened: Promise<EmbeddedIssuer> | undefined
+  let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {
-    opened ??= EmbeddedIssuer.open({ ...services, config, mcpServers, accounts }).catch((error: unknown) => {
-      opened = undefined
+    issuer ??= EmbeddedIssuer.open({ ...services, config, mcpServers, accounts }).catch((error: unknown) => {
+      issuer = undefined
       throw error
     })
-    return opened
+    return issuer
   }
   const issuers = new Map<string, TokenIssuer>([
     ...externalIssuers(config, services, now),

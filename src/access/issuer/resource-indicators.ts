@@ -139,8 +139,8 @@ export class ResourceIndicators {
     const { oauthClients, audience } = this.#parts
     if ((await oauthClients.find(clientId))?.registered !== false) throw new errors.InvalidTarget()
     if (requestsScopes(context)) {
-      const asked = new Set(scopesOf(context)).add(API_SCOPE)
-      setScope(context, [...asked])
+      const requested = new Set(scopesOf(context)).add(API_SCOPE)
+      setScope(context, [...requested])
     }
     return resourceInfo(audience, API_SCOPE, LIMITS.personTokenSeconds)
   }
@@ -178,9 +178,9 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
   if (requestsScopes(context)) {
     const none = context.oidc.params?.['scope'] === undefined
     if (none && unasked.length > 0) setScope(context, unasked)
-    const asked = scopesOf(context)
-    if (asked.length > 0 && !asked.some((scope) => scopes.includes(scope)))
-      throw new errors.InvalidScope('none of the requested scopes can be granted', asked.join(' '))
+    const requested = scopesOf(context)
+    if (requested.length > 0 && !requested.some((scope) => scopes.includes(scope)))
+      throw new errors.InvalidScope('none of the requested scopes can be granted', requested.join(' '))
   }
   return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)
 }

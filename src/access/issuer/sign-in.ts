@@ -164,13 +164,16 @@ export class SignIn {
   }
 
   /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
-  async #record({ by }: InteractionRequest, details: Interaction, verdict: ConsentOutcome): Promise<void> {
+  async #record({ by }: InteractionRequest, details: Interaction, outcome: ConsentOutcome): Promise<void> {
     const account = await this.#accountOf(details)
     if (account === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
-    const asked = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
-    const server = await this.#parts.mcpServers.byResource(asked.resource)
-    this.#parts.issuerAudit.consent(by, account, verdict, { ...asked, workspaceId: server?.ref.workspaceId })
+    const request = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
+    const server = await this.#parts.mcpServers.byResource(request.resource)
+    this.#parts.issuerAudit.consent(by, account, outcome, {
+      ...request,
+      workspaceId: server?.ref.workspaceId,
+    })
   }
 
   /** Ends the session, so that another account can sign in. @returns the URL that restarts the authorization */
