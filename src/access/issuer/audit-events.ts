@@ -6,7 +6,7 @@ import type { errors, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
 import type { AuditActor, AuditEvent, AuditOwner } from '../audit/entry.ts'
 import type { AcceptedAccount, Account, TenantBounds } from './accounts-store.ts'
-import type { IssuerServices } from './embedded-issuer.ts'
+import type { IssuerServices } from './issuer-services.ts'
 import { TokenReused } from './issuer-state.ts'
 
 /** The address that a request came from, and its id in the log. */

@@ -4,18 +4,17 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
-import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
+import { issuerUrl, publicUrl } from '../../infra/config.ts'
 import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { PlatformServices } from '../internals.ts'
 import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
+import type { IssuerServices } from './issuer-services.ts'
 import type { IssuedToken } from './issuer-state.ts'
 import { Registration } from './oauth-clients-store.ts'
 import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
-import { SignIn } from './sign-in.ts'
+import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 
 /** The claims that identify a token, its subject and its client. */
@@ -44,26 +43,6 @@ export interface HostedClaims extends SubjectClaims {
   /** The version of the server that was consented to. */
   readonly version: unknown
   readonly scopes: ReadonlySet<string>
-}
-
-/** The services that the issuer uses. */
-export type IssuerServices = Pick<
-  PlatformServices,
-  'secrets' | 'signingKeys' | 'oauthClients' | 'issuerState' | 'audit' | 'log'
-> & { readonly config: Config; readonly mcpServers: McpServerRegistry; readonly accounts: AccountsStore }
-
-/** The services and settings that its parts share. */
-export interface IssuerSettings extends IssuerServices {
-  readonly issuer: string
-  /** Audience of tokens for the REST API. */
-  readonly audience: string
-  readonly operatorSecret: string
-  readonly cookieKey: string
-  readonly resources: ResourceIndicators
-  readonly issuerAudit: IssuerAudit
-  readonly provider: () => Promise<Provider>
-  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
-  readonly verify: (token: string) => Promise<JWTPayload>
 }
 
 const CLOCK_TOLERANCE_SECONDS = 30

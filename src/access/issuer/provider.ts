@@ -14,12 +14,11 @@ import {
 } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { IssuerSettings } from './embedded-issuer.ts'
 import { grantIdOf } from './issuer-state.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
-import { consentedVersion } from './sign-in.ts'
+import { consentedVersion, type IssuerSettings } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {

@@ -6,7 +6,7 @@ import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { PublishedServer } from '../authentication/mcp-server-registry.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
-import type { IssuerSettings } from './embedded-issuer.ts'
+import type { IssuerServices } from './issuer-services.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
@@ -25,7 +25,7 @@ interface NewToken {
 }
 
 /** `audience` is that of tokens for the REST API. */
-type ResourceParts = Pick<IssuerSettings, 'audience' | 'mcpServers' | 'accounts' | 'oauthClients'>
+type ResourceParts = IssuerServices & { readonly audience: string }
 
 export class ResourceIndicators {
   readonly #parts: ResourceParts

@@ -2,18 +2,33 @@
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { JWTPayload } from 'jose'
 import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { Account } from './accounts-store.ts'
-import type { ConsentOutcome, Requester } from './audit-events.ts'
-import type { IssuerSettings } from './embedded-issuer.ts'
+import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
+import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
-import { API_SCOPE } from './resource-indicators.ts'
+import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
 
 const OPENID = 'openid'
+
+/** The services and settings that its parts share. */
+export interface IssuerSettings extends IssuerServices {
+  readonly issuer: string
+  /** Audience of tokens for the REST API. */
+  readonly audience: string
+  readonly operatorSecret: string
+  readonly cookieKey: string
+  readonly resources: ResourceIndicators
+  readonly issuerAudit: IssuerAudit
+  readonly provider: () => Promise<Provider>
+  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
+  readonly verify: (token: string) => Promise<JWTPayload>
+}
 
 /** A request of a browser during an authorization, which its cookies identify. */
 export interface InteractionRequest {
