@@ -74,19 +74,7 @@ export function createHandler(
   return {
     authorize: async (request, reply) => {
       const principal = await authenticate(request, platform.limiter.authFailures(request.ip))
-      let role: Role | undefined
-      let forbidden: unknown
-      try {
-        role = platform.access.permit(operation, principal)
-      } catch (error) {
-        // Forbidden requests are charged as well.
-        forbidden = error
-      }
-      const decision = await platform.limiter.limitPrincipal(principal, role, request.ip)
-      request.rateLimits = decision.states
-      reply.headers(decision.headers)
-      const refused = decision.refused ?? forbidden
-      if (refused !== undefined) throw refused
+      await authorizeAndCharge(platform, operation, principal, request, reply)
     },
     ...(acceptsIdempotencyKey && {
       storeReply: (request, reply, body) => completeClaim(operation, request, reply, body),
@@ -133,6 +121,28 @@ export function createHandler(
       return sendResponse(operation, input, output, request, reply)
     },
   }
+}
+
+/** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */
+async function authorizeAndCharge(
+  { access, limiter }: Platform,
+  operation: AnyOperation,
+  principal: Principal,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  let role: Role | undefined
+  let forbidden: unknown
+  try {
+    role = access.permit(operation, principal)
+  } catch (error) {
+    forbidden = error
+  }
+  const { states, headers, refused } = await limiter.limitPrincipal(principal, role, request.ip)
+  request.rateLimits = states
+  reply.headers(headers)
+  const problem = refused ?? forbidden
+  if (problem !== undefined) throw problem
 }
 
 /** Records the use of a rejected key in the audit log of its tenant. */
