@@ -1,4 +1,4 @@
-/** Principal + operation + input → scope. The one place where a credential becomes a scope, for every entry point. */
+/** Opens scopes: the only file that turns a credential into a scope, for every entry point. */
 
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -12,7 +12,7 @@ import type { BucketState } from './rate-limit/memory-buckets.ts'
 import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
 
-const NEEDED = {
+const REQUIRED_CREDENTIALS = {
   structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
   data_access: 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace',
 } as const
@@ -26,32 +26,32 @@ export class Access {
 
   /**
    * @param workspaceId from the path, for operations of an admin inside a workspace
-   * @param standings rate limits of the request, for operations about the caller
+   * @param rateLimits rate limits of the request, for operations about the caller
    * @throws Problem 403 if the domain or the role does not fit, 404 if the workspace is not the caller's
    */
   async open(
     operation: AnyOperation,
     principal: Principal,
     workspaceId?: string,
-    standings: readonly BucketState[] = [],
+    rateLimits: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
-    if (role === undefined) return CallerScope.open(principal, standings)
+    if (role === undefined) return new CallerScope(principal, rateLimits)
     const actor = { subject: principal.subject, role }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
-    return WorkspaceScope.open(actor, ref, this.#services, randomIds)
+    return new WorkspaceScope(actor, ref, this.#services, randomIds)
   }
 
-  /** The scope that {@link open} returned, with the ids of an idempotency claim. */
+  /** Reopens a scope that {@link open} returned, with the ids of an idempotency claim. */
   openSeeded(
-    opened: AdminScope | WorkspaceScope,
+    scope: AdminScope | WorkspaceScope,
     principal: Principal,
     { ids, completionStatement }: Pick<Claim, 'ids' | 'completionStatement'>,
   ): AdminScope | WorkspaceScope {
-    if (opened instanceof WorkspaceScope)
-      return WorkspaceScope.open(opened.actor, opened.ref, this.#services, ids, [completionStatement])
-    return AdminScope.open(opened.actor, principal, this.#services, ids)
+    if (scope instanceof WorkspaceScope)
+      return new WorkspaceScope(scope.actor, scope.ref, this.#services, ids, [completionStatement])
+    return AdminScope.open(scope.actor, principal, this.#services, ids)
   }
 
   /**
@@ -75,7 +75,7 @@ export class Access {
       })
     }
     throw new Problem('privilege_domain_mismatch', {
-      detail: `This route is of the domain ${operation.domain}: send ${NEEDED[operation.domain]}. You sent ${principal.seen}.`,
+      detail: `This route is of the domain ${operation.domain}: send ${REQUIRED_CREDENTIALS[operation.domain]}. You sent ${principal.seen}.`,
       members: { domain: operation.domain },
     })
   }
@@ -92,14 +92,14 @@ export class Access {
     return this.continueWorkspace(ref, actor, ids)
   }
 
-  /** A scope for the record of an execution, which is written in any state of its tenant. */
+  /** A scope in any state of the tenant, for the record of an execution. */
   continueWorkspace(ref: WorkspaceRef, actor: Actor, ids: IdSource): WorkspaceScope {
-    return WorkspaceScope.open(actor, ref, this.#services, ids)
+    return new WorkspaceScope(actor, ref, this.#services, ids)
   }
 
   /** The workspace of a hosted MCP server, for a call of an authenticated client. */
-  openHosted(server: PublishedServer, subject: string): WorkspaceScope {
-    return WorkspaceScope.open({ subject, role: 'workspace_admin' }, server.ref, this.#services, randomIds)
+  openHosted({ ref }: PublishedServer, subject: string): WorkspaceScope {
+    return this.continueWorkspace(ref, { subject, role: 'workspace_admin' }, randomIds)
   }
 
   continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
@@ -147,18 +147,13 @@ function refuseUnlessActive(states: TenantState): void {
 /** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
 export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
-  return WorkspaceScope.open(
-    { ...scope.actor, role: 'service' },
-    scope.ref,
-    services,
-    ids,
-    scope.completionStatements,
-  )
+  const actor: Actor = { ...scope.actor, role: 'service' }
+  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
 }
 
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
 export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')
   const { services, ids } = internalsOf(scope)
-  return WorkspaceScope.open({ ...scope.actor, role: 'service' }, ref, services, ids)
+  return new WorkspaceScope({ ...scope.actor, role: 'service' }, ref, services, ids)
 }

@@ -1,4 +1,4 @@
-/** A workspace's settings for anon keys: how they apply to collections, objects and events, and the refusals. */
+/** A workspace's settings for anon keys: checks for collections, objects and events, and their problems. */
 
 import Type, { type Static } from 'typebox'
 import { isPrefix } from '../core/object-key.ts'
@@ -7,8 +7,8 @@ import { sql } from '../infra/postgres/sql.ts'
 import type { WorkspaceScope } from './scope.ts'
 import { memo } from './scope-cache.ts'
 
-/** Settings as an admin sends them; absent members stay as they are. */
-export const AnonAsked = Type.Partial(
+/** Settings in requests of admins; absent members do not change. */
+export const AnonInput = Type.Partial(
   Type.Object({
     collections: Type.Union([Type.Literal('read'), Type.Literal('none')], {
       description:
@@ -23,10 +23,10 @@ export const AnonAsked = Type.Partial(
   }),
   { additionalProperties: false },
 )
-export const Anon = Type.Required(AnonAsked)
+export const Anon = Type.Required(AnonInput)
 export type Anon = Static<typeof Anon>
 
-/** Policies of the database have the same defaults (tenon.anon_workspace). */
+/** The database policies have the same defaults (tenon.anon_workspace). */
 export const ANON_DEFAULTS: Anon = { collections: 'read', objects: 'none', events: 'workspace' }
 
 const PREFIXES_MAX = 100
@@ -35,19 +35,16 @@ export const PublicRead = Type.Array(
   { maxItems: PREFIXES_MAX, uniqueItems: true, description: 'Prefixes of keys that anon keys may read.' },
 )
 
-/** @throws Problem `validation_failed` if a prefix could open other keys than it says */
+/** @throws Problem `validation_failed` if a prefix is malformed */
 export function checkPrefixes(prefixes: readonly string[]): void {
+  const rule =
+    'A prefix ends with a slash and does not begin with one; `.`, `..` and control characters are not taken.'
   const errors = prefixes.flatMap((prefix, index) => {
     const pointer = `/objects/public_read/${index}`
-    const detail =
-      'A prefix ends with a slash and does not begin with one; `.`, `..` and control characters are not taken.'
-    return isPrefix(prefix) ? [] : [{ in: 'body' as const, name: 'objects', pointer, detail }]
+    return isPrefix(prefix) ? [] : [{ in: 'body', name: 'objects', pointer, detail: rule } as const]
   })
-  if (errors.length > 0)
-    throw new Problem('validation_failed', {
-      detail: 'objects.public_read has a prefix that is not valid.',
-      errors,
-    })
+  const detail = 'objects.public_read has a prefix that is not valid.'
+  if (errors.length > 0) throw new Problem('validation_failed', { detail, errors })
 }
 
 /** The settings of one workspace. */
@@ -55,12 +52,12 @@ export interface AnonSettings extends Anon {
   readonly publicRead: readonly string[]
 }
 
-/** The key under which a node remembers the settings of a workspace. */
-export const ANON_MEMO = 'anon'
+/** Cache key of the settings. */
+export const ANON_CACHE_KEY = 'anon'
 
-/** The settings as of a few seconds ago (`LIMITS.memoMs`). */
+/** The settings, cached for `LIMITS.memoMs`. */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
-  return memo(scope, ANON_MEMO, async () => {
+  return memo(scope, ANON_CACHE_KEY, async () => {
     const row = await scope.row<{ anon: Partial<Anon>; public_read: string[] }>(
       sql`select anon, public_read from services`,
     )
@@ -70,58 +67,57 @@ export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
 }
 
 /**
- * Refuses an anon key that reads objects outside the prefixes that the workspace has opened. Other roles pass.
+ * Checks that an anon key reads objects below the public prefixes only. Other roles pass.
  * @param prefix the key, or how the listed keys begin
  * @throws Problem `forbidden`
  */
 export async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<void> {
   if (scope.actor.role !== 'anon') return
   const { objects, publicRead } = await anonSettings(scope)
-  const hint = openingHint(scope, { anon: { objects: 'public' }, objects: { public_read: ['public/'] } })
+  const hint = settingHint(scope, { anon: { objects: 'public' }, objects: { public_read: ['public/'] } })
   if (objects === 'none') {
     const detail = 'Anon keys may not read objects of this workspace: its setting anon.objects is "none".'
     throw new Problem('forbidden', { detail, hint })
   }
-  if (publicRead.some((opened) => prefix.startsWith(opened))) return
+  if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
   const named = JSON.stringify(prefix.slice(0, 100))
   const detail = `Anon keys read objects below the prefixes in the workspace's setting objects.public_read; ${named} is not below any of them.`
   throw new Problem('forbidden', { detail, hint })
 }
 
 /**
- * Refuses an anon key in a workspace that lets anon keys hear nothing. Other roles pass.
+ * Checks that the workspace allows anon keys to subscribe to events. Other roles pass.
  * @throws Problem `forbidden`
  */
 export async function requireEvents(scope: WorkspaceScope): Promise<void> {
   if (scope.actor.role !== 'anon' || (await anonSettings(scope)).events === 'workspace') return
   throw new Problem('forbidden', {
     detail: 'Anon keys may not subscribe in this workspace: its setting anon.events is "none".',
-    hint: openingHint(scope, { anon: { events: 'workspace' } }),
+    hint: settingHint(scope, { anon: { events: 'workspace' } }),
   })
 }
 
 /**
- * The refusal of an anon key that may not do something with a collection.
- * @param isDefault whether the workspace's setting decides, not the declaration
+ * The problem of an anon key without a right on a collection.
+ * @param isDefault true if the workspace's setting decides, not the declaration
  */
-export function closedCollection(
+export function collectionForbidden(
   scope: WorkspaceScope,
   { name, right, isDefault }: { name: string; right: string; isDefault: boolean },
 ): Problem {
   const declared = `"access": {"anon": {"${right}": true}}`
-  if (!isDefault)
-    return new Problem('forbidden', {
-      detail: `Anon keys may not ${right} documents of ${name}.`,
-      hint: `The declaration of a collection lets them: ${declared}.`,
-    })
-  const opening = openingHint(scope, { anon: { collections: 'read' } })
+  const detail = `Anon keys may not ${right} documents of ${name}`
+  if (!isDefault) {
+    const hint = `The declaration of a collection lets them: ${declared}.`
+    return new Problem('forbidden', { detail: `${detail}.`, hint })
+  }
   return new Problem('forbidden', {
-    detail: `Anon keys may not ${right} documents of ${name}: the workspace's setting anon.collections is "none".`,
-    hint: `${opening} One collection is opened by its declaration: ${declared}.`,
+    detail: `${detail}: the workspace's setting anon.collections is "none".`,
+    hint: `${settingHint(scope, { anon: { collections: 'read' } })} One collection is opened by its declaration: ${declared}.`,
   })
 }
 
-/** How an admin opens it. */
-function openingHint({ ref }: WorkspaceScope, settings: object): string {
+/** The request with which an admin allows it. */
+function settingHint({ ref }: WorkspaceScope, settings: object): string {
   return `An admin opens it: POST /v1/services/configure ${JSON.stringify({ workspace_id: ref.workspaceId, ...settings })}.`
 }

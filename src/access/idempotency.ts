@@ -9,13 +9,13 @@ import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
-/** SHA-256 digests of the caller with its key, and of the request. */
-export interface Asked {
+/** Digests (SHA-256) of the caller with its key, and of the request. */
+export interface IdempotentRequest {
   readonly id: Buffer
   readonly request: Buffer
 }
 
-export interface KeptReply {
+export interface StoredReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -30,7 +30,7 @@ export interface Claim {
   /** For the transaction of an effect that its ids do not make idempotent: no later attempt runs after it. */
   readonly completionStatement: Sql
   /** Stores the reply for repeated requests. Of one that is too large, only the status is stored. */
-  keep(reply: KeptReply): Promise<void>
+  store(reply: StoredReply): Promise<void>
   /** Lets the next request run it again. */
   release(): Promise<void>
   /** Removes the claim. */
@@ -52,27 +52,27 @@ export class Idempotency {
    * Claims the request or finds its stored reply, in one round trip, which also removes a few expired rows.
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
-  async claim(scope: Scope, { id, request }: Asked): Promise<Claim | KeptReply> {
-    const asked = { id, request: this.#keyed(request), seed: randomBytes(16) }
+  async claim(scope: Scope, { id, request }: IdempotentRequest): Promise<Claim | StoredReply> {
+    const claim = { id, request: this.#keyed(request), seed: randomBytes(16) }
     const [[claimed] = [], [seen] = []] = (await scope
       .batch(
-        insert(asked),
-        sql`select request, status, reply, done from idempotency where id = ${asked.id}`,
+        insert(claim),
+        sql`select request, status, reply, done from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
-        trim(asked.id),
+        trim(id),
       )
-      .catch((error: unknown) => withdraw(scope, asked, error))) as unknown as [Claimed[]?, Seen[]?]
-    if (claimed !== undefined) return this.#claim(scope, asked.id, claimed)
-    // Neither ours nor there: its holder has removed it in between.
+      .catch((error: unknown) => withdraw(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
+    if (claimed !== undefined) return this.#claim(scope, id, claimed)
+    // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
-    if (!seen.request.equals(asked.request)) throw new Problem('idempotency_key_reused')
+    if (!seen.request.equals(claim.request)) throw new Problem('idempotency_key_reused')
     if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
     if (seen.status === null) throw new Problem('idempotency_in_flight')
     if (seen.reply === null) {
       const detail = `It was answered with ${seen.status}.`
       throw new Problem('idempotency_reply_lost', { detail, members: { answered: seen.status } })
     }
-    return JSON.parse(this.#secrets.open(purpose(asked.id), seen.reply).toString()) as KeptReply
+    return JSON.parse(this.#secrets.open(purpose(id), seen.reply).toString()) as StoredReply
   }
 
   /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
@@ -80,7 +80,7 @@ export class Idempotency {
     return createHmac('sha256', this.#key).update(request).digest()
   }
 
-  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: Claimed): Claim {
+  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: ClaimRow): Claim {
     const end = async (statement: Sql) =>
       void (await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
     // An attempt that outlived its lease changes nothing.
@@ -91,8 +91,8 @@ export class Idempotency {
       ),
       attempt,
       completionStatement: sql`update idempotency set done = true where ${mine}`,
-      keep: (reply) =>
-        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#sealed(id, reply)},
+      store: (reply) =>
+        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#encrypt(id, reply)},
           held_until = null where ${mine}`),
       release: () => end(sql`update idempotency set held_until = null where ${mine}`),
       forget: () => end(sql`delete from idempotency where ${mine}`),
@@ -100,7 +100,7 @@ export class Idempotency {
   }
 
   /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
-  #sealed(id: Buffer, reply: KeptReply): Buffer | null {
+  #encrypt(id: Buffer, reply: StoredReply): Buffer | null {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
   }
@@ -112,11 +112,11 @@ export class Idempotency {
  * @param id SHA-256 of the caller with its key
  */
 export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ seed: Buffer; atMs: number }> {
-  const row = await scope.row<Claimed>(sql`
+  const row = await scope.row<ClaimRow>(sql`
     insert into idempotency as known (id, request, seed, expires_at)
     values (${id}, ${id}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour')
     on conflict (tenant_id, workspace_id, role, id) do update set
-      ${BEGUN_ANEW}
+      ${RESTART_EXPIRED}
     returning seed, made_at`)
   if (row === undefined) throw new Problem('internal')
   return { seed: row.seed, atMs: Date.parse(row.made_at) }
@@ -126,13 +126,13 @@ const CUT_OFF = 'It was cut off after all of it was done, and before its reply w
 
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
-interface Claimed {
+interface ClaimRow {
   readonly seed: Buffer
   readonly attempt: number
   readonly made_at: string
 }
 
-interface Seen {
+interface StoredClaim {
   readonly request: Buffer
   readonly status: number | null
   readonly reply: Buffer | null
@@ -140,7 +140,7 @@ interface Seen {
 }
 
 /** An expired row starts anew; any other keeps the seed of its ids. */
-const BEGUN_ANEW = sql`
+const RESTART_EXPIRED = sql`
       seed = case when known.expires_at <= now() then excluded.seed else known.seed end,
       made_at = case when known.expires_at <= now() then excluded.made_at else known.made_at end,
       expires_at = case when known.expires_at <= now() then excluded.expires_at else known.expires_at end`
@@ -150,7 +150,7 @@ const BEGUN_ANEW = sql`
  * else a repeated request would be in flight for minutes.
  * @throws the given error
  */
-async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): Promise<never> {
+async function withdraw(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
   if (isAway(error))
     await retryTransient(LIMITS.idempotencyPatienceMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
@@ -162,10 +162,10 @@ async function withdraw(scope: Scope, { id, seed }: Claiming, error: unknown): P
 const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'
 
 /** A request to be claimed, with the seed of its ids. */
-type Claiming = Asked & { readonly seed: Buffer }
+type NewClaim = IdempotentRequest & { readonly seed: Buffer }
 
 /** Takes over an abandoned claim with its seed; an expired one starts anew. Concurrent requests wait for the first. */
-function insert({ id, request, seed }: Claiming): Sql {
+function insert({ id, request, seed }: NewClaim): Sql {
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
     values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
@@ -173,7 +173,7 @@ function insert({ id, request, seed }: Claiming): Sql {
     on conflict (tenant_id, workspace_id, role, id) do update set
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
       attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
-      ${BEGUN_ANEW}
+      ${RESTART_EXPIRED}
     where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
       and coalesce(known.held_until, '-infinity') <= now())
     returning seed, attempt, made_at`

@@ -1,4 +1,4 @@
-/** The internals of scopes: the services and rights that they use, which no file outside of this folder may ask for. */
+/** The internals of scopes: the services and rights that they use, for this folder only. */
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
@@ -23,7 +23,7 @@ import type { Limiter } from './rate-limit/limiter.ts'
 import type { TenantStates } from './tenant-states.ts'
 
 /**
- * Internal services that capabilities of scopes use. A feature that brings a service of its own declares it with its capability
+ * Services that functions of scopes use. A feature with a service of its own declares it beside its functions
  * (`features/flows/executions/watcher.ts`).
  */
 export interface PlatformServices {
@@ -44,7 +44,7 @@ export interface PlatformServices {
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients
-  readonly holders: SubjectStatus
+  readonly subjectStatus: SubjectStatus
   readonly issuerState: IssuerState
   /** Base URL for clients. */
   readonly publicUrl: string

@@ -1,4 +1,4 @@
-/** The three kinds of operation, typed by the scope they run in; and the schema pieces that slices share. */
+/** Builders of operations by the scope that they run in, and schemas that features share. */
 
 import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
@@ -7,29 +7,30 @@ import { type OperationSpec, operation } from '../core/operation.ts'
 import { VISIBLE_PATTERN } from '../core/visible-text.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
-/** An operation on the structure of tenants: what the caller sees is bounded by its credential alone. */
-export const onStructure = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
+/** An operation on the structure of tenants, within the bounds of the caller's credential. */
+export const adminOperation = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
   operation('admin', spec)
 
 /** An operation inside one workspace. Admins name it by the input field `ws`; keys carry it. */
-export const inWorkspace = <I extends TObject, O extends TSchema>(
+export const workspaceOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
 ) => operation('workspace', spec)
 
-/** An operation that reaches nothing but its caller, whoever that is. */
-export const aboutCaller = <I extends TObject, O extends TSchema>(spec: OperationSpec<CallerScope, I, O>) =>
-  operation('caller', spec)
+/** An operation on the caller itself, with any credential. */
+export const callerOperation = <I extends TObject, O extends TSchema>(
+  spec: OperationSpec<CallerScope, I, O>,
+) => operation('caller', spec)
 
-/** Closed: a member that is not declared is a fault of the caller, not something to ignore. */
+/** A closed object: undeclared members are errors. */
 export const Input = <P extends Type.TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
 
-/** A reference to a record. Any text is taken: an id of another form is simply not found. */
+/** A reference to a record. Any text is valid: an id of another form is not found. */
 export const Ref = (what: string) =>
   Type.String({ minLength: 1, maxLength: 200, description: `Id of a ${what}.` })
 export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix) })
 
-/** Names of a `Type.Record`, whose own `^.*$` lets a name with a line break pass, and its value unchecked. */
+/** Keys of a `Type.Record`. Its default pattern `^.*$` would not check values whose key has a line break. */
 export const AnyName = Type.String({ pattern: '^' })
 
 export const Name = Type.String({
@@ -45,7 +46,7 @@ export const Slug = Type.String({
 export const Time = Type.String({ format: 'date-time', description: 'RFC 3339, UTC, milliseconds.' })
 export const OptionalTime = Type.Union([Time, Type.Null()])
 
-/** Seconds that the caller is willing to wait for the end (`Prefer: wait=N`). */
+/** Seconds to wait for the end of the execution (`Prefer: wait=N`). */
 export const Wait = Type.Optional(
   Type.Integer({
     minimum: 0,
@@ -54,11 +55,11 @@ export const Wait = Type.Optional(
   }),
 )
 
-/** What a person or a machine may be in its tokens. */
+/** Roles of accounts and machine clients. */
 export const HolderRole = Type.Union(
   (['operator', 'tenant_admin', 'workspace_admin', 'service'] as const).map((role) => Type.Literal(role)),
 )
-/** Where it belongs; what is left out, the caller's tenant. */
+/** Tenant and workspace of an account or client; by default the caller's. */
 export const Holder = {
   tenant_id: Type.Optional(Ref('tenant')),
   workspace_id: Type.Optional(Ref('workspace')),

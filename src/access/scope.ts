@@ -82,15 +82,11 @@ export abstract class Scope extends Statements {
 export class CallerScope {
   readonly principal: Principal
   /** The rate limits of this request. */
-  readonly standings: readonly BucketState[]
+  readonly rateLimits: readonly BucketState[]
 
-  private constructor(principal: Principal, standings: readonly BucketState[]) {
+  constructor(principal: Principal, rateLimits: readonly BucketState[]) {
     this.principal = principal
-    this.standings = standings
-  }
-
-  static open(principal: Principal, standings: readonly BucketState[]): CallerScope {
-    return new CallerScope(principal, standings)
+    this.rateLimits = rateLimits
   }
 }
 
@@ -133,8 +129,8 @@ export class AdminScope extends Scope {
     )
   }
 
-  /** Several round trips as one transaction: all that `work` asks of its scope happens, or nothing. */
-  transaction<T>(ref: WorkspaceRef, work: (held: AdminScope) => Promise<T>): Promise<T> {
+  /** Runs `work` in one transaction: all statements of the scope that it gets are committed, or none. */
+  transaction<T>(ref: WorkspaceRef, work: (scope: AdminScope) => Promise<T>): Promise<T> {
     const { services, ids } = internalsOf(this)
     return services.database.transaction(ref.tenantId, (statements) =>
       work(new AdminScope(this.actor, this, { ...services, statements }, ids)),
@@ -148,26 +144,16 @@ export class WorkspaceScope extends Scope {
   /** Mark the idempotency claim as done; include them in the transaction of an effect that must not happen twice. */
   readonly completionStatements: readonly Sql[]
 
-  private constructor(
-    actor: Actor,
-    ref: WorkspaceRef,
-    services: PlatformServices,
-    ids: IdSource,
-    completionStatements: readonly Sql[],
-  ) {
-    const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
-    super(actor, { services, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
-    this.ref = ref
-    this.completionStatements = completionStatements
-  }
-
-  static open(
+  constructor(
     actor: Actor,
     ref: WorkspaceRef,
     services: PlatformServices,
     ids: IdSource,
     completionStatements: readonly Sql[] = [],
-  ): WorkspaceScope {
-    return new WorkspaceScope(actor, ref, services, ids, completionStatements)
+  ) {
+    const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
+    super(actor, { services, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
+    this.ref = ref
+    this.completionStatements = completionStatements
   }
 }

@@ -7,12 +7,12 @@ import { sql } from '../infra/postgres/sql.ts'
 import { SystemScope } from '../infra/postgres/system-scope.ts'
 import { TtlCache } from '../infra/ttl-cache.ts'
 
-/** The state of a tenant and, if one was asked for, of its workspace. */
+/** The state of a tenant and, if requested, of one workspace. */
 export interface TenantState {
   readonly tenantId: TenantId
   readonly tenant: string
-  /** Null if the tenant has no such workspace. */
-  readonly workspace?: string | null
+  /** Undefined if no workspace was requested, null if the tenant has no such workspace. */
+  readonly workspace?: string | null | undefined
   /** Number of the tenant's last change of these states; a greater one is later. */
   readonly seq: number
 }
@@ -48,7 +48,13 @@ export class TenantStates {
 
   /** Cached for a few seconds. Undefined if there is no such tenant. */
   of(tenantId: TenantId, workspaceId?: WorkspaceId): Promise<TenantState | undefined> {
-    return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, () => this.#ofTenant(tenantId, workspaceId))
+    return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, async () => {
+      const row = await this.#system.row<TenantState>(sql`
+        select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq
+        from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
+        where t.id = ${tenantId}`)
+      return row && { ...row, workspace: workspaceId && row.workspace }
+    })
   }
 
   /** The quota of event streams, if an operator has set one. */
@@ -84,18 +90,5 @@ export class TenantStates {
   forget(tenantId: TenantId): void {
     this.#known.forget((state) => state?.tenantId === tenantId)
     this.#active.forget((state) => state.tenantId === tenantId)
-  }
-
-  async #ofTenant(
-    tenantId: TenantId,
-    workspaceId: WorkspaceId | undefined,
-  ): Promise<TenantState | undefined> {
-    const row = await this.#system.row<TenantState>(sql`
-      select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq
-      from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
-      where t.id = ${tenantId}`)
-    if (row === undefined || workspaceId !== undefined) return row
-    const { workspace: _none, ...states } = row
-    return states
   }
 }

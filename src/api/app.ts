@@ -1,5 +1,6 @@
 /** The HTTP application: every operation as a route, plus health, documentation and the issuer. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, {
   errorCodes,
   type FastifyBaseLogger,
@@ -25,7 +26,7 @@ import { routePath } from './bind.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
-import { PROBLEM_TYPE, toProblem, toWire } from './problems.ts'
+import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { acceptStreams, drainBody, hasUploadDeadline } from './streams.ts'
 import { mountWebhooks } from './webhooks.ts'
@@ -39,13 +40,11 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     requestTimeout: LIMITS.uploadTimeoutMs,
     routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
-    // One for all requests: lines say themselves whose they are.
+    // One logger for all requests: each line names its request.
     childLoggerFactory: (logger) => logger,
-    frameworkErrors: (error, request, reply) => {
-      send(error, request, reply as FastifyReply)
-    },
+    frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply as FastifyReply),
     clientErrorHandler,
-    // A list in text; where it is empty, nobody's word is taken for who the client is.
+    // A list of addresses; if it is empty, X-Forwarded-For is ignored.
     trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
     http: {
       maxHeaderSize: LIMITS.headerBytesMax,
@@ -53,25 +52,20 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       connectionsCheckingInterval: LIMITS.connectionsCheckMs,
     },
   })
-  app.decorateRequest('principal', undefined)
-  app.decorateRequest('gateway', undefined)
-  app.decorateRequest('rateLimits', undefined)
-  app.decorateRequest('workspace', undefined)
-  app.decorateRequest('idempotencyClaim', undefined)
-  app.decorateRequest('auditContext', undefined)
-  app.setErrorHandler((error, request, reply) => send(error, request, reply))
-  app.setNotFoundHandler((request, reply) => send(new Problem('route_not_found'), request, reply))
+  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  app.setErrorHandler(sendProblem)
+  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   const guards = Object.entries(browserGuards(platform.config))
-  // Hooks of every request take a callback, which spares it a promise each.
+  // Hooks of every request take a callback, which saves a promise each.
   app.addHook('onRequest', (request, reply, done) => {
-    // Before anything else, on every route: what a client says of itself in these headers is never read.
+    // First of all, on every route: removes the headers, so that no later code trusts a client's own.
     request.gateway = gateway(request.raw)
-    // On the raw response, so that replies have them that Fastify does not write: of the issuer, of MCP, of feeds.
+    // On the raw response: the issuer, MCP and event streams reply without Fastify.
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
-    // Whoever keeps replies must not give one caller's to another.
+    // A cache must not give the reply of one caller to another.
     reply.header('vary', 'Authorization, apikey, Accept')
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
@@ -84,9 +78,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   })
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
-    const left = writeAuditEntry(platform.audit, request, reply)
-    if (left === undefined) done(null, payload)
-    else left.then(() => done(null, payload), done)
+    const written = writeAuditEntry(platform.audit, request, reply)
+    if (written === undefined) done(null, payload)
+    else written.then(() => done(null, payload), done)
   })
   app.addHook('onResponse', (request, reply, done) => {
     drainBody(request)
@@ -115,19 +109,30 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   return app
 }
 
+/** Declared beside their types, in request-pipeline.ts, audit.ts and idempotency.ts. */
+const REQUEST_PROPERTIES = [
+  'principal',
+  'gateway',
+  'pageToken',
+  'rateLimits',
+  'workspace',
+  'idempotencyClaim',
+  'auditContext',
+] as const
+
 /** Headers of every reply: no guessing of types (Fetch §3.6), and no embedding by pages of other sites (Fetch §3.7). */
 const BROWSER_GUARDS = {
   'x-content-type-options': 'nosniff',
   'cross-origin-resource-policy': 'same-site',
 }
 
-/** The same, and with https HSTS for a year (RFC 6797 §7.2: never over http). Other hosts of the domain are not ours. */
+/** Also HSTS for a year, over https only (RFC 6797 §7.2); without includeSubDomains, since other hosts may not have it. */
 const browserGuards = (config: Config): Record<string, string> => ({
   ...BROWSER_GUARDS,
   ...(publicUrl(config).startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
 })
 
-/** What is answered to anybody. Below /v1 the doors ask who it is; whether the process lives may be asked all the time. */
+/** True if the route needs no credential, and so is limited by address. /healthz is not limited. */
 const isPublic = (url: string): boolean =>
   url.startsWith('/v1/') ? url.split('?', 1)[0] === FLOW_SCHEMA_PATH : url !== '/healthz'
 
@@ -141,27 +146,27 @@ function querystringParser(text: string): Record<string, string | string[]> {
   return query
 }
 
-function route(app: FastifyInstance, operation: AnyOperation, door: OperationHandler): void {
-  const { keep } = door
+function route(app: FastifyInstance, operation: AnyOperation, handler: OperationHandler): void {
+  const { authorize, execute, storeReply } = handler
   app.route({
     method: operation.http.method as HTTPMethods,
     url: routePath(operation),
     config: { operation },
-    // A feed has no end that a HEAD could be answered at.
+    // A feed has no end, so HEAD has no reply.
     exposeHeadRoute: operation.http.reply !== 'feed',
-    onRequest: door.enter,
-    handler: door.handle,
+    onRequest: authorize,
+    handler: execute,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),
-    ...(keep !== undefined && {
+    ...(storeReply !== undefined && {
       onSend: (request, reply, body, done) => {
         if (request.idempotencyClaim === undefined) return done(null, body)
-        keep(request, reply, body).then(() => done(null, body), done)
+        storeReply(request, reply, body).then(() => done(null, body), done)
       },
     }),
   })
 }
 
-/** JSON, or the few text types that some operation takes. A body may be empty: wrappers send the type anyway. */
+/** Parses JSON, and the text types that some operation takes. A body may be empty: many clients send the type anyway. */
 function parsers(app: FastifyInstance): void {
   const json = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
@@ -173,7 +178,7 @@ function parsers(app: FastifyInstance): void {
       return json(request, body as string, done)
     },
   )
-  // Clients name a type where there is nothing: what is empty is of no type.
+  // An empty body may have any type.
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
     if (body === '') return done(null, undefined)
     done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
@@ -202,7 +207,7 @@ function refuseOtherMethods(app: FastifyInstance): void {
   }
 }
 
-/** A caller's id is kept where it is short and harmless; it stands in every log line. */
+/** The client's id if it is short and harmless, since every log line has it; else a new one. */
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers['x-request-id']
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) && !holdsSecret(given)
@@ -210,26 +215,32 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
     : typeId('req', randomIds.uuid())
 }
 
-/** A 404 could be kept by whoever stands between (RFC 9111 §4.2.2); ours is one caller's. */
-const UNKEPT = { 'cache-control': 'private, no-store' }
+/** A proxy could cache a 404 (RFC 9111 §4.2.2), which is that of one caller. */
+const NO_STORE = { 'cache-control': 'private, no-store' }
 
-/** Of a problem. What is refused before the first hook, such as a malformed path, has none of those that the hooks set. */
-const OF_PROBLEMS = { ...UNKEPT, ...BROWSER_GUARDS }
+/** Requests that fail before the first hook, such as a malformed path, lack the headers that hooks set. */
+const PROBLEM_HEADERS = { ...NO_STORE, ...BROWSER_GUARDS }
 
-function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Sends the problem of an error, and logs an internal one. */
+function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
   if (problem.status >= 500 && !problem.row.final)
     request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
-  // Fastify would close the connection, and so cut off a sender who has not yet come to read why.
+  // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
-  const wire = toWire(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
+  const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   return reply
     .code(wire.status)
-    .headers({ ...OF_PROBLEMS, ...wire.headers, 'x-request-id': request.id, 'x-problem-code': problem.code })
+    .headers({
+      ...PROBLEM_HEADERS,
+      ...wire.headers,
+      'x-request-id': request.id,
+      'x-problem-code': problem.code,
+    })
     .send(redactText(JSON.stringify(wire.body)))
 }
 
-/** One line per request; the query is left out, since callers put secrets there. */
+/** One line per request, without the query: callers put secrets there. */
 function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
   lines.info(
     {
@@ -245,14 +256,14 @@ function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void
   )
 }
 
-/** What the parser of Node refuses never becomes a request; it gets a problem all the same. */
+/** Replies with a problem to what Node's parser rejects, which never becomes a request. */
 function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
   if (!socket.writable || (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasUploadDeadline(socket))) return
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
   const id = typeId('req', randomIds.uuid())
-  const wire = toWire(problem, { id, path: '' })
+  const wire = toReply(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': id, ...BROWSER_GUARDS }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
@@ -265,7 +276,7 @@ const PING_TIMEOUT_MS = 2_000
 function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/healthz', async () => ({ status: 'pass' }))
   app.get('/readyz', async (_request, reply) => {
-    const checks = await Promise.all(platform.checks.map(ask))
+    const checks = await Promise.all(platform.checks.map(runCheck))
     const pass = checks.every(([, check]) => check.status === 'pass')
     return reply
       .code(pass ? 200 : 503)
@@ -273,14 +284,13 @@ function mountHealth(app: FastifyInstance, platform: Platform): void {
   })
 }
 
-async function ask(check: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
+async function runCheck({ name, ping }: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
   const startedMs = performance.now()
-  const answered = await Promise.race([
-    check.ping().then(
-      () => true,
-      () => false,
-    ),
-    new Promise<boolean>((resolve) => setTimeout(resolve, PING_TIMEOUT_MS, false).unref()),
-  ])
-  return [check.name, { status: answered ? 'pass' : 'fail', ms: Math.round(performance.now() - startedMs) }]
+  const timeout = delay(PING_TIMEOUT_MS, 'fail' as const, { ref: false })
+  const pinged = ping().then(
+    () => 'pass' as const,
+    () => 'fail' as const,
+  )
+  const status = await Promise.race([pinged, timeout])
+  return [name, { status, ms: Math.round(performance.now() - startedMs) }]
 }

@@ -3,15 +3,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Audit } from '../access/audit/audit.ts'
 import { auditsAsync } from '../access/audit/audited-run.ts'
-import { type AuditActor, type AuditEvent, digestOf, type Place } from '../access/audit/entry.ts'
-import type { RefusedKey } from '../access/authentication/authenticator.ts'
+import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from '../access/audit/entry.ts'
+import type { RejectedKey } from '../access/authentication/authenticator.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
 import { OPERATIONS } from '../features/index.ts'
 
-/** What a route is in the audit log. */
+/** The audited properties of a route: those of its operation. */
 type Audited = Pick<AnyOperation, 'name' | 'reads'> &
   Partial<Pick<AnyOperation, 'roles' | 'domain' | 'reveals'>>
 
@@ -20,170 +20,152 @@ declare module 'fastify' {
     readonly operation?: Audited
   }
   interface FastifyRequest {
-    /** What the audit log is to know of this request beyond its principal. */
+    /** What the audit entry of this request has besides its principal. */
     auditContext: AuditContext | undefined
   }
 }
 
-export interface AuditContext {
-  /** Ids of tenants and workspaces that it is about; of an operator, they decide whose chain it is in. */
-  place: Place
-  /** Further tenants that it is about: an operator's deed is in the chain of each. */
-  readonly others?: readonly Place[]
-  /** Whether the place is that of the scope itself, and not only what ids say. */
-  readonly sure: boolean
-  /** Who it is, where no principal says so. */
+interface AuditContext {
+  /** Tenant and workspace that the request is about; for an operator, they decide which chain has the entry. */
+  owner: AuditOwner
+  /** Further tenants that an operator's request is about: each chain gets the entry. */
+  readonly otherOwners?: readonly AuditOwner[]
+  /** True if the owner is that of a scope, and not only named by ids of the request. */
+  readonly isVerified: boolean
+  /** The actor, if the request has no principal. */
   readonly actor?: AuditActor
   before: string | null
   after: string | null
 }
 
-/** It is in the chain of the tenant whose key it is. */
-export function auditRejectedKey({ id, ref }: RefusedKey): AuditContext {
-  return {
-    place: ref,
-    sure: true,
-    actor: { subject: id, role: null, kind: 'api_key' },
-    before: null,
-    after: null,
-  }
+type Input = Readonly<Record<string, unknown>>
+
+/** The context of a rejected key, in the chain of its tenant. */
+export function auditRejectedKey({ id, ref }: RejectedKey): AuditContext {
+  const actor = { subject: id, role: null, kind: 'api_key' } as const
+  return { owner: ref, isVerified: true, actor, before: null, after: null }
 }
 
 /**
  * Begins the context of an operation that changes something, or reveals data of tenants.
- * @throws Problem where its entry could not be kept
+ * @throws Problem if the log cannot take its entry
  */
 export async function startAuditRecord(
   operation: AnyOperation,
   scope: unknown,
-  input: Readonly<Record<string, unknown>>,
+  input: Input,
   audit: Audit,
 ): Promise<AuditContext | undefined> {
   if (operation.reveals !== undefined) {
     audit.refuseUnlessReady()
-    return traceOfRevealed(operation.reveals(input))
+    const [owner = {}, ...otherOwners] = operation.reveals(input).map((tenantId) => ({ tenantId }))
+    return { owner, otherOwners, isVerified: false, before: null, after: null }
   }
   if (operation.reads) return undefined
   if (!auditsAsync(operation)) audit.refuseUnlessReady()
-  const reader = READERS.get(operation)
-  const state = reader && (await stateOf(reader, scope, input))
-  const sure = scope instanceof WorkspaceScope
-  const place = sure ? scope.ref : { ...idsIn(input), ...idsIn(state) }
-  return { place, sure, before: digestOf(state), after: null }
+  const state = await snapshotOf(READERS.get(operation), scope, input)
+  const isVerified = scope instanceof WorkspaceScope
+  const owner = isVerified ? scope.ref : { ...idsIn(input), ...idsIn(state) }
+  return { owner, isVerified, before: digestOf(state), after: null }
 }
 
-function traceOfRevealed(tenants: readonly string[]): AuditContext {
-  const [place = {}, ...others] = tenants.map((tenantId) => ({ tenantId }))
-  return { place, others, sure: false, before: null, after: null }
-}
-
-/** Completes it with what the operation gave. */
+/** Completes the context with the output of the operation. */
 export async function finishAuditRecord(
   context: AuditContext,
   operation: AnyOperation,
   scope: unknown,
-  input: Readonly<Record<string, unknown>>,
+  input: Input,
   output: unknown,
 ): Promise<void> {
   if (operation.reveals !== undefined) return
   const reader = READERS.get(operation)
-  const own = reader === undefined || reader.output === operation.output
-  const shown = own ? output : await stateOf(reader, scope, input)
-  const made = MAKERS.has(operation) ? await stateOfMade(operation, scope, input, output) : undefined
-  context.after = digestOf(made ?? shown)
-  if (!context.sure) context.place = { ...context.place, ...idsIn(output) }
+  const isResource = reader === undefined || reader.output === operation.output
+  const state = isResource ? output : await snapshotOf(reader, scope, input)
+  context.after = digestOf((await snapshotOfCreated(operation, scope, input, output)) ?? state)
+  if (!context.isVerified) context.owner = { ...context.owner, ...idsIn(output) }
 }
 
-/** A resource as its GET shows it; undefined where it has none, or is not there. */
-async function stateOf(
-  reader: AnyOperation | undefined,
-  scope: unknown,
-  input: Readonly<Record<string, unknown>>,
-): Promise<unknown> {
+/** A resource as its GET returns it; undefined if it has none, or does not exist. */
+async function snapshotOf(reader: AnyOperation | undefined, scope: unknown, input: Input): Promise<unknown> {
   if (reader === undefined) return undefined
   const fields = Object.keys(reader.input.properties).filter((name) => Object.hasOwn(input, name))
-  const asked = Object.fromEntries(fields.map((name) => [name, input[name]]))
   try {
-    return await reader.run(scope, reader.parse(asked))
+    return await reader.run(
+      scope,
+      reader.parse(Object.fromEntries(fields.map((name) => [name, input[name]]))),
+    )
   } catch {
-    // Whatever is wrong, the operation itself comes upon it, and says so.
+    // The operation itself meets the same error and reports it.
     return undefined
   }
 }
 
-/** Operations that change the structure of tenants, and those that show a part of it. */
+/** Operations that change the structure of tenants, and those that return a part of it. */
 const CHANGING = OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin')
-const SHOWING = OPERATIONS.filter(({ http }) => http.method === 'GET' && http.reply === undefined)
+const READING = OPERATIONS.filter(({ http }) => http.method === 'GET' && http.reply === undefined)
 
 /**
- * Of each operation on the structure of tenants, the GET of the same resource: at the same path, or, for a verb, at the
- * path before it where both give the same. A POST on a list is about none that is there already.
+ * The GET of the resource that an operation changes: at the same path, or, for a verb, at the path before it if both
+ * return the same. A POST on a list changes no existing resource.
  */
 const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
   CHANGING.flatMap((operation) => {
     const { method, path } = operation.http
-    const found = SHOWING.find(({ http, output }) => {
+    const found = READING.find(({ http, output }) => {
       if (method !== 'POST') return http.path === path
-      return http.path === path.slice(0, path.lastIndexOf('/')) && isShownBy(operation.output, output)
+      return http.path === path.slice(0, path.lastIndexOf('/')) && includesOutput(operation.output, output)
     })
     return found === undefined ? [] : [[operation, found] as const]
   }),
 )
 
-/** Whether an output is what the GET shows, or has all of that and more, such as a link that is shown once. */
-function isShownBy(made: AnyOperation['output'], shown: AnyOperation['output']): boolean {
-  if (made === shown) return true
-  const [more, all] = [made, shown].map((schema) => Object(schema).properties as Record<string, unknown>)
+/** True if an output has all properties of the GET's, and perhaps more, such as a link that is returned once. */
+function includesOutput(made: AnyOperation['output'], read: AnyOperation['output']): boolean {
+  if (made === read) return true
+  const [more, all] = [made, read].map((schema) => Object(schema).properties as Record<string, unknown>)
   return (
     all !== undefined && more !== undefined && Object.entries(all).every(([name, one]) => more[name] === one)
   )
 }
 
-/** The GET of what an operation makes, and its field that names one. */
-interface Maker {
-  readonly reader: AnyOperation
-  readonly field: string
-}
-
-/** Of each POST on a list, the GET of one of the list: its reply may show more, such as the text of a new key. */
-const MAKERS: ReadonlyMap<AnyOperation, Maker> = new Map(
-  CHANGING.filter(({ http }) => http.method === 'POST' && http.location !== undefined).flatMap(
-    (operation) => {
-      for (const reader of SHOWING) {
-        const { path } = operation.http
-        const [, list, field] = /^(.*)\/\{(\w+)\}$/.exec(reader.http.path) ?? []
-        if (list === path && field !== undefined) return [[operation, { reader, field }] as const]
-      }
-      return []
-    },
+/** The GET of what a POST on a list creates, and the field with its id. The reply may hold more, such as a new key. */
+const CREATED: ReadonlyMap<AnyOperation, { readonly reader: AnyOperation; readonly field: string }> = new Map(
+  CHANGING.filter(({ http }) => http.method === 'POST' && http.location !== undefined).flatMap((operation) =>
+    READING.flatMap((reader) => {
+      const [, list, field] = /^(.*)\/\{(\w+)\}$/.exec(reader.http.path) ?? []
+      return list === operation.http.path && field !== undefined
+        ? [[operation, { reader, field }] as const]
+        : []
+    }),
   ),
 )
 
-/** What the operation has made, as its GET shows it; undefined where it has none, or what is made comes later. */
-async function stateOfMade(
+/** What the operation created, as its GET returns it; undefined if there is none, or a job creates it later. */
+async function snapshotOfCreated(
   operation: AnyOperation,
   scope: unknown,
-  input: Readonly<Record<string, unknown>>,
+  input: Input,
   output: unknown,
 ): Promise<unknown> {
-  const maker = MAKERS.get(operation)
-  const place = maker && operation.http.location?.(output, input)
-  if (place === undefined || place.startsWith('/v1/operations/')) return undefined
-  const id = decodeURIComponent(place.slice(place.lastIndexOf('/') + 1))
-  return stateOf(maker?.reader, scope, { ...input, [maker?.field ?? '']: id })
+  const created = CREATED.get(operation)
+  const location = created && operation.http.location?.(output, input)
+  if (created === undefined || location === undefined || location.startsWith('/v1/operations/'))
+    return undefined
+  const id = decodeURIComponent(location.slice(location.lastIndexOf('/') + 1))
+  return snapshotOf(created.reader, scope, { ...input, [created.field]: id })
 }
 
-/** Of a record, its own ids and those of where it is. */
-function idsIn(value: unknown): { tenantId?: string; workspaceId?: string } {
+/** The ids of tenant and workspace in a record: its own, and those that it belongs to. */
+function idsIn(value: unknown): AuditOwner {
   const { id, tenant_id, workspace_id } = Object(value) as Record<string, unknown>
-  const tenant = [tenant_id, id].find(isTenantId)
-  const workspace = [workspace_id, id].find(isWorkspaceId)
-  return { ...(tenant && { tenantId: tenant }), ...(workspace && { workspaceId: workspace }) }
+  const tenantId = [tenant_id, id].find(isTenantId)
+  const workspaceId = [workspace_id, id].find(isWorkspaceId)
+  return { ...(tenantId && { tenantId }), ...(workspaceId && { workspaceId }) }
 }
 
 /**
- * Called before each reply leaves.
- * @returns what it waits for; undefined where it need not wait
+ * Records a request before its reply leaves.
+ * @returns what the reply waits for; undefined if it need not wait
  */
 export function writeAuditEntry(
   audit: Audit,
@@ -192,48 +174,46 @@ export function writeAuditEntry(
 ): Promise<void> | undefined {
   const { operation } = request.routeOptions.config
   const { statusCode: status } = reply
-  if (operation === undefined) return undefined
-  const reads = operation.reads && operation.reveals === undefined
-  if (reads && status < 400) return undefined
-  const denied = status === 401 || status === 403 || status === 429
-  if ((reads && !denied) || reply.hasHeader('idempotent-replayed')) return undefined
-  const deed = deedOf(operation, request, reply, denied)
+  if (operation === undefined || reply.hasHeader('idempotent-replayed')) return undefined
+  const isDenied = status === 401 || status === 403 || status === 429
+  if (operation.reads && operation.reveals === undefined && !isDenied) return undefined
+  const event = auditEventOf(operation, request, reply, isDenied)
   const { principal, auditContext: context } = request
-  // What an operator does to a tenant is in the tenant's own chain.
-  if (principal !== undefined && principal.tenantId === undefined && context !== undefined && !context.sure) {
-    const leaveAt = async (named: Place) =>
-      leave(audit, operation, { ...deed, place: await audit.placeOf(named) })
-    return Promise.all([context.place, ...(context.others ?? [])].map(leaveAt)).then(() => undefined)
+  // What an operator does to a tenant is in the chain of the tenant.
+  if (principal !== undefined && principal.tenantId === undefined && context?.isVerified === false) {
+    const owners = [context.owner, ...(context.otherOwners ?? [])]
+    const recordFor = async (owner: AuditOwner) =>
+      recordEvent(audit, operation, { ...event, owner: await audit.ownerOf(owner) })
+    return Promise.all(owners.map(recordFor)).then(() => undefined)
   }
-  return leave(audit, operation, deed)
+  return recordEvent(audit, operation, event)
 }
 
-function leave(audit: Audit, operation: Audited, deed: AuditEvent): Promise<void> | undefined {
-  const { outcome, status } = deed
-  if (status === 429) audit.counted(deed)
-  else if (outcome !== 'done') audit.throttled(deed)
-  else if (auditsAsync(operation)) audit.note(deed)
-  else return audit.write(deed)
+function recordEvent(audit: Audit, operation: Audited, event: AuditEvent): Promise<void> | undefined {
+  if (event.status === 429) audit.countOnly(event)
+  else if (event.outcome !== 'done') audit.enqueueThrottled(event)
+  else if (auditsAsync(operation)) audit.enqueue(event)
+  else return audit.append(event)
   return undefined
 }
 
-function deedOf(
+function auditEventOf(
   operation: Audited,
   request: FastifyRequest,
   reply: FastifyReply,
-  denied: boolean,
+  isDenied: boolean,
 ): AuditEvent {
   const { principal, auditContext: context } = request
   const { statusCode: status } = reply
   const code = reply.getHeader('x-problem-code')
   return {
-    place: placeOf(principal, context),
+    owner: ownerOf(principal, context),
     requestId: request.id,
     actor: context?.actor ?? actorOf(operation, principal),
     ...(status >= 400 && { address: request.ip }),
     operation: operation.name,
     target: request.url.split('?')[0] ?? '',
-    outcome: denied ? 'denied' : status < 400 ? 'done' : 'failed',
+    outcome: isDenied ? 'denied' : status < 400 ? 'done' : 'failed',
     status,
     code: code === undefined ? null : String(code),
     before: context?.before ?? null,
@@ -241,12 +221,12 @@ function deedOf(
   }
 }
 
-/** Whoever has a tenant is in its chain, whatever else the request names: nobody writes into another's. */
-function placeOf(principal: Principal | undefined, context: AuditContext | undefined): Place {
-  if (principal === undefined) return context?.place ?? {}
+/** A caller with a tenant is recorded in the chain of that tenant, whatever else the request names. */
+function ownerOf(principal: Principal | undefined, context: AuditContext | undefined): AuditOwner {
+  if (principal === undefined) return context?.owner ?? {}
   const { tenantId, workspaceId } = principal
-  if (tenantId === undefined) return context?.sure ? context.place : {}
-  return { tenantId, workspaceId: workspaceId ?? context?.place.workspaceId }
+  if (tenantId === undefined) return context?.isVerified ? context.owner : {}
+  return { tenantId, workspaceId: workspaceId ?? context?.owner.workspaceId }
 }
 
 function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {

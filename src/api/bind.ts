@@ -1,4 +1,4 @@
-/** An HTTP request → the one input object of an operation. The inverse stands in openapi.ts. */
+/** Binds an HTTP request to the input of an operation. openapi.ts describes the same binding. */
 
 import type { FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
@@ -9,20 +9,20 @@ import { sourceOf } from './streams.ts'
 type Fields = Record<string, unknown>
 
 /**
- * Gathers path, query, headers and body. Types are checked later, by the operation's own schema.
- * @param ask whether the caller may still do this, for bodies that come over minutes
+ * Collects path, query, headers and body. The operation's schema checks the types later.
+ * @param recheck throws if the caller lost the right meanwhile; for bodies that are sent for minutes
  */
-export function bind(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
+export function bind(operation: AnyOperation, request: FastifyRequest, recheck: () => Promise<void>): Fields {
   return {
     ...preferences(operation, request),
-    ...bodyFields(operation, request, ask),
+    ...bodyFields(operation, request, recheck),
     ...queryFields(operation, request.query as Fields),
     ...headerFields(operation, request),
     ...pathFields(operation, request.params as Fields),
   }
 }
 
-/** An operation's path as the router writes it; there, all that is left of a path is called `*`. */
+/** An operation's path in the router's syntax, in which `*` matches the rest of a path. */
 export function routePath({ http }: AnyOperation): string {
   return http.path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
 }
@@ -32,14 +32,14 @@ function pathFields(operation: AnyOperation, params: Fields): Fields {
   return Object.fromEntries(
     Object.entries(params).map(([param, value]) => {
       const name = param === '*' ? rest : param
-      return [name, typed(operation, name, value)]
+      return [name, coerce(operation, name, value)]
     }),
   )
 }
 
 const PARAMETERS = new WeakMap<AnyOperation, ReadonlyMap<string, string>>()
 
-/** The query parameters of an operation, each with the field that it is; found out once. */
+/** The fields of an operation by query parameter; computed once. */
 function parametersOf(operation: AnyOperation): ReadonlyMap<string, string> {
   const known = PARAMETERS.get(operation)
   if (known !== undefined) return known
@@ -60,7 +60,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
     const field = fieldOf.get(name)
-    if (field !== undefined) fields[field] = typed(operation, field, value)
+    if (field !== undefined) fields[field] = coerce(operation, field, value)
     else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
     else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
   }
@@ -95,7 +95,7 @@ function waitOf(prefer: string): number | undefined {
   return digits !== undefined && /^[0-9]{1,6}$/.test(digits) ? Number(digits) : undefined
 }
 
-/** A preference that the field cannot take is for nobody, like others that are not known (RFC 7240 §2). */
+/** Ignores preferences with an unknown name or value (RFC 7240 §2). */
 function preferences({ http, input }: AnyOperation, { headers }: FastifyRequest): Fields {
   const fields: Fields = {}
   const { prefer } = headers
@@ -116,9 +116,9 @@ function preferenceOf(prefer: string, name: string): string | undefined {
   return undefined
 }
 
-function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () => Promise<void>): Fields {
+function bodyFields(operation: AnyOperation, request: FastifyRequest, recheck: () => Promise<void>): Fields {
   const { body: field, takes } = operation.http
-  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request, ask) }
+  if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request, recheck) }
   if (field === undefined) {
     if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
     return {}
@@ -131,12 +131,12 @@ function bodyFields(operation: AnyOperation, request: FastifyRequest, ask: () =>
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new Problem('body_invalid', { detail: 'The body must be a JSON object.' })
   }
-  for (const name of Object.keys(body)) refuseElsewhere(operation, name)
+  for (const name of Object.keys(body)) rejectMisplaced(operation, name)
   return body as Fields
 }
 
-/** A field that the path or a header binds is not taken from the body as well. */
-function refuseElsewhere(operation: AnyOperation, name: string): void {
+/** @throws Problem `validation_failed` for a field of the body that belongs in the path or a header */
+function rejectMisplaced(operation: AnyOperation, name: string): void {
   const place = placeOf(name, operation.http)
   if (place === 'body' || !Object.hasOwn(operation.input.properties, name)) return
   const errors = [{ in: 'body', name, pointer: `/${name}`, detail: `belongs in the ${place}` }] as const
@@ -159,8 +159,8 @@ function unsupported(operation: AnyOperation): Problem {
   return new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
 }
 
-/** Texts of path and query become what the schema wants; what does not fit stays a text and fails there. */
-function typed(operation: AnyOperation, field: string, value: unknown): unknown {
+/** Converts a text of path or query to the type of its field; one that does not fit stays a text, and fails validation. */
+function coerce(operation: AnyOperation, field: string, value: unknown): unknown {
   if (typeof value !== 'string') return value
   const { type } = (operation.input.properties[field] ?? {}) as { type?: string }
   if (type === 'integer' && /^-?[0-9]{1,15}$/.test(value)) return Number(value)

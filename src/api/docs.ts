@@ -1,4 +1,4 @@
-/** The documentation that the API serves of itself: OpenAPI, a page for people, a page per code of a problem and of a fault. */
+/** Serves documentation: the OpenAPI document, Swagger UI, a page per problem code and per diagnostic, the flow schema. */
 
 import { createHash } from 'node:crypto'
 import swagger from '@fastify/swagger'
@@ -43,19 +43,16 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
 
 export const FLOW_SCHEMA_PATH = '/v1/flows/schema.json'
 
-/** It changes with a release alone, and editors ask again each time they start. */
-const KEPT = 'public, max-age=3600'
-
-/** The schema as it is served and as docs/reference has it. */
+/** The JSON Schema of flows, as it is served and written to docs/reference. */
 export const flowSchema = (): string => `${JSON.stringify(editorSchema(CATALOGUE), null, 2)}\n`
 
 export function mountFlowSchema(app: FastifyInstance): void {
   const text = flowSchema()
   const etag = `"${createHash('sha256').update(text).digest('base64url')}"`
   app.get(FLOW_SCHEMA_PATH, async (request, reply) => {
-    // One for all: it does not vary with who asks.
+    // The same for all callers; it changes with a release only, and editors request it at each start.
     reply.removeHeader('vary')
-    reply.headers({ etag, 'cache-control': KEPT, 'access-control-allow-origin': '*' })
+    reply.headers({ etag, 'cache-control': 'public, max-age=3600', 'access-control-allow-origin': '*' })
     if (matches(request.headers['if-none-match'] ?? '', etag, 'weak')) return reply.code(304).send()
     return reply.type('application/schema+json').send(text)
   })

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Asked, Claim, KeptReply } from '../access/idempotency.ts'
+import type { Claim, IdempotentRequest, StoredReply } from '../access/idempotency.ts'
 import { canonical, exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -12,42 +12,42 @@ import { violated } from '../infra/postgres/errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set while the request runs under a key; its reply ends it. */
+    /** Set while the request runs with an Idempotency-Key; its reply completes the claim. */
     idempotencyClaim: Claim | undefined
   }
 }
 
-/** GET, PUT and DELETE may be sent again as they are (RFC 9110 §9.2.2); of streams nothing is known until they end. */
-export function takesKey({ reads, http }: AnyOperation): boolean {
+/** GET, PUT and DELETE are idempotent by themselves (RFC 9110 §9.2.2); replies of streams cannot be stored. */
+export function acceptsKey({ reads, http }: AnyOperation): boolean {
   return http.method === 'POST' && !reads && http.takes !== 'bytes' && http.reply === undefined
 }
 
 /**
- * Who asks under which key, and what; undefined where there is no key. Ids of the request and preferences for its reply
- * are no part of what is asked.
- * @throws Problem `header_invalid`; `validation_failed` where the input is deeper than any operation takes
+ * Identifies the caller with its key, and the request; undefined without a key. The request id and preferences for the
+ * reply may differ between two sends of one request.
+ * @throws Problem `header_invalid`; `validation_failed` if the input is nested deeper than any operation allows
  */
 export function idempotencyRequest(
   operation: AnyOperation,
   principal: Principal,
   request: FastifyRequest,
   input: Readonly<Record<string, unknown>>,
-): Asked | undefined {
+): IdempotentRequest | undefined {
   if (request.headers['idempotency-key'] === undefined) return undefined
   const { kind, subject, tenantId = '', workspaceId = '' } = principal
-  const who = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
+  const caller = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
   if (exceedsDepth(input, LIMITS.idempotencyInputDepthMax))
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.' })
   const { headers = {} } = operation.http
-  const asked = Object.entries(input).filter(([field]) => !UNASKED.has(headers[field] ?? ''))
-  return { id: sha256(canonical(who)), request: sha256(canonical(Object.fromEntries(asked))) }
+  const compared = Object.entries(input).filter(([field]) => !IGNORED_HEADERS.has(headers[field] ?? ''))
+  return { id: sha256(canonical(caller)), request: sha256(canonical(Object.fromEntries(compared))) }
 }
 
-const UNASKED = new Set(['x-request-id', 'prefer'])
+const IGNORED_HEADERS = new Set(['x-request-id', 'prefer'])
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
-/** As the draft has it, a string in quotes (RFC 8941 §3.3.3); as most clients send it, the bare text. */
+/** The key: a string in quotes, as in the draft (RFC 8941 §3.3.3), or the bare text that most clients send. */
 function keyOf({ raw }: FastifyRequest): string {
   const [text = '', ...more] = raw.headersDistinct['idempotency-key'] ?? []
   const key = /^".*"$/.test(text) ? text.slice(1, -1) : text
@@ -57,14 +57,14 @@ function keyOf({ raw }: FastifyRequest): string {
   throw new Problem('header_invalid', { detail })
 }
 
-/** Sends what was answered before. */
-export function replay({ status, headers, body }: KeptReply, reply: FastifyReply): FastifyReply {
+/** Sends the stored reply again. */
+export function replay({ status, headers, body }: StoredReply, reply: FastifyReply): FastifyReply {
   return reply.code(status).headers(headers).header('idempotent-replayed', 'true').send(body)
 }
 
 /**
- * Runs the operation. A later attempt makes the same ids as the one that was cut off; where it finds them in the database,
- * what was asked is there. Operations that take their own row for made never come to that.
+ * Runs the operation. A later attempt generates the ids of an earlier one that was interrupted: a violated primary key
+ * means that the earlier one created the row.
  */
 export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promise<T>): Promise<T> {
   try {
@@ -76,7 +76,7 @@ export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promi
   }
 }
 
-/** Ends the claim of a request whose reply is about to leave, so that who has read it finds it again. */
+/** Completes the claim before the reply is sent, so that a client that has read the reply finds it again. */
 export async function completeClaim(
   operation: AnyOperation,
   request: FastifyRequest,
@@ -87,28 +87,28 @@ export async function completeClaim(
   if (claim === undefined) return
   request.idempotencyClaim = undefined
   const { statusCode: status } = reply
-  const fate = fateOf(status, reply.getHeader('x-problem-code'))
+  const disposition = dispositionOf(status, reply.getHeader('x-problem-code'))
   try {
-    if (fate === 'keep')
-      await claim.keep({ status, headers: kept(operation, reply), body: String(body ?? '') })
-    else await claim[fate]()
+    if (disposition === 'store')
+      await claim.store({ status, headers: storedHeaders(operation, reply), body: String(body ?? '') })
+    else await claim[disposition]()
   } catch (error) {
-    // What was done is done: its caller is told so, and the claim ends by itself.
+    // The effect is done, so the reply is sent; the lease of the claim expires.
     request.log.error({ err: error, reqId: request.id }, 'the reply could not be kept')
   }
 }
 
-/** What was refused touched nothing; what failed on our side may succeed now, unless somebody's code has run. */
-function fateOf(status: number, code: unknown): 'keep' | 'release' | 'forget' {
+/** A rejected request had no effect; one that failed on the server may run again, unless the problem is final. */
+function dispositionOf(status: number, code: unknown): 'store' | 'release' | 'forget' {
   if (status === 400 || status === 403 || status === 404) return 'forget'
-  if (status < 500 && status !== 429) return 'keep'
-  return isProblemCode(code) && 'final' in PROBLEMS[code] ? 'keep' : 'release'
+  if (status < 500 && status !== 429) return 'store'
+  return isProblemCode(code) && 'final' in PROBLEMS[code] ? 'store' : 'release'
 }
 
-/** What says something of the reply; ids of the request, dates and lengths are those of each reply itself. */
+/** Headers that are stored; request ids, dates and lengths belong to each reply. */
 const HEADERS = ['content-type', 'cache-control', 'location', 'etag', 'x-stability', 'x-problem-code']
 
-function kept(operation: AnyOperation, reply: FastifyReply): Record<string, string> {
+function storedHeaders(operation: AnyOperation, reply: FastifyReply): Record<string, string> {
   const names = [...HEADERS, ...Object.values(operation.http.replyHeaders ?? {})]
   return Object.fromEntries(
     names.flatMap((name) => {

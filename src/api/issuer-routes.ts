@@ -1,27 +1,27 @@
-/** The issuer on HTTP: what the provider answers itself, and the pages where people sign in. */
+/** Mounts the embedded issuer: the routes of the OAuth provider, and the pages for sign-in, invitations and passwords. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { isPossible } from '../access/issuer/accounts-store.ts'
+import { hasValidLength } from '../access/issuer/accounts-store.ts'
 import type { Requester } from '../access/issuer/audit-events.ts'
-import type { Identity } from '../access/issuer/embedded-issuer.ts'
+import type { EmbeddedIssuer } from '../access/issuer/embedded-issuer.ts'
 import {
   consentPage,
   invitationPage,
+  LOGIN_ERRORS,
   loginPage,
   type Page,
   passwordPage,
   plainPage,
-  refusalText,
 } from '../access/issuer/pages.ts'
-import type { Exchange } from '../access/issuer/sign-in.ts'
+import type { InteractionRequest } from '../access/issuer/sign-in.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { toWire } from './problems.ts'
+import { toReply } from './problems.ts'
 
-/** What the provider is asked; the rest of its routes is not offered. */
-const OFFERED =
+/** Routes that the provider handles; its others are not offered. */
+const PROVIDER_ROUTES =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
 export async function mountIssuer(app: FastifyInstance, identity: AuthServices['identity']): Promise<void> {
@@ -36,18 +36,15 @@ export async function mountIssuer(app: FastifyInstance, identity: AuthServices['
   })
 }
 
-/** Ends a request whose body is not complete in time: it holds a connection although it showed no credential. */
+/** Ends a request whose body is not complete in time, since it holds a connection without a credential. */
 function limitBody(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request
   const end = () => {
     if (raw.complete || raw.destroyed) return
     const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
-    const path = request.url.split('?')[0] ?? ''
-    const { status, headers, body } = toWire(new Problem('body_incomplete', { detail }), {
-      id: request.id,
-      path,
-    })
-    // Whatever reads the body meanwhile finds it cut off, and must not answer as well.
+    const at = { id: request.id, path: request.url.split('?')[0] ?? '' }
+    const { status, headers, body } = toReply(new Problem('body_incomplete', { detail }), at)
+    // The reader of the body sees it truncated, and must not reply as well.
     reply.hijack()
     if (!reply.raw.headersSent) reply.raw.writeHead(status, { ...headers, connection: 'close' })
     reply.raw.end(JSON.stringify(body))
@@ -57,19 +54,19 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
   raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
 }
 
-/** The provider reads its own bodies and writes its own replies; only the request id is ours. */
+/** The provider reads bodies and writes replies itself; only the request id is added. */
 function mountProvider(app: FastifyInstance, identity: AuthServices['identity']): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.all('/auth/*', async (request, reply) => {
-    if (!OFFERED.test(request.url)) throw new Problem('route_not_found')
+    if (!PROVIDER_ROUTES.test(request.url)) throw new Problem('route_not_found')
     const issuer = await identity()
     reply.raw.setHeader('x-request-id', request.id)
     reply.hijack()
     await issuer.handle(
       request.raw,
       reply.raw,
-      // In the path alone: the query belongs to the client, its `state` above all.
+      // In the path only: the query, with its `state`, belongs to the client.
       request.url.replace(/^([^?]*)oauth-authorization-server/, '$1openid-configuration'),
       requesterOf(request),
     )
@@ -78,113 +75,104 @@ function mountProvider(app: FastifyInstance, identity: AuthServices['identity'])
 
 function mountPages(app: FastifyInstance, identity: AuthServices['identity']): void {
   readForms(app)
-  const path = '/auth/interaction/:uid'
-  app.get(path, async (request, reply) => {
-    const { signIn } = await identity()
-    return show(reply, await asked(signIn.ask(exchangeOf(request, reply))))
+  type Handler = (issuer: EmbeddedIssuer, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  const get = (path: string, handler: Handler) =>
+    app.get(path, async (request, reply) => handler(await identity(), request, reply))
+  const post = (path: string, handler: Handler) =>
+    app.post(path, async (request, reply) => {
+      const issuer = await identity()
+      rejectCrossSite(request, issuer.origin)
+      return handler(issuer, request, reply)
+    })
+  get('/auth/interaction/:uid', async ({ signIn }, request, reply) => {
+    const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
+    if (prompt === undefined) return show(reply, EXPIRED)
+    return show(reply, prompt.kind === 'login' ? loginPage(prompt) : consentPage(prompt))
   })
-  app.post(path, async (request, reply) => {
-    const issuer = await identity()
-    rejectCrossSite(request, issuer.origin)
-    return answer(issuer, request, reply)
+  post('/auth/interaction/:uid', submitInteraction)
+  get('/auth/invitation', async ({ accounts }, request, reply) => {
+    const email = await accounts.invited(tokenOf(request))
+    return show(reply, email === undefined ? INVALID_INVITATION : invitationPage(email))
   })
-  app.get('/auth/invitation', async (request, reply) =>
-    show(reply, await invitation(await identity(), tokenOf(request))),
+  post('/auth/invitation', async (issuer, request, reply) =>
+    show(reply, await acceptInvitation(issuer, request)),
   )
-  app.post('/auth/invitation', async (request, reply) => {
-    const issuer = await identity()
-    rejectCrossSite(request, issuer.origin)
-    return show(reply, await accept(issuer, request))
-  })
-  app.get('/auth/password', async (_request, reply) => show(reply, passwordPage()))
-  app.post('/auth/password', async (request, reply) => {
-    const issuer = await identity()
-    rejectCrossSite(request, issuer.origin)
-    return show(reply, await changed(issuer, request))
-  })
+  get('/auth/password', async (_issuer, _request, reply) => show(reply, passwordPage()))
+  post('/auth/password', async (issuer, request, reply) => show(reply, await changePassword(issuer, request)))
 }
 
-/** RFC 7591. Any page may ask: what it gets is an id that opens nothing by itself. */
+/** Dynamic client registration (RFC 7591), open to pages of any origin: the id that they get opens nothing by itself. */
 function mountRegistration(app: FastifyInstance, identity: AuthServices['identity']): void {
   const path = '/auth/register'
   const open = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
+  const allowed = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type' }
   app.options(path, async (_request, reply) =>
     reply
       .code(204)
-      .headers({
-        ...open,
-        'access-control-allow-methods': 'POST',
-        'access-control-allow-headers': 'content-type',
-      })
+      .headers({ ...open, ...allowed })
       .send(),
   )
   app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
-    const { registration, records } = await identity()
-    const { status, body } = await registration.take(request.body, networkOf(request.ip))
+    const { registration, audit: records } = await identity()
+    const { status, body } = await registration.register(request.body, networkOf(request.ip))
     records.registered(requesterOf(request), status, body)
     return reply.code(status).headers(open).send(body)
   })
 }
 
-async function answer(issuer: Identity, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const { signIn } = issuer
-  const exchange = exchangeOf(request, reply)
-  const { action, tenant = '', email = '', password = '' } = formOf(request)
+async function submitInteraction(
+  { signIn }: EmbeddedIssuer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const interaction = interactionOf(request, reply)
+  const form = formOf(request)
+  const { action } = form
   if (action === 'login') {
-    const credentials = {
-      tenant: tenant.trim(),
-      email: email.trim(),
-      password,
-      network: networkOf(request.ip),
-    }
-    const attempt = await guarded(() => signIn.login(exchange, credentials))
-    if (attempt === undefined) return show(reply, OVER)
-    if ('redirect' in attempt) return reply.redirect(attempt.redirect, 303)
-    return show(reply, loginPage(await signIn.ask(exchange), attempt.refused))
+    const result = await undefinedIfExpired(
+      signIn.login(interaction, credentialsIn(form, request, form['password'])),
+    )
+    if (result === undefined) return show(reply, EXPIRED)
+    if ('redirect' in result) return reply.redirect(result.redirect, 303)
+    return show(reply, loginPage(await signIn.ask(interaction), result.refused))
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
-  const next = await guarded(() => signIn[action](exchange))
-  return next === undefined ? show(reply, OVER) : reply.redirect(next, 303)
+  const next = await undefinedIfExpired(signIn[action](interaction))
+  return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
 }
 
-async function asked(question: ReturnType<Identity['signIn']['ask']>): Promise<Page> {
-  const found = await guarded(() => question)
-  if (found === undefined) return OVER
-  return found.kind === 'login' ? loginPage(found) : consentPage(found)
-}
+const credentialsIn = ({ tenant = '', email = '' }: Form, { ip }: FastifyRequest, password = '') => ({
+  tenant: tenant.trim(),
+  email: email.trim(),
+  password,
+  network: networkOf(ip),
+})
 
-const OVER = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
-const NO_INVITATION = plainPage(
+const EXPIRED = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
+const INVALID_INVITATION = plainPage(
   'This invitation is not valid',
   'It was used already, or it has run out. Ask for a new one.',
   404,
 )
 
-/** undefined where no sign-in is under way in this browser. */
-async function guarded<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work()
-  } catch (error) {
+/** @returns undefined if no authorization is under way in this browser */
+function undefinedIfExpired<T>(work: Promise<T>): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
     if (error instanceof Problem && error.code === 'not_found') return undefined
     throw error
-  }
+  })
 }
 
-async function invitation({ people }: Identity, token: string): Promise<Page> {
-  const email = await people.invited(token)
-  return email === undefined ? NO_INVITATION : invitationPage(email)
-}
-
-async function accept({ people, records }: Identity, request: FastifyRequest): Promise<Page> {
+async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const token = tokenOf(request)
-  const email = await people.invited(token)
-  if (email === undefined) return NO_INVITATION
+  const email = await accounts.invited(token)
+  if (email === undefined) return INVALID_INVITATION
   const form = formOf(request)
-  const fault = faultOf(form)
-  if (fault !== undefined) return invitationPage(email, fault)
-  const account = await people.accept(token, form['password'] ?? '')
-  if (account === undefined) return NO_INVITATION
-  records.passwordSet(requesterOf(request), account)
+  const error = passwordError(form)
+  if (error !== undefined) return invitationPage(email, error)
+  const account = await accounts.accept(token, form['password'] ?? '')
+  if (account === undefined) return INVALID_INVITATION
+  audit.passwordSet(requesterOf(request), account)
   return plainPage(
     'Your password is set',
     'You can close this page and sign in where you were asked to.',
@@ -192,17 +180,13 @@ async function accept({ people, records }: Identity, request: FastifyRequest): P
   )
 }
 
-/** Changes a password for the person who knows the present one. */
-async function changed({ signIn }: Identity, request: FastifyRequest): Promise<Page> {
+async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const form = formOf(request)
-  const fault = faultOf(form)
-  if (fault !== undefined) return passwordPage({ status: 400, text: fault })
-  const { tenant = '', email = '', current = '', password = '' } = form
-  const network = networkOf(request.ip)
-  const credentials = { tenant: tenant.trim(), email: email.trim(), password: current, network }
-  const outcome = await signIn.change(requesterOf(request), credentials, password)
-  if (outcome !== 'changed')
-    return passwordPage({ status: outcome === 'wrong' ? 401 : 429, text: refusalText(outcome) })
+  const error = passwordError(form)
+  if (error !== undefined) return passwordPage({ status: 400, text: error })
+  const credentials = credentialsIn(form, request, form['current'])
+  const outcome = await signIn.change(requesterOf(request), credentials, form['password'] ?? '')
+  if (outcome !== 'changed') return passwordPage(LOGIN_ERRORS[outcome])
   return plainPage(
     'Your password is changed',
     'All sessions have ended: sign in again with the new one.',
@@ -210,14 +194,14 @@ async function changed({ signIn }: Identity, request: FastifyRequest): Promise<P
   )
 }
 
-/** What is wrong with a new password, if anything is. */
-function faultOf({ password = '', again = '' }: Form): string | undefined {
+/** Why a new password is not accepted; undefined if it is. */
+function passwordError({ password = '', again = '' }: Form): string | undefined {
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
   if (password !== again) return 'The two are not the same.'
-  return isPossible(password) ? undefined : `A password has ${least} to ${most} characters.`
+  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
 }
 
-const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => ({
+const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,
@@ -226,7 +210,7 @@ const exchangeOf = (request: FastifyRequest, reply: FastifyReply): Exchange => (
 
 const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
 
-/** It stands in the query, which no log line has. */
+/** The token of an invitation, in the query, which is never logged. */
 function tokenOf({ query }: FastifyRequest): string {
   const { token } = query as { token?: unknown }
   return typeof token === 'string' ? token : ''
@@ -234,9 +218,9 @@ function tokenOf({ query }: FastifyRequest): string {
 
 const FORM_BYTES_MAX = 8_192
 
-export type Form = Readonly<Record<string, string>>
+type Form = Readonly<Record<string, string>>
 
-/** The routes of this part take forms and nothing else. */
+/** Makes a part of the application accept forms only. */
 export function readForms(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
@@ -247,9 +231,9 @@ export function readForms(app: FastifyInstance): void {
 }
 
 /**
- * Cookies are not sent from other sites (SameSite); browsers say besides whence a form comes. From a page that has the
- * referrer policy of ours, the origin is `null`.
- * @param origin our own
+ * Rejects forms of other sites, in addition to SameSite cookies. With the referrer policy of these pages, browsers send
+ * the origin `null`.
+ * @param origin of this API
  * @throws Problem `forbidden`
  */
 export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {

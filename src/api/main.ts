@@ -1,4 +1,4 @@
-/** The API process: config → platform → app → listen; at a signal, everything closes in reverse. */
+/** The API process: opens the platform and listens; on SIGTERM or SIGINT it closes both. */
 
 import { openAuthServices } from '../access/authentication/auth-services.ts'
 import { openPlatform } from '../app/platform.ts'
@@ -17,7 +17,7 @@ async function main(): Promise<void> {
   mountMcp(app, platform, authServices)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   const stop = () => {
-    // What is under way may end; who only holds a connection, or listens to a stream, is not waited for.
+    // Requests may finish; idle connections and streams are closed after a delay.
     setTimeout(() => app.server.closeAllConnections(), LIMITS.drainMs).unref()
     void app
       .close()

@@ -1,8 +1,8 @@
-/** OPERATIONS → an OpenAPI 3.1 document: the same binding that bind.ts reads, written down. */
+/** Describes operations as an OpenAPI 3.1 document, with the binding that bind.ts applies. */
 
 import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
-import { takesKey } from './idempotency.ts'
+import { acceptsKey } from './idempotency.ts'
 
 type Json = Record<string, unknown>
 
@@ -12,7 +12,7 @@ export function openApi(operations: readonly AnyOperation[]): Json {
   const paths: Record<string, Json> = {}
   for (const operation of operations) {
     const { method } = operation.http
-    // OpenAPI has no name for the rest of a path: slashes inside such a parameter stay as they are.
+    // OpenAPI cannot describe a parameter that matches the rest of a path.
     const path = operation.http.path.replace('*}', '}')
     paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
   }
@@ -34,11 +34,10 @@ export function openApi(operations: readonly AnyOperation[]): Json {
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
-  // Of an output that says nothing of itself: the status when all went well.
   const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
-  const done = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
+  const success = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
   return {
     operationId: operation.name,
     summary: operation.summary,
@@ -51,25 +50,26 @@ function describe(operation: AnyOperation): Json {
     parameters: [...parameters(operation), ...conditions(operation)],
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, done])),
+      ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, success])),
       ...(accepted && {
         202: { description: 'Goes on; ask the operation', content: json(operation.output) },
       }),
       ...(http.reply === 'bytes' && byteStatuses(operation)),
-      ...(mayBeHeld(operation) && { 304: { description: 'As the caller has it' } }),
+      ...(supportsIfNoneMatch(operation) && { 304: { description: 'As the caller has it' } }),
       default: PROBLEM,
     },
   }
 }
 
 function content(operation: AnyOperation): Json {
-  const { http } = operation
+  const { http, output } = operation
   if (http.method === 'HEAD') return {}
   if (http.reply === 'bytes') return { content: bytesOf(operation) }
-  return { content: http.reply === 'feed' ? eventStream : json(replySchema(operation)) }
+  if (http.reply === 'feed') return { content: { 'text/event-stream': { schema: TEXT } } }
+  return { content: json(http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]) }
 }
 
-/** What a conditional request or a range may be answered with (RFC 9110 §13, §14). */
+/** Replies to conditional requests and ranges (RFC 9110 §13, §14). */
 function byteStatuses(operation: AnyOperation): Json {
   const headers = operation.http.headers ?? {}
   const bound = new Set(Object.values(headers))
@@ -79,15 +79,10 @@ function byteStatuses(operation: AnyOperation): Json {
   }
 }
 
-/** RFC 9110 §8.3: mostly of no type that is known beforehand; no schema, since it is no JSON. */
+/** The media type is rarely known beforehand (RFC 9110 §8.3); no schema, since it is no JSON. */
 const bytesOf = ({ http }: AnyOperation): Json => ({ [http.bytesType ?? '*/*']: {} })
 
-const eventStream: Json = { 'text/event-stream': { schema: { type: 'string' } } }
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
-
-function replySchema({ output, http }: AnyOperation): unknown {
-  return http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]
-}
 
 function replyHeaders({ output, http }: AnyOperation): Json {
   const named = Object.entries(http.replyHeaders ?? {})
@@ -106,7 +101,7 @@ function parameters(operation: AnyOperation): Json[] {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     if (field === operation.http.rest) return [restParameter(field, schema)]
-    // The media type of a body stands with the body (OpenAPI 3.1, "Parameter Object").
+    // The media type is described with the body (OpenAPI 3.1, "Parameter Object").
     if (operation.http.headers?.[field] === 'content-type') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
     const text =
@@ -116,7 +111,7 @@ function parameters(operation: AnyOperation): Json[] {
   return [...bound, ...preferred(operation)]
 }
 
-/** One header for all fields that may come as a preference. */
+/** One header for all fields that the client may send as a preference. */
 function preferred({ http, input }: AnyOperation): Json[] {
   const examples = (http.preferences ?? []).map((field) => {
     const { enum: known = [] } = input.properties[field] as { enum?: readonly string[] }
@@ -126,15 +121,15 @@ function preferred({ http, input }: AnyOperation): Json[] {
   return [{ name: 'prefer', in: 'header', required: false, schema: { type: 'string', examples } }]
 }
 
-/** Headers that the door takes for the operation, which does not know of them. */
+/** Headers that the request pipeline handles for the operation. */
 function conditions(operation: AnyOperation): Json[] {
-  if (takesKey(operation)) return [idempotencyKey]
-  if (!mayBeHeld(operation)) return []
+  if (acceptsKey(operation)) return [idempotencyKey]
+  if (!supportsIfNoneMatch(operation)) return []
   const description = 'Tags that the caller holds: 304 where the reply would have one of them.'
   return [{ name: 'if-none-match', in: 'header', required: false, description, schema: { type: 'string' } }]
 }
 
-const mayBeHeld = ({ http }: AnyOperation) =>
+const supportsIfNoneMatch = ({ http }: AnyOperation) =>
   http.method === 'GET' && http.etag !== undefined && http.reply === undefined
 
 const idempotencyKey: Json = {
@@ -145,10 +140,9 @@ const idempotencyKey: Json = {
   schema: { type: 'string', minLength: 1, maxLength: LIMITS.idempotencyKeyCharsMax },
 }
 
-/** Parameters of any name: an object whose members stand in the query themselves (style `form`, exploded). */
+/** Parameters with any name: an object whose members are query parameters (style `form`, exploded). */
 function restParameter(name: string, { description }: { description?: string }): Json {
-  const text = { type: 'string' }
-  const value = { oneOf: [text, { type: 'array', items: text }] }
+  const value = { oneOf: [TEXT, { type: 'array', items: TEXT }] }
   const schema = { type: 'object', additionalProperties: value }
   return { name, in: 'query', required: false, style: 'form', explode: true, description, schema }
 }
@@ -162,8 +156,7 @@ function requestBody(operation: AnyOperation): Json | undefined {
   const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))
   for (const [type, field] of Object.entries(texts))
     content[type] = { schema: operation.input.properties[field] }
-  const required = bodyRequired(operation).length > 0
-  return { required, content }
+  return { required: bodyRequired(operation).length > 0, content }
 }
 
 function bodyNames(operation: AnyOperation): string[] {
@@ -185,8 +178,9 @@ function bodyObject(operation: AnyOperation): Json {
   }
 }
 
+const TEXT = { type: 'string' }
+
 function components(): Json {
-  const text = { type: 'string' }
   return {
     securitySchemes: {
       apiKey: { type: 'apiKey', in: 'header', name: 'apikey' },
@@ -195,7 +189,7 @@ function components(): Json {
     responses: {
       Problem: {
         description: 'RFC 9457 problem; `code` never changes its meaning',
-        headers: { 'x-request-id': { schema: text } },
+        headers: { 'x-request-id': { schema: TEXT } },
         content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
       },
     },
@@ -204,14 +198,14 @@ function components(): Json {
         type: 'object',
         required: ['type', 'title', 'status', 'code', 'request_id'],
         properties: {
-          type: text,
-          title: text,
+          type: TEXT,
+          title: TEXT,
           status: { type: 'integer' },
-          detail: text,
-          instance: text,
-          code: text,
-          request_id: text,
-          hint: text,
+          detail: TEXT,
+          instance: TEXT,
+          code: TEXT,
+          request_id: TEXT,
+          hint: TEXT,
           errors: { type: 'array', items: { type: 'object' } },
         },
       },
@@ -219,14 +213,8 @@ function components(): Json {
   }
 }
 
-interface Chapter {
-  readonly name: string
-  readonly description: string
-  /** First parts of operation names. */
-  readonly nouns: readonly string[]
-}
-
-const TAGS: readonly Chapter[] = [
+/** The tags of the document; `nouns` are the first parts of operation names. */
+const TAGS = [
   {
     name: 'Collections',
     description:
@@ -293,10 +281,10 @@ const TAGS: readonly Chapter[] = [
   },
 ]
 
-/** @throws TypeError for a noun that no chapter has: our own mistake */
+/** @throws TypeError if no tag lists the noun of the operation */
 function tagOf(operation: string): string {
   const noun = operation.split('.')[0] ?? ''
-  const chapter = TAGS.find(({ nouns }) => nouns.includes(noun))
-  if (chapter === undefined) throw new TypeError(`No chapter has ${noun}`)
-  return chapter.name
+  const tag = TAGS.find(({ nouns }) => nouns.includes(noun))
+  if (tag === undefined) throw new TypeError(`no tag lists ${noun}`)
+  return tag.name
 }

@@ -15,7 +15,7 @@ import { formOf, readForms, rejectCrossSite, show } from './issuer-routes.ts'
 
 const PATH = '/auth/payloads'
 
-/** Where no Temporal UI is known, there is no such page. */
+/** Mounts the page if a Temporal UI is configured. */
 export async function mountPayloadPage(
   app: FastifyInstance,
   platform: Platform,
@@ -28,9 +28,9 @@ export async function mountPayloadPage(
   await app.register(async (pages) => {
     readForms(pages)
     pages.get(PATH, async (_request, reply) => show(reply, payloadsPage()))
-    // It is in the audit log, whoever was let in and whoever was not.
-    const asked = { config: { operation: { name: 'codec.admit_page', reads: false } } }
-    pages.post(PATH, asked, async (request, reply) => {
+    // An audit entry records each attempt.
+    const audited = { config: { operation: { name: 'codec.admit_page', reads: false } } }
+    pages.post(PATH, audited, async (request, reply) => {
       rejectCrossSite(request, origin)
       const token = (formOf(request)['token'] ?? '').trim()
       const refused = await authenticate(request, reply, token, { platform, authServices })
@@ -42,7 +42,7 @@ export async function mountPayloadPage(
   })
 }
 
-/** Whether the token may read payloads at all. @returns why not */
+/** Checks that the token may read payloads. @returns the problem if not */
 async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -69,15 +69,15 @@ const ALLOWED = {
 }
 
 /**
- * @param uiUrl where the UI is; where that is not known, no page is let in
- * @param pass reads the cookie of a page: no other origin's request is anybody's by its cookie
+ * Allows the Temporal UI to call the codec from the browser (CORS).
+ * @param uiUrl of the UI; if undefined, no origin is allowed
+ * @param session reads the cookie, of requests from the UI's origin only
  */
 export function allowTemporalUiOrigin(
   app: FastifyInstance,
   uiUrl: string | undefined,
-  pass: PayloadSession,
+  session: PayloadSession,
 ): void {
-  app.decorateRequest('pageToken', undefined)
   if (uiUrl === undefined) return
   const { origin } = new URL(uiUrl)
   app.addHook('onRequest', (request, reply, done) => {
@@ -85,9 +85,9 @@ export function allowTemporalUiOrigin(
     reply.header('vary', 'Authorization, apikey, Accept, Origin')
     if (request.headers.origin !== origin) return done()
     reply.headers({ 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
-    // The UI puts a question of its own behind it.
+    // The UI appends a query.
     if (request.url.split('?', 1)[0] === PAYLOAD_SESSION_PATH)
-      request.pageToken = pass.tokenIn(request.headers.cookie)
+      request.pageToken = session.tokenIn(request.headers.cookie)
     if (request.method !== 'OPTIONS') return done()
     reply.code(204).headers(ALLOWED).send()
   })

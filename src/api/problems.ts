@@ -1,9 +1,9 @@
-/** Whatever was thrown → one wire body (RFC 9457) and its headers. What is unknown becomes a 500 with an id. */
+/** Converts thrown values to problem replies (RFC 9457). An unknown error becomes a 500 with the request id. */
 
 import { LIMITS } from '../core/limits.ts'
 import { Problem, type ProblemCode } from '../core/problem.ts'
 
-export interface WireProblem {
+interface ProblemReply {
   readonly status: number
   readonly headers: Record<string, string>
   readonly body: Record<string, unknown>
@@ -22,40 +22,46 @@ const FRAMEWORK: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'media_type_unsupported',
 }
 
-/** Any thrown value as a Problem. A foreign error keeps its cause for the log and shows nothing of itself. */
+/** Converts a thrown value to a Problem, with the value as its cause for the log. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const known = FRAMEWORK[code]
   if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
   if (error instanceof SyntaxError && 'statusCode' in error)
-    return new Problem('body_invalid', { detail: forbiddenOr(error), cause: error })
+    return new Problem('body_invalid', {
+      // Fastify's parser rejects member names that would reach the prototypes of objects.
+      detail: /forbidden/.test(error.message)
+        ? 'A member is called __proto__, or constructor with a member prototype: such names are not taken.'
+        : UNREADABLE,
+      cause: error,
+    })
   return new Problem('internal', { cause: error })
 }
 
-/** What the parser refuses although it is JSON: names that would reach into the prototypes of objects. */
-function forbiddenOr({ message }: SyntaxError): string {
-  return /forbidden/.test(message)
-    ? 'A member is called __proto__, or constructor with a member prototype: such names are not taken.'
-    : 'The request could not be read.'
-}
+const UNREADABLE = 'The request could not be read.'
 
 function detailOf(code: ProblemCode): string {
   if (code === 'media_type_unsupported')
     return 'Send application/json, or one of the types that /docs lists here.'
   if (code === 'body_too_large')
     return `A body has at most ${LIMITS.bodyBytesMax} bytes, that of a batch ${LIMITS.batchBytesMax}, that of a run ${LIMITS.runBodyBytesMax}.`
-  return 'The request could not be read.'
+  return UNREADABLE
 }
 
-/** The wire form. `type` is a page of this API that explains the code. */
-export function toWire(problem: Problem, request: { id: string; path: string }): WireProblem {
+/** The reply of a problem. `type` is a page of this API that explains the code. */
+export function toReply(problem: Problem, request: { id: string; path: string }): ProblemReply {
   const { row, code, detail, errors } = problem
   const retry: Record<string, string> =
     row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }
   return {
     status: row.status,
-    headers: { ...challenge(problem), ...retry, ...problem.headers, 'content-type': PROBLEM_TYPE },
+    headers: {
+      ...(row.status === 401 && CHALLENGE),
+      ...retry,
+      ...problem.headers,
+      'content-type': PROBLEM_TYPE,
+    },
     body: {
       type: row.type ?? `/docs/problems/${code}`,
       title: row.title,
@@ -71,7 +77,5 @@ export function toWire(problem: Problem, request: { id: string; path: string }):
   }
 }
 
-/** A 401 names the schemes that would do (RFC 9110 §11.6.1). */
-function challenge(problem: Problem): Record<string, string> {
-  return problem.status === 401 ? { 'www-authenticate': 'Bearer realm="tenon", ApiKey realm="tenon"' } : {}
-}
+/** A 401 names the accepted schemes (RFC 9110 §11.6.1). */
+const CHALLENGE = { 'www-authenticate': 'Bearer realm="tenon", ApiKey realm="tenon"' }

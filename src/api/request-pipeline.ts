@@ -2,9 +2,13 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import type { Access } from '../access/access.ts'
-import { type Authenticator, RefusedKey, type Visitor } from '../access/authentication/authenticator.ts'
+import {
+  type Authenticator,
+  type AuthFailureLimiter,
+  RejectedKey,
+} from '../access/authentication/authenticator.ts'
 import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
+import type { Claim } from '../access/idempotency.ts'
 import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
 import { CallerScope, WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
@@ -16,7 +20,7 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
-import { completeClaim, idempotencyRequest, replay, runWithClaim, takesKey } from './idempotency.ts'
+import { acceptsKey, completeClaim, idempotencyRequest, replay, runWithClaim } from './idempotency.ts'
 import { sendEventStream, sendResponse } from './response.ts'
 import { sendBytes } from './streams.ts'
 
@@ -24,41 +28,43 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
-    /** Who a gateway says it is, where its secret came with that; of no weight beside a credential. */
+    /** The identity in the headers of a gateway that sent its secret; any other credential takes precedence. */
     gateway: GatewayIdentity | undefined
-    /** Of who reads the Temporal UI, where it asks for payloads. */
+    /** The token of the session in which the Temporal UI reads payloads. */
     pageToken: string | undefined
-    /** How it stands with its limits; set when it has been charged. */
+    /** State of the rate limits after this request was charged. */
     rateLimits: readonly BucketState[] | undefined
-    /** Set when the request has come into a workspace: whose request it counts as. */
+    /** Set when a scope of a workspace was opened; the request counts for it. */
     workspace: WorkspaceRef | undefined
   }
 }
 
 export interface OperationHandler {
-  /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
-  readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
-  /** Keeps the reply before it leaves, where the operation takes an Idempotency-Key. */
-  readonly keep?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
+  /** Authenticates, authorizes and charges the request before the body is read. */
+  readonly authorize: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  readonly execute: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+  /** Stores the reply before it is sent; absent if the operation takes no Idempotency-Key. */
+  readonly storeReply?: (request: FastifyRequest, reply: FastifyReply, body: unknown) => Promise<void>
 }
 
-/** The two halves of an operation's route. */
+/** Creates the hooks and the handler of an operation's route. */
 export function createHandler(
   operation: AnyOperation,
   platform: Platform,
   auth: Authenticator,
 ): OperationHandler {
-  const keyed = takesKey(operation)
+  const acceptsIdempotencyKey = acceptsKey(operation)
   const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
-  const authenticate = async (request: FastifyRequest, visitor?: Visitor): Promise<Principal> => {
+  const authenticate = async (request: FastifyRequest, failures?: AuthFailureLimiter): Promise<Principal> => {
     const { headers, gateway, pageToken, raw } = request
     const query = request.query as Record<string, unknown>
-    const presented = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
-    // All must hold; the first says who it is: a bad one is 401, whatever else is sent (decisions §3).
+    const sources = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
+    // All must be valid; the first one identifies the caller.
     const principals: Principal[] = []
-    for (const credential of credentialsOf(presented, operation.http)) {
-      principals.push(await auth.authenticate(credential, visitor).catch((error) => traced(request, error)))
+    for (const credential of credentialsOf(sources, operation.http)) {
+      principals.push(
+        await auth.authenticate(credential, failures).catch((error) => auditRejection(request, error)),
+      )
     }
     const [principal] = principals
     if (principal === undefined) throw new Problem('credentials_missing')
@@ -66,98 +72,103 @@ export function createHandler(
     return principal
   }
   return {
-    enter: async (request, reply) => {
-      const principal = await authenticate(request, platform.limiter.visitor(request.ip))
-      const right = authorize(platform.access, operation, principal)
-      const passage = await platform.limiter.limitPrincipal(principal, right.role, request.ip)
-      request.rateLimits = passage.states
-      reply.headers(passage.headers)
-      const refused = passage.refused ?? right.refused
-      if (refused !== undefined) throw refused
+    authorize: async (request, reply) => {
+      const principal = await authenticate(request, platform.limiter.authFailures(request.ip))
+      await authorizeAndCharge(platform, operation, principal, request, reply)
     },
-    ...(keyed && { keep: (request, reply, body) => completeClaim(operation, request, reply, body) }),
-    handle: async (request, reply) => {
+    ...(acceptsIdempotencyKey && {
+      storeReply: (request, reply, body) => completeClaim(operation, request, reply, body),
+    }),
+    execute: async (request, reply) => {
       const { principal } = request
-      if (principal === undefined) throw new TypeError('a route without its door')
-      // Who was let in has not guessed: what neighbours of his address guess ends no stream of his.
-      const ask = async () => void platform.access.permit(operation, await authenticate(request))
-      const input = bind(operation, request, ask)
-      const workspace = workspaceNamed(request)
-      const opened = await platform.access.open(operation, principal, workspace, request.rateLimits)
+      if (principal === undefined) throw new TypeError('the request was not authenticated')
+      // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
+      const recheck = async () => void platform.access.permit(operation, await authenticate(request))
+      const input = bind(operation, request, recheck)
+      const { ws } = request.params as { ws?: string }
+      const opened = await platform.access.open(operation, principal, ws, request.rateLimits)
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref
       const parsed = operation.parse(input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
       permit()
-      const asked = keyed ? idempotencyRequest(operation, principal, request, input) : undefined
-      const bare = opened instanceof CallerScope
-      const claim = bare ? undefined : asked && (await platform.idempotency.claim(opened, asked))
-      if (claim !== undefined && 'body' in claim) return replay(claim, reply)
-      request.idempotencyClaim = claim
-      const scope =
-        claim === undefined || bare ? opened : platform.access.openSeeded(opened, principal, claim)
+      let scope = opened
+      const keyed = acceptsIdempotencyKey
+        ? idempotencyRequest(operation, principal, request, input)
+        : undefined
+      let claim: Claim | undefined
+      if (keyed !== undefined && !(opened instanceof CallerScope)) {
+        const claimed = await platform.idempotency.claim(opened, keyed)
+        if ('body' in claimed) return replay(claimed, reply)
+        claim = request.idempotencyClaim = claimed
+        scope = platform.access.openSeeded(opened, principal, claimed)
+      }
       if (operation.http.reply === 'feed') await acquireStream(platform, operation, request, reply)
-      const trace = await startAuditRecord(operation, opened, parsed, platform.audit)
-      request.auditContext = trace
+      const auditContext = await startAuditRecord(operation, opened, parsed, platform.audit)
+      request.auditContext = auditContext
       const output = await runWithClaim(claim, () => operation.run(scope, parsed))
-      if (trace !== undefined) await finishAuditRecord(trace, operation, opened, parsed, output)
+      if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
-        // Counted as it opens: how long it goes on is no latency.
+        // Counted as it opens: the duration of a stream is no latency.
         request.workspace = undefined
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
-        const askAgain = async () => {
-          await ask()
+        return sendEventStream(output as Feed, reply, async () => {
+          await recheck()
           permit()
-        }
-        return sendEventStream(output as Feed, reply, askAgain)
+        })
       }
-      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, ask)
+      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, recheck)
       check?.(output instanceof Serialized ? output.parsed() : output)
       return sendResponse(operation, input, output, request, reply)
     },
   }
 }
 
-/** Whoever has a key that is refused is told of it in the audit log. */
-function traced(request: FastifyRequest, error: unknown): never {
-  if (error instanceof RefusedKey) request.auditContext = auditRejectedKey(error)
+/** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */
+async function authorizeAndCharge(
+  { access, limiter }: Platform,
+  operation: AnyOperation,
+  principal: Principal,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  let role: Role | undefined
+  let forbidden: unknown
+  try {
+    role = access.permit(operation, principal)
+  } catch (error) {
+    forbidden = error
+  }
+  const { states, headers, refused } = await limiter.limitPrincipal(principal, role, request.ip)
+  request.rateLimits = states
+  reply.headers(headers)
+  const problem = refused ?? forbidden
+  if (problem !== undefined) throw problem
+}
+
+/** Records the use of a rejected key in the audit log of its tenant. */
+function auditRejection(request: FastifyRequest, error: unknown): never {
+  if (error instanceof RejectedKey) request.auditContext = auditRejectedKey(error)
   throw error
 }
 
-/** In which role, or why in none: who is refused is charged all the same, or could ask without end. */
-function authorize(
-  access: Access,
-  operation: AnyOperation,
-  principal: Principal,
-): { readonly role?: Role | undefined; readonly refused?: unknown } {
-  try {
-    return { role: access.permit(operation, principal) }
-  } catch (refused) {
-    return { refused }
-  }
-}
-
-/** For as long as the connection lasts. */
+/** Acquires a stream slot, which is released when the connection closes. */
 async function acquireStream(
   { access, limiter }: Platform,
   operation: AnyOperation,
   { principal, ip }: FastifyRequest,
   { raw }: FastifyReply,
 ): Promise<void> {
-  if (principal === undefined) throw new TypeError('a route without its door')
+  if (principal === undefined) throw new TypeError('the request was not authenticated')
   const role = access.permit(operation, principal)
-  if (role === undefined) throw new TypeError(`${operation.name}: a feed is for somebody in a role`)
+  if (role === undefined) throw new TypeError(`${operation.name}: a feed needs a role`)
   const max = await access.streamsMax(principal.tenantId)
   const release = await limiter.acquireStream(principal, role, ip, max)
   raw.once('close', release)
-  // Who has gone meanwhile says so no more.
+  // A connection that has closed meanwhile emits no further event.
   if (raw.destroyed) release()
 }
 
-function workspaceNamed(request: FastifyRequest): string | undefined {
-  return (request.params as { ws?: string }).ws
-}
-
-/** In tests each reply must fit its own schema: the OpenAPI document is then no promise but a fact. */
+/** Checks replies against the output schema, in tests. */
 function replyChecker(operation: AnyOperation): (output: unknown) => void {
   const compiled = Compile(operation.output)
   return (output) => {

@@ -9,7 +9,7 @@ import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 
-/** @param input as it was bound, for the address of what was made */
+/** @param input as it was bound, for the Location header */
 export function sendResponse(
   operation: AnyOperation,
   input: Record<string, unknown>,
@@ -20,28 +20,28 @@ export function sendResponse(
   const { status, location, etag, replyBody, replyHeaders = {} } = operation.http
   reply.code(status?.(output) ?? 200).header('cache-control', 'private, no-store')
   if (operation.stability !== 'stable') reply.header('x-stability', operation.stability)
-  const where = location?.(output, input)
-  if (where !== undefined) reply.header('location', where)
+  const address = location?.(output, input)
+  if (address !== undefined) reply.header('location', address)
   const tag = etag?.(output)
   if (tag !== undefined) reply.header('etag', tag)
-  if (tag !== undefined && isHeld(request, tag)) return reply.code(304).send()
+  if (tag !== undefined && isNotModified(request, tag)) return reply.code(304).send()
   const next = nextPage(operation, request, output)
   if (next !== undefined) reply.header('link', `<${next}>; rel="next"`)
   for (const [field, name] of Object.entries(replyHeaders))
     reply.header(name, String((output as Record<string, unknown>)[field]))
   if (output instanceof Serialized) return reply.type('application/json; charset=utf-8').send(output.json)
   if (replyBody === undefined) return output
-  // Any JSON value: a bare text or null would be sent as something else.
+  // Serialized here: Fastify would not send a bare string or null as JSON.
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(replyOf(operation, output)))
 }
 
-/** RFC 9110 §13.1.2: of a read, the caller has what it names. */
-function isHeld({ method, headers }: FastifyRequest, tag: string): boolean {
+/** True if If-None-Match of a read names the tag (RFC 9110 §13.1.2). */
+function isNotModified({ method, headers }: FastifyRequest, tag: string): boolean {
   const list = headers['if-none-match']
   return list !== undefined && (method === 'GET' || method === 'HEAD') && matches(list, tag, 'weak')
 }
 
-/** The URL of the next page, for `Link: <…>; rel="next"` (RFC 8288). @returns relative to the origin; undefined where there is no next page, or a URL does not lead to it */
+/** The URL of the next page, relative to the origin, for `Link: <…>; rel="next"` (RFC 8288); undefined if there is none. */
 function nextPage(operation: AnyOperation, request: FastifyRequest, output: unknown): string | undefined {
   if (operation.http.method !== 'GET' || operation.input.properties['page_after'] === undefined)
     return undefined
@@ -50,11 +50,11 @@ function nextPage(operation: AnyOperation, request: FastifyRequest, output: unkn
   const [path = '', query] = request.url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.set(QUERY_NAMES['page_after'] ?? '', next)
-  // What would end the link, or is in no header, is escaped; the query has been by now.
+  // Escapes characters that end the link or are invalid in headers; URLSearchParams has escaped the query.
   return `${path.replaceAll(/[^!-~]|[<>"]/g, encodeURIComponent)}?${parameters}`
 }
 
-/** Proxies must neither keep nor change it. */
+/** Proxies must neither cache nor buffer a stream. */
 const HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-store, no-transform',
@@ -62,11 +62,11 @@ const HEADERS = {
 }
 
 /**
- * Frames of one tick leave in one write.
- * @param enter asks for the caller's right once more, and the feed for its own conditions. A stream has no next request at which a key that was revoked, a
- *   token that ran out or a tenant that was suspended would be noticed, so it is asked while it lasts
+ * Sends a feed as server-sent events. Frames of one tick are sent in one write.
+ * @param recheck throws if the caller lost its right: a revoked key, an expired token or a suspended tenant must end a
+ *   stream, which has no next request
  */
-export function sendEventStream(feed: Feed, reply: FastifyReply, enter: () => Promise<void>): void {
+export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => Promise<void>): void {
   reply.hijack()
   const { raw } = reply
   raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), ...HEADERS })
@@ -87,7 +87,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, enter: () => Pr
   const end = (code: string) => {
     stop()
     if (!raw.writableEnded) raw.end(frame({ event: 'end', data: { code } }))
-    // Who does not read it all keeps it in our memory no longer than this.
+    // Bounds the memory that a client takes by not reading.
     setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
   }
   const drained = async () => {
@@ -98,10 +98,10 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, enter: () => Pr
   }
   const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
-    enter()
+    recheck()
       .then(() => feed.recheck?.())
       .catch((error: unknown) => {
-        // What cannot be asked now is no refusal.
+        // A check that fails on the server is no refusal.
         if (error instanceof Problem && error.status < 500) end(error.code)
       })
   }, LIMITS.feedCheckMs)

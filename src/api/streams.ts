@@ -7,47 +7,53 @@ import type { ByteReply, ByteSource } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 
-/** In this part of the application any media type is taken, and no byte of a body is read before it is asked for. */
+/** Makes a part of the application accept any media type, and leave bodies unread. */
 export function acceptStreams(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
 }
 
-/** The body, unread. @param ask whether the caller may still do this; it throws where not */
-export function sourceOf(request: FastifyRequest, ask: () => Promise<void>): ByteSource {
+/** The unread body. @param recheck throws if the caller lost the right meanwhile */
+export function sourceOf(request: FastifyRequest, recheck: () => Promise<void>): ByteSource {
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const known = chunked === undefined
-  return { chunks: chunksOf(request.raw, stillLet(ask)), ...(known && { length: Number(length ?? 0) }) }
+  return {
+    chunks: chunksOf(request.raw, recheckPeriodically(recheck)),
+    ...(known && { length: Number(length ?? 0) }),
+  }
 }
 
-/** Connections whose bodies are timed here. */
+/** Connections whose body has a deadline here. */
 const TIMED = new WeakSet<Socket>()
 
-/** Whether the server's own clock is to let the connection be: it knows when a body began, not whether it moves. */
+/** True if the server's own request timeout must not apply: it does not know whether a body makes progress. */
 export const hasUploadDeadline = (socket: Socket): boolean => TIMED.has(socket)
 
-/** Ending it early does not end the connection: our answer has yet to go through it. */
-async function* chunksOf(raw: FastifyRequest['raw'], ask: () => Promise<void>): AsyncGenerator<Uint8Array> {
+/** Ending early does not close the connection, which still has to carry the reply. */
+async function* chunksOf(
+  raw: FastifyRequest['raw'],
+  recheck: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
   const chunks = raw.iterator({ destroyOnReturn: false })
   const { socket } = raw
   TIMED.add(socket)
   let until = performance.now() + LIMITS.uploadTimeoutMs
   try {
     for (;;) {
-      const next = await arriving(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
+      const next = await nextChunk(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
       if (next.done === true) return
       until += (next.value.byteLength * 1_000) / LIMITS.uploadBytesPerSecondMin
       yield next.value
-      await ask()
+      await recheck()
     }
   } finally {
     TIMED.delete(socket)
-    // Where a chunk is still awaited, this ends when it comes or the connection goes.
+    // A pending read ends with the next chunk, or when the connection closes.
     chunks.return?.().catch(() => {})
   }
 }
 
-async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
+async function nextChunk(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<IteratorResult<Uint8Array>> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Problem('body_incomplete', { detail: TOO_SLOW })), ms)
@@ -64,21 +70,21 @@ async function arriving(chunks: AsyncIterator<Uint8Array>, ms: number): Promise<
 const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} ms, and take ${LIMITS.uploadTimeoutMs} ms and a second for each ${LIMITS.uploadBytesPerSecondMin} bytes.`
 
 /**
- * A stream goes on for minutes in which a key may be revoked or a tenant suspended, so it is asked while it lasts.
- * @returns asks at most once in `feedCheckMs`; what cannot be asked now is no refusal
+ * A key may be revoked or a tenant suspended during the minutes that a stream takes.
+ * @returns checks again at most once in `feedCheckMs`; a check that fails on the server is no refusal
  */
-function stillLet(ask: () => Promise<void>): () => Promise<void> {
-  let asked = performance.now()
+function recheckPeriodically(recheck: () => Promise<void>): () => Promise<void> {
+  let checkedMs = performance.now()
   return async () => {
-    if (performance.now() - asked < LIMITS.feedCheckMs) return
-    asked = performance.now()
-    await ask().catch((error: unknown) => {
+    if (performance.now() - checkedMs < LIMITS.feedCheckMs) return
+    checkedMs = performance.now()
+    await recheck().catch((error: unknown) => {
       if (!(error instanceof Problem) || error.status < 500) throw error
     })
   }
 }
 
-/** What a refused sender still sends is read, so that it comes to read our answer; but not for long. */
+/** Reads the rest of a rejected body for a while, so that its sender gets to read the reply. */
 export function drainBody({ raw }: FastifyRequest): void {
   if (raw.complete || raw.destroyed) return
   const timer = setTimeout(() => raw.destroy(), LIMITS.drainMs)
@@ -86,36 +92,36 @@ export function drainBody({ raw }: FastifyRequest): void {
   raw.resume()
 }
 
-/** Sends the reply. A client that goes away, or takes nothing for long, ends what feeds it. */
+/** Sends a reply of bytes. A client that disconnects, or reads nothing for long, ends its source. */
 export function sendBytes(
   output: ByteReply,
   request: FastifyRequest,
   reply: FastifyReply,
-  ask: () => Promise<void>,
+  recheck: () => Promise<void>,
 ): FastifyReply {
   const { status, headers, chunks, discard } = output
-  // What tenants store is never a page of ours: no script of it runs, whatever type it claims.
+  // Scripts in objects of tenants must not run on this origin, whatever their type.
   reply.code(status).headers({
     'cache-control': 'private, no-cache',
     'content-security-policy': "default-src 'none'; sandbox",
     ...headers,
   })
   if (chunks === undefined) return reply.send()
-  // Who has gone while the bytes were being fetched says so no more.
+  // A connection that has closed meanwhile emits no further event.
   if (reply.raw.destroyed || request.raw.socket.destroyed) discard?.()
   reply.raw.once('close', () => discard?.())
   if (request.method === 'HEAD') return reply.send()
-  return reply.send(Readable.from(taken(chunks, reply.raw, stillLet(ask))))
+  return reply.send(Readable.from(withDeadlines(chunks, reply.raw, recheckPeriodically(recheck))))
 }
 
-/** The chunks, each of which the client has to take in time. What fails after the first of them ends the connection. */
-async function* taken(
+/** The chunks, each of which the client must read in time. A failure after the first one closes the connection. */
+async function* withDeadlines(
   chunks: AsyncIterable<Uint8Array>,
   raw: FastifyReply['raw'],
-  ask: () => Promise<void>,
+  recheck: () => Promise<void>,
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
-    await ask()
+    await recheck()
     const late = setTimeout(() => raw.destroy(), LIMITS.streamStallMs)
     try {
       yield chunk

@@ -1,35 +1,63 @@
 /**
- * The door of webhooks: whoever can sign with the secret of one may start its flow, and needs no credential of ours. No
- * operation, like the wire of MCP: those are for callers whom we know. No scope is opened before the signature of every
- * byte was verified; an address that is none and a bad signature are answered alike.
+ * Receives webhook deliveries: verifies the signature, then starts the flow. The sender needs no other credential, and no
+ * scope is opened before the signature of the whole body is verified. An unknown address and a bad signature get the same
+ * answer. A delivery that arrives again starts nothing: `claim` in `features/flows/triggers/trigger-starts.ts` deduplicates.
  */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Platform } from '../app/platform.ts'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { type Delivered, startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
-import type { Received } from '../features/flows/triggers/webhook-signatures.ts'
+import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
-interface Place {
-  readonly ws: string
-  readonly id: string
-}
+type WebhookRequest = FastifyRequest<{ Params: { readonly ws: string; readonly id: string } }>
 
-export async function mountWebhooks(app: FastifyInstance, platform: Platform): Promise<void> {
-  const door = new WebhookHandler(platform)
+export async function mountWebhooks(
+  app: FastifyInstance,
+  { access, limiter, webhooks }: Platform,
+): Promise<void> {
+  /** Senders with a valid signature: failures of other clients at the same address do not block them. */
+  const knownSenders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
   await app.register(async (part) => {
     part.removeAllContentTypeParsers()
     part.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-    part.post(PATH, {
+    part.route({
+      method: 'POST',
+      url: PATH,
       config: { operation: { name: 'webhook.receive', reads: false } },
       bodyLimit: LIMITS.webhookBodyBytesMax,
-      onRequest: (request, reply) => door.enter(request, reply),
-      handler: (request, reply) => door.handle(request, reply),
+      // Limits requests before the body is read.
+      onRequest: async (request: WebhookRequest, reply) => {
+        const { ws, id } = request.params
+        const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
+        reply.headers(headers)
+        if (refused !== undefined) throw refused
+        if (!knownSenders.has(senderOf(request))) limiter.authFailures(request.ip).check()
+      },
+      handler: async (request: WebhookRequest, reply) => {
+        const { ws, id } = request.params
+        const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+        const delivery = { headers: request.headers, body }
+        const received = await webhooks.receive(ws, id, delivery)
+        if (received === undefined) {
+          limiter.authFailures(request.ip).record()
+          throw new Problem('signature_invalid')
+        }
+        const { ref, triggerId, signed } = received
+        const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
+        request.workspace = ref
+        request.auditContext = { owner: ref, isVerified: true, actor, before: null, after: null }
+        knownSenders.set(senderOf(request), true)
+        const flowActor = { subject: triggerId, role: 'workspace_admin' } as const
+        const scope = await access.continueActive(ref, flowActor, randomIds)
+        const started = await startByDelivery(scope, triggerId, signed, delivery)
+        reply.code(202).headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
+        return started
+      },
     })
   })
   const refuse = async () => {
@@ -42,53 +70,4 @@ export async function mountWebhooks(app: FastifyInstance, platform: Platform): P
   app.route({ method, url: PATH, onRequest: refuse, handler: refuse })
 }
 
-class WebhookHandler {
-  readonly #platform: Platform
-  /** Who has signed well: he is not refused for what his neighbours guess. */
-  readonly #senders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
-
-  constructor(platform: Platform) {
-    this.#platform = platform
-  }
-
-  /** Refuses before a byte of the body is read. @throws Problem `rate_limited` */
-  async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const { limiter } = this.#platform
-    const { ws, id } = request.params as Place
-    const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
-    reply.headers(headers)
-    if (refused !== undefined) throw refused
-    if (!this.#senders.has(senderOf(request))) limiter.visitor(request.ip).tolerate()
-  }
-
-  async handle(request: FastifyRequest, reply: FastifyReply): Promise<Delivered> {
-    const { ws, id } = request.params as Place
-    const delivery = { headers: request.headers, body: bodyOf(request) }
-    const received = await this.#platform.webhooks.receive(ws, id, delivery)
-    if (received === undefined) {
-      this.#platform.limiter.visitor(request.ip).refuse()
-      throw new Problem('signature_invalid')
-    }
-    this.#remember(request, received)
-    const actor = { subject: received.triggerId, role: 'workspace_admin' } as const
-    const scope = await this.#platform.access.continueActive(received.ref, actor, randomIds)
-    const delivered = await startByDelivery(scope, received.triggerId, received.signed, delivery)
-    reply.code(202).headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
-    return delivered
-  }
-
-  #remember(request: FastifyRequest, { ref, triggerId }: Received): void {
-    const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
-    request.workspace = ref
-    request.auditContext = { place: ref, sure: true, actor, before: null, after: null }
-    this.#senders.set(senderOf(request), true)
-  }
-}
-
-const senderOf = (request: FastifyRequest): string => {
-  const { ws, id } = request.params as Place
-  return `${ws}/${id} ${request.ip}`
-}
-
-/** Nothing was sent where nothing was parsed. */
-const bodyOf = ({ body }: FastifyRequest): Buffer => (Buffer.isBuffer(body) ? body : Buffer.alloc(0))
+const senderOf = ({ params: { ws, id }, ip }: WebhookRequest): string => `${ws}/${id} ${ip}`

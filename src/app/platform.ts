@@ -6,7 +6,7 @@ import type { KeyRow } from '../access/authentication/authenticator.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { Idempotency } from '../access/idempotency.ts'
 import type { PlatformServices } from '../access/internals.ts'
-import { People } from '../access/issuer/accounts-store.ts'
+import { AccountsStore } from '../access/issuer/accounts-store.ts'
 import { IssuerState } from '../access/issuer/issuer-state.ts'
 import { OAuthClients } from '../access/issuer/oauth-clients-store.ts'
 import { SigningKeys } from '../access/issuer/signing-keys.ts'
@@ -144,7 +144,7 @@ function openServices(
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     oauthClients,
-    holders: new SubjectStatus(new People(database), oauthClients, issuerState),
+    subjectStatus: new SubjectStatus(new AccountsStore(database), oauthClients, issuerState),
     issuerState,
     publicUrl: publicUrl(config),
     memo: openMemo(),

@@ -68,15 +68,15 @@ class HostedHandler {
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const startedMs = performance.now()
     const params = request.params as Place
-    const visitor = this.#platform.limiter.visitor(request.ip)
+    const visitor = this.#platform.limiter.authFailures(request.ip)
     const shown = await this.#shown(request, params)
     if (shown instanceof Problem) {
-      visitor.tolerate()
-      visitor.refuse()
+      visitor.check()
+      visitor.record()
     }
-    const server = await this.#authServices.hosted.find(params.ws, params.server)
+    const server = await this.#authServices.mcpServers.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
-    const unseen = { place: server.ref, sure: true, before: null, after: null }
+    const unseen = { owner: server.ref, isVerified: true, before: null, after: null }
     request.auditContext = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
@@ -95,7 +95,7 @@ class HostedHandler {
 
   /** What the token says, or why it says nothing. */
   async #shown(request: FastifyRequest, { ws, server }: Place): Promise<HostedClaims | Problem> {
-    const { hosted, guests } = this.#authServices
+    const { mcpServers: hosted, mcpClients: guests } = this.#authServices
     try {
       const token = bearerOf(request)
       if (token === undefined) return new Problem('credentials_missing')
@@ -107,7 +107,7 @@ class HostedHandler {
   }
 
   async #admit(shown: HostedClaims | Problem, server: PublishedServer, at: Place): Promise<McpPrincipal> {
-    const { hosted, guests } = this.#authServices
+    const { mcpServers: hosted, mcpClients: guests } = this.#authServices
     const challenge = challengeOf(hosted.metadataUrl(at.ws, at.server), server.baseline)
     try {
       if (shown instanceof Problem) throw shown
@@ -187,7 +187,7 @@ class HostedHandler {
   ): Problem {
     const { scopes, detail, error_description } = refusal
     const at = request.params as Place
-    const challenge = challengeOf(this.#authServices.hosted.metadataUrl(at.ws, at.server), scopes)
+    const challenge = challengeOf(this.#authServices.mcpServers.metadataUrl(at.ws, at.server), scopes)
     const headers = { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) }
     return new Problem('insufficient_scope', { detail, headers })
   }

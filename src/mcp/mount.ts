@@ -46,7 +46,7 @@ const CONFIGURATION = '/auth/.well-known/openid-configuration'
 const ANYBODY = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
 
 function mountWellKnown(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  const { hosted, identity } = authServices
+  const { mcpServers: hosted, identity } = authServices
   app.get(
     '/.well-known/oauth-protected-resource/v1/mcp/workspaces/:ws/servers/:server/mcp',
     async (request, reply) => {

@@ -33,7 +33,7 @@ export function platformServer(
         return success(output)
       } catch (error) {
         if (error instanceof Problem && error.status === 403)
-          platform.audit.throttled(refusal(operation, principal, requestId, error))
+          platform.audit.enqueueThrottled(refusal(operation, principal, requestId, error))
         if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
         platform.log.error({ err: error, operation: operation.name }, 'tool')
         return failure('internal: Something is wrong on our side.')
@@ -79,10 +79,10 @@ async function recordRevealed(
 ): Promise<void> {
   if (operation.reveals === undefined) return
   const done = { outcome: 'done', status: 200, code: null } as const
-  const deed = deedOf(operation, principal, requestId, done)
-  if (principal.tenantId !== undefined) return audit.write(deed)
-  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.placeOf({ tenantId }))
-  await Promise.all(places.map(async (place) => audit.write({ ...deed, place: await place })))
+  const event = eventOf(operation, principal, requestId, done)
+  if (principal.tenantId !== undefined) return audit.append(event)
+  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.ownerOf({ tenantId }))
+  await Promise.all(places.map(async (place) => audit.append({ ...event, owner: await place })))
 }
 
 /** A refused tool is no refused request: the reply to it says 200. */
@@ -92,20 +92,20 @@ const refusal = (
   requestId: string,
   problem: Problem,
 ): AuditEvent =>
-  deedOf(operation, principal, requestId, {
+  eventOf(operation, principal, requestId, {
     outcome: 'denied',
     status: problem.status,
     code: problem.code,
   })
 
-function deedOf(
+function eventOf(
   operation: AnyOperation,
   { tenantId, workspaceId, subject, roles }: Principal,
   requestId: string,
   { outcome, status, code }: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
 ): AuditEvent {
   return {
-    place: { tenantId, workspaceId },
+    owner: { tenantId, workspaceId },
     requestId,
     actor: { subject, role: roles[0] ?? null, kind: 'token' },
     operation: operation.name,

@@ -1,7 +1,7 @@
 /** Sweeps idempotency: each operation that takes a key is sent, loses its stored reply, and is sent again. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { takesKey } from '../../src/api/idempotency.ts'
+import { acceptsKey } from '../../src/api/idempotency.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { post, replayed, simulateCrash } from '../support/clients/idempotency.ts'
 import { createTestWorkspaceWithStorage as createTestWorkspace, unique } from '../support/fixtures/tenants.ts'
@@ -38,7 +38,7 @@ function boundIn(template: string, path: string): Record<string, string> {
 const made = (body: Record<string, unknown> | string) =>
   typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'])
 
-describe.each(OPERATIONS.filter(takesKey).map((operation) => [operation.name, operation] as const))(
+describe.each(OPERATIONS.filter(acceptsKey).map((operation) => [operation.name, operation] as const))(
   '%s with an idempotency key',
   (name, operation) => {
     test('repeated after a lost reply: created once or reported as made; later repeats return the stored reply', async () => {

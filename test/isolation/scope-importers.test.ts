@@ -13,7 +13,7 @@ async function filesThat(pattern: RegExp): Promise<string[]> {
 }
 
 test('scopes: opened in one file', async () => {
-  expect(await filesThat(/(Workspace|Admin|Caller)Scope\.open\(/)).toEqual(['access/access.ts'])
+  expect(await filesThat(/new (Workspace|Caller)Scope\(|AdminScope\.open\(/)).toEqual(['access/access.ts'])
 })
 
 test('identity headers: read in one file', async () => {

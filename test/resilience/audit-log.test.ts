@@ -54,7 +54,7 @@ afterAll(async () => {
 })
 
 const auditEvent = (requestId: string): AuditEvent => ({
-  place: { tenantId: workspace.tenantId },
+  owner: { tenantId: workspace.tenantId },
   requestId,
   actor: { subject: 'somebody', role: 'service', kind: 'api_key' },
   operation: 'collection.create',
@@ -69,14 +69,14 @@ const auditEvent = (requestId: string): AuditEvent => ({
 test('database unreachable: pending entries are written later in order, lost ones counted in one entry', async () => {
   const { audit } = platform
   const name = unique('away')
-  await audit.write(auditEvent(`${name}-before`))
+  await audit.append(auditEvent(`${name}-before`))
   await closeProxy()
-  await audit.write(auditEvent(`${name}-0`))
+  await audit.append(auditEvent(`${name}-0`))
   expect(() => audit.refuseUnlessReady()).not.toThrow()
-  for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.note(auditEvent(`${name}-${n}`))
+  for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.enqueue(auditEvent(`${name}-${n}`))
   expect(() => audit.refuseUnlessReady()).toThrow('takes no entries at present')
   for (let n = LIMITS.auditPendingMax / 2; n < LIMITS.auditPendingMax + 7; n++)
-    audit.note(auditEvent(`${name}-${n}`))
+    audit.enqueue(auditEvent(`${name}-${n}`))
   await openProxy(port)
   const lost = await eventually(async () => (await entriesOfWorkspace(workspace, '&operation=audit.lost'))[0])
   expect(lost).toMatchObject({ count: 7, outcome: 'failed', actor: { kind: 'platform' } })
@@ -94,8 +94,8 @@ test('platform closed: pending entries and throttled counts are written first', 
   const other = openPlatform(parseConfig(env), openLog('silent', 'test')).platform
   const name = unique('end')
   for (let n = 0; n < 25; n++)
-    other.audit.throttled({ ...auditEvent(`${name}-${n}`), outcome: 'denied', address: '::1' })
-  other.audit.note(auditEvent(`${name}-done`))
+    other.audit.enqueueThrottled({ ...auditEvent(`${name}-${n}`), outcome: 'denied', address: '::1' })
+  other.audit.enqueue(auditEvent(`${name}-done`))
   await other.close()
   const written = await recorded(`${name}-%`)
   expect(written).toHaveLength(LIMITS.auditAlikePerMinute + 1)
@@ -105,10 +105,10 @@ test('platform closed: pending entries and throttled counts are written first', 
 
 test('entry that the database refuses: dropped, others are written', async () => {
   const name = unique('odd')
-  platform.audit.note(auditEvent(`${name}-a`))
+  platform.audit.enqueue(auditEvent(`${name}-a`))
   // PostgreSQL texts cannot contain this character.
-  platform.audit.note({ ...auditEvent(`${name}-b`), place: { tenantId: 'ten_\u0000' } })
-  platform.audit.note(auditEvent(`${name}-c`))
+  platform.audit.enqueue({ ...auditEvent(`${name}-b`), owner: { tenantId: 'ten_\u0000' } })
+  platform.audit.enqueue(auditEvent(`${name}-c`))
   await platform.audit.flush()
   expect((await recorded(`${name}-%`)).map(({ request_id }) => request_id)).toEqual([
     `${name}-a`,

@@ -7,22 +7,20 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
-import { type AuditEvent, type Line, lineOf, PLATFORM_CHAIN, type Place } from './entry.ts'
-
-/** A chain is told how many of its entries were lost, once it takes entries again. */
-const LOST = 'audit.lost'
+import { type AuditEvent, type AuditOwner, type AuditRow, auditRowOf, PLATFORM_CHAIN } from './entry.ts'
 
 export class Audit {
   readonly #system: SystemScope
   readonly #log: Log
-  readonly #floods = new AuditThrottle()
-  /** In the order in which things happened. */
-  #pending: Line[] = []
+  readonly #throttle = new AuditThrottle()
+  /** In the order of the events. */
+  #pending: AuditRow[] = []
+  /** Lost entries by chain, until an entry of the chain says how many. */
   readonly #lost = new Map<string, number>()
   #flushTimer: NodeJS.Timeout | undefined
-  #minute: NodeJS.Timeout | undefined
-  /** How many were ever put into `#pending`, and how many of those are in the log. */
-  #kept = 0
+  #summaryTimer: NodeJS.Timeout | undefined
+  /** How many rows were ever queued, and how many of them are in the log. */
+  #queued = 0
   #stored = 0
   #appending: Promise<boolean> | undefined
 
@@ -31,71 +29,70 @@ export class Audit {
     this.#log = log
   }
 
-  /** @throws Problem `dependency_unavailable` where so many entries wait that what is to be recorded must not happen */
+  /** @throws Problem `dependency_unavailable` if too many entries wait to accept another change that must be recorded */
   refuseUnlessReady(): void {
     if (this.#pending.length < LIMITS.auditPendingMax / 2) return
     const detail = 'The audit log takes no entries at present, so nothing is changed that has to be in it.'
     throw new Problem('dependency_unavailable', { detail })
   }
 
-  /** Puts down what happened; it is in the log a moment later. Costs no I/O. */
-  note(deed: AuditEvent): void {
-    this.#keep(deed)
+  /** Queues an entry, which is in the log a moment later. No I/O. */
+  enqueue(event: AuditEvent): void {
+    this.#push(event)
     this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditFlushMs).unref()
   }
 
-  /** The same, at once: resolves when it is in the log, or when the database does not take it, which is logged. */
-  write(deed: AuditEvent): Promise<void> {
-    this.#keep(deed)
+  /** Appends an entry at once: resolves when it is in the log, or when the database rejects it, which is logged. */
+  append(event: AuditEvent): Promise<void> {
+    this.#push(event)
     return this.flush()
   }
 
-  /** A refusal, a failure, or what an anonymous client can cause: the first of a minute are entries, the rest are counted. */
-  throttled(deed: AuditEvent): void {
-    this.#ofThisMinute()
-    if (this.#floods.admit(deed)) this.note(deed)
+  /** For refusals, failures and what anonymous clients can cause: queues the first of each minute and counts the rest. */
+  enqueueThrottled(event: AuditEvent): void {
+    this.#scheduleSummaries()
+    if (this.#throttle.admit(event)) this.enqueue(event)
   }
 
-  /** One of many that are expected: only how many there were is put down. */
-  counted(deed: AuditEvent): void {
-    this.#ofThisMinute()
-    this.#floods.admit(deed, 0)
+  /** For events that are expected in large numbers: only their number is recorded. */
+  countOnly(event: AuditEvent): void {
+    this.#scheduleSummaries()
+    this.#throttle.admit(event, 0)
   }
 
-  #ofThisMinute(): void {
-    this.#minute ??= setTimeout(() => this.settle(), LIMITS.auditMinuteMs).unref()
+  #scheduleSummaries(): void {
+    this.#summaryTimer ??= setTimeout(() => this.#enqueueSummaries(), LIMITS.auditMinuteMs).unref()
   }
 
-  /** Puts down how many were only counted. */
-  settle(): void {
-    clearTimeout(this.#minute)
-    this.#minute = undefined
-    for (const deed of this.#floods.settle()) this.note(deed)
+  #enqueueSummaries(): void {
+    clearTimeout(this.#summaryTimer)
+    this.#summaryTimer = undefined
+    for (const event of this.#throttle.takeSummaries()) this.enqueue(event)
   }
 
-  #keep(deed: AuditEvent): void {
-    const line = lineOf(deed, Date.now())
+  #push(event: AuditEvent): void {
+    const row = auditRowOf(event, Date.now())
     if (this.#pending.length < LIMITS.auditPendingMax) {
-      this.#pending.push(line)
-      this.#kept += 1
-    } else this.#lose(line)
+      this.#pending.push(row)
+      this.#queued += 1
+    } else this.#countLost(row)
   }
 
-  #lose({ chain }: Line): void {
+  #countLost({ chain }: AuditRow): void {
     if (this.#lost.size === 0) this.#log.error('audit entries are lost')
-    // A tenant that is one too many loses its name here, not its place in the count.
-    const named = this.#lost.has(chain) || this.#lost.size < LIMITS.auditFloodsMax ? chain : PLATFORM_CHAIN
-    this.#lost.set(named, (this.#lost.get(named) ?? 0) + 1)
+    // Beyond the maximum of chains, losses are counted in the chain of the platform.
+    const counted = this.#lost.has(chain) || this.#lost.size < LIMITS.auditFloodsMax ? chain : PLATFORM_CHAIN
+    this.#lost.set(counted, (this.#lost.get(counted) ?? 0) + 1)
   }
 
   /**
-   * Resolves when all that was put down until now is in the log, or when the database does not take it: then it is tried
-   * again later. One append at a time, so that entries keep their order; who comes meanwhile goes with the next one.
+   * Resolves when all entries queued until now are in the log, or when the database rejects them: then a timer retries.
+   * One append runs at a time, so that entries keep their order; later entries go with the next one.
    */
   async flush(): Promise<void> {
     clearTimeout(this.#flushTimer)
     this.#flushTimer = undefined
-    const upTo = this.#kept
+    const upTo = this.#queued
     while (this.#stored < upTo) {
       this.#appending ??= this.#appendNext().finally(() => {
         this.#appending = undefined
@@ -104,57 +101,55 @@ export class Audit {
     }
   }
 
-  /** @returns whether the database took them */
+  /** @returns false if the database rejected them */
   async #appendNext(): Promise<boolean> {
-    // The rest of the turn may bring more.
-    await new Promise((soon) => setImmediate(soon))
-    const lines = this.#pending.slice(0, LIMITS.auditLinesAtOnce)
+    // Entries of the same turn of the event loop share the append.
+    await new Promise((resolve) => setImmediate(resolve))
+    const rows = this.#pending.slice(0, LIMITS.auditLinesAtOnce)
     try {
-      await this.#append(lines)
+      await this.#insert(rows)
     } catch (error) {
       this.#log.error({ err: error, pending: this.#pending.length }, 'audit entries are kept for later')
       this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditRetryMs).unref()
       return false
     }
-    this.#pending = this.#pending.slice(lines.length)
-    this.#stored += lines.length
-    this.#confessLost()
+    this.#pending = this.#pending.slice(rows.length)
+    this.#stored += rows.length
+    this.#enqueueLosses()
     return true
   }
 
-  /** What only one line is to blame for costs that line, and not all that come after it. */
-  async #append(lines: readonly Line[]): Promise<void> {
-    const chains = textArray(lines.map(({ chain }) => chain))
-    const workspaces = textArray(lines.map(({ workspace }) => workspace))
-    const texts = textArray(lines.map(({ text }) => text))
+  /** If PostgreSQL rejects the value of one row, only that row is lost: the rows are then inserted one by one. */
+  async #insert(rows: readonly AuditRow[]): Promise<void> {
+    const [chains, workspaces, texts] = (['chain', 'workspace', 'text'] as const).map((column) =>
+      textArray(rows.map((row) => row[column])),
+    )
     try {
       await this.#system.rows(
         sql`select append_audit(${chains}::text[], ${workspaces}::text[], ${texts}::text[])`,
       )
     } catch (error) {
       if (error instanceof Problem && error.code !== 'value_invalid') throw error
-      const [first] = lines
-      if (lines.length > 1) for (const line of lines) await this.#append([line])
+      const [first] = rows
+      if (rows.length > 1) for (const row of rows) await this.#insert([row])
       else if (first !== undefined) {
         this.#log.error({ err: error }, 'an audit entry was not taken')
-        this.#lose(first)
+        this.#countLost(first)
       }
     }
   }
 
-  #confessLost(): void {
+  #enqueueLosses(): void {
     const lost = [...this.#lost]
     this.#lost.clear()
-    const actor = { subject: null, role: null, kind: 'platform' } as const
-    const rest = { status: null, code: null, before: null, after: null, requestId: null, target: '' }
     for (const [chain, count] of lost) {
-      const place = chain === PLATFORM_CHAIN ? {} : { tenantId: chain }
-      this.note({ ...rest, place, actor, operation: LOST, outcome: 'failed', count })
+      const owner = chain === PLATFORM_CHAIN ? {} : { tenantId: chain }
+      this.enqueue(platformEvent({ owner, operation: 'audit.lost', outcome: 'failed', count }))
     }
   }
 
-  /** The tenant that an operator's deed belongs to, of the ids that it names; no place where there is none. */
-  async placeOf({ tenantId, workspaceId }: Place): Promise<Place> {
+  /** The tenant that owns what an operator did, found by the ids that the request names; empty if there is none. */
+  async ownerOf({ tenantId, workspaceId }: AuditOwner): Promise<AuditOwner> {
     if (tenantId === undefined && workspaceId === undefined) return {}
     const found = await this.#system
       .row<{ tenant_id: string; workspace_id: string | null }>(sql`
@@ -170,70 +165,62 @@ export class Audit {
     return { tenantId: found.tenant_id, workspaceId: found.workspace_id ?? undefined }
   }
 
-  /** Appends what is left. */
+  /** Appends the rest. */
   async close(): Promise<void> {
-    this.settle()
+    this.#enqueueSummaries()
     await this.flush()
     clearTimeout(this.#flushTimer)
     if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries are lost')
   }
 }
 
-interface Flood {
+interface EventCount {
   seen: number
-  /** How many were only counted. */
-  counted: number
-  /** The last of them: the one entry says of it what they have in common. */
+  /** How many were counted without an entry, and the last of them. */
+  suppressed: number
   last: AuditEvent | undefined
 }
 
+/** Admits a few similar events per minute, and counts the others for a summary. */
 export class AuditThrottle {
-  readonly #floods = new Map<string, Flood>()
+  readonly #counts = new Map<string, EventCount>()
 
-  /** Whether this one is an entry of its own. Where not, it is counted. */
-  admit(deed: AuditEvent, entriesMax: number = LIMITS.auditAlikePerMinute): boolean {
-    const flood = this.#floodOf(deed)
-    flood.seen += 1
-    if (flood.seen <= entriesMax) return true
-    flood.counted += 1
-    flood.last = deed
+  /** @returns true if the event gets an entry of its own; else it is counted */
+  admit(event: AuditEvent, entriesMax: number = LIMITS.auditAlikePerMinute): boolean {
+    const count = this.#countOf(event)
+    count.seen += 1
+    if (count.seen <= entriesMax) return true
+    count.suppressed += 1
+    count.last = event
     return false
   }
 
-  /** Of a chain and a network (one IPv6 client has a whole /64); beyond a number of networks, of the chain alone. */
-  #floodOf({ place, address = '', outcome }: AuditEvent): Flood {
-    const chain = `${place.tenantId ?? ''} ${outcome}`
+  /** Counts by chain, outcome and network; beyond the maximum of networks, without the network. */
+  #countOf({ owner, address = '', outcome }: AuditEvent): EventCount {
+    const chain = `${owner.tenantId ?? ''} ${outcome}`
     const name = `${chain} ${address === '' ? '' : networkOf(address)}`
-    const known = this.#floods.get(name)
+    const known = this.#counts.get(name)
     if (known !== undefined) return known
-    const key = this.#floods.size < LIMITS.auditFloodsMax ? name : chain
-    const flood = this.#floods.get(key) ?? { seen: 0, counted: 0, last: undefined }
-    this.#floods.set(key, flood)
-    return flood
+    const key = this.#counts.size < LIMITS.auditFloodsMax ? name : chain
+    const count = this.#counts.get(key) ?? { seen: 0, suppressed: 0, last: undefined }
+    this.#counts.set(key, count)
+    return count
   }
 
-  /** The minute is over: one deed for each that were only counted. */
-  settle(): AuditEvent[] {
-    const floods = [...this.#floods.values()]
-    this.#floods.clear()
-    return floods.flatMap(({ counted, last }) => (last === undefined ? [] : [summary(last, counted)]))
+  /** Ends the minute. @returns one event for each group of suppressed ones, which may differ in operation and caller */
+  takeSummaries(): AuditEvent[] {
+    const counts = [...this.#counts.values()]
+    this.#counts.clear()
+    return counts.flatMap(({ suppressed: count, last }) => {
+      if (last === undefined) return []
+      const { owner, address, outcome } = last
+      const summary = { owner: { tenantId: owner.tenantId }, operation: 'audit.summary', outcome, count }
+      return [{ ...platformEvent(summary), ...(address !== undefined && { address }) }]
+    })
   }
 }
 
-/** They may have been of different operations and by different callers: what is left is where from, and how many. */
-function summary({ place, address, outcome }: AuditEvent, count: number): AuditEvent {
-  return {
-    place: { tenantId: place.tenantId },
-    requestId: null,
-    actor: { subject: null, role: null, kind: 'platform' },
-    ...(address !== undefined && { address }),
-    operation: 'audit.summary',
-    target: '',
-    outcome,
-    status: null,
-    code: null,
-    before: null,
-    after: null,
-    count,
-  }
+function platformEvent(event: Pick<AuditEvent, 'owner' | 'operation' | 'outcome' | 'count'>): AuditEvent {
+  const actor = { subject: null, role: null, kind: 'platform' } as const
+  return { actor, requestId: null, target: '', status: null, code: null, before: null, after: null, ...event }
 }

@@ -6,61 +6,55 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceScope } from '../scope.ts'
 import { type AuditActor, type AuditEvent, digestOf } from './entry.ts'
 
-/** First parts of the names of operations that are asked for by the thousand: their entries follow a moment later. */
-const HURRIED = new Set(['collection', 'batch', 'event', 'webhook'])
-/** Whole names of others; of a start, the execution's own row says who has asked for it, and when. */
-const HURRIED_TOO = new Set(['execution.create'])
+/** Frequent operations. Of a start, the row of the execution also says who requested it, and when. */
+const FREQUENT = /^((collection|batch|event|webhook)\.|execution\.create$)/
 
-/** Whether the reply does not wait until the entry is in the log. */
-export function auditsAsync({ name }: Pick<AnyOperation, 'name'>): boolean {
-  return HURRIED.has(name.slice(0, name.indexOf('.'))) || HURRIED_TOO.has(name)
-}
+/** True if the reply does not wait until the entry is in the log. */
+export const auditsAsync = ({ name }: Pick<AnyOperation, 'name'>): boolean => FREQUENT.test(name)
 
-/** What the log is to say of who runs an operation. */
+/** The caller of an operation in its audit entry. */
 export interface AuditCaller {
   readonly kind: AuditActor['kind']
   readonly requestId: string
-  /** The arguments as the log may show them, where they have secrets of the workspace in them. */
-  readonly shown?: Readonly<Record<string, unknown>>
+  /** The arguments for the log, if the original ones hold secrets of the workspace. */
+  readonly redactedArgs?: Readonly<Record<string, unknown>>
 }
 
 /**
- * {@link runWithJson} with an entry for what changes something, however it ends.
+ * {@link runWithJson} with an audit entry, also of a failure, for an operation that changes something.
  * @throws what the operation throws
  */
 export async function runAudited(
   operation: AnyOperation,
   scope: WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId, shown = args }: AuditCaller,
+  { kind, requestId, redactedArgs = args }: AuditCaller,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor, ref } = scope
-  if (!auditsAsync(operation)) audit.refuseUnlessReady()
-  const known = {
-    place: ref,
+  const isAsync = auditsAsync(operation)
+  if (!isAsync) audit.refuseUnlessReady()
+  const common = {
+    owner: ref,
     requestId,
     actor: { ...actor, kind },
     operation: operation.name,
-    target: targetOf(operation, shown),
+    target: targetOf(operation, redactedArgs),
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
-    audit.throttled({ ...known, ...failureOf(error), after: null })
+    const { code, status } = error instanceof Problem ? error : new Problem('internal')
+    const outcome = status === 401 || status === 403 ? 'denied' : 'failed'
+    audit.enqueueThrottled({ ...common, outcome, status, code, after: null })
     throw error
   })
-  const deed: AuditEvent = { ...known, outcome: 'done', status: null, code: null, after: digestOf(output) }
-  if (auditsAsync(operation)) audit.note(deed)
-  else await audit.write(deed)
+  const event: AuditEvent = { ...common, outcome: 'done', status: null, code: null, after: digestOf(output) }
+  if (isAsync) audit.enqueue(event)
+  else await audit.append(event)
   return output
 }
 
-function failureOf(error: unknown): Pick<AuditEvent, 'outcome' | 'status' | 'code'> {
-  const { code, status } = error instanceof Problem ? error : new Problem('internal')
-  return { outcome: status === 401 || status === 403 ? 'denied' : 'failed', status, code }
-}
-
-/** The path at which the same operation lies on HTTP. */
+/** The path of the same operation on HTTP. */
 function targetOf({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): string {
   return http.path.replaceAll(/\{(\w+)\*?\}/g, (_all, name: string) => String(args[name] ?? '-'))
 }

@@ -1,4 +1,4 @@
-/** One entry of the audit log: its members, its one text, and the digests that stand in it. */
+/** One entry of the audit log: its members, its canonical text, and the digests in it. */
 
 import { hash } from 'node:crypto'
 import { canonical, exceedsDepth } from '../../core/json.ts'
@@ -6,13 +6,10 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'
 
-/** The chain of what belongs to no tenant: operators alone see it. */
+/** The chain of entries without a tenant, which only operators see. */
 export const PLATFORM_CHAIN = '-'
 
-/**
- * How the actor was recognised: by a credential, as a tool of an MCP server, by the secret of a webhook, as a run, as a
- * person or a client at the issuer; or the platform itself.
- */
+/** How the actor was identified; `person` and `client` are those of the issuer. */
 type ActorKind =
   | 'api_key'
   | 'token'
@@ -26,23 +23,23 @@ type ActorKind =
   | 'platform'
 
 export interface AuditActor {
-  /** Id of the key, subject of the token, workflow id of the run; null where nobody was recognised. */
+  /** Id of the key, subject of the token, workflow id of the execution; null if the caller is unknown. */
   readonly subject: string | null
   readonly role: Role | null
   readonly kind: ActorKind
 }
 
-/** Where something happened: whose chain an entry is in, and which workspace's admins see it. */
-export interface Place {
+/** The tenant whose chain an entry is in, and the workspace whose admins see it. */
+export interface AuditOwner {
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
 }
 
 export interface AuditEvent {
-  readonly place: Place
+  readonly owner: AuditOwner
   readonly requestId: string | null
   readonly actor: AuditActor
-  /** The client's, of refusals, failures and what happens at the issuer. */
+  /** The client's address, for refusals, failures and events of the issuer. */
   readonly address?: string
   /** Name of the operation. */
   readonly operation: string
@@ -51,73 +48,73 @@ export interface AuditEvent {
   readonly outcome: 'done' | 'denied' | 'failed'
   readonly status: number | null
   readonly code: string | null
-  /** What else identifies the event, by name; never a secret. */
+  /** Further ids of the event, by name; never a secret. */
   readonly detail?: Readonly<Record<string, string>>
-  /** Digests of the resource as its GET shows it. */
+  /** Digests of the resource as its GET returns it. */
   readonly before: string | null
   readonly after: string | null
-  /** How many alike this stands for; 1 where absent. */
+  /** How many similar events this stands for; 1 by default. */
   readonly count?: number
 }
 
-/** An entry on its way to its chain. */
-export interface Line {
+/** The parameters of `append_audit` for one entry. */
+export interface AuditRow {
   readonly chain: string
-  /** Empty where it is of none. */
+  /** Empty if the entry has none. */
   readonly workspace: string
-  /** Canonical JSON (RFC 8785): texts and whole numbers alone, so there is one way to write it. */
+  /** Canonical JSON (RFC 8785). */
   readonly text: string
 }
 
-/** Members stand in code unit order: what JSON.stringify gives is canonical as it is. */
-export function lineOf(deed: AuditEvent, atMs: number): Line {
-  const chain = deed.place.tenantId ?? PLATFORM_CHAIN
+/** Lists the members in code unit order, so that JSON.stringify returns canonical JSON. */
+export function auditRowOf(event: AuditEvent, atMs: number): AuditRow {
+  const chain = event.owner.tenantId ?? PLATFORM_CHAIN
   const text = JSON.stringify({
-    actor: { kind: deed.actor.kind, role: deed.actor.role, subject: plain(deed.actor.subject) },
-    address: deed.address ?? null,
-    after: deed.after,
+    actor: { kind: event.actor.kind, role: event.actor.role, subject: sanitize(event.actor.subject) },
+    address: event.address ?? null,
+    after: event.after,
     at: new Date(atMs).toISOString(),
-    before: deed.before,
-    code: deed.code,
-    count: deed.count ?? 1,
-    detail: deed.detail && plainDetail(deed.detail),
-    operation: deed.operation,
-    outcome: deed.outcome,
-    request_id: plain(deed.requestId),
-    status: deed.status,
-    target: plain(deed.target),
+    before: event.before,
+    code: event.code,
+    count: event.count ?? 1,
+    detail: event.detail && sanitizeDetail(event.detail),
+    operation: event.operation,
+    outcome: event.outcome,
+    request_id: sanitize(event.requestId),
+    status: event.status,
+    target: sanitize(event.target),
     tenant_id: chain,
-    workspace_id: deed.place.workspaceId ?? null,
+    workspace_id: event.owner.workspaceId ?? null,
   })
-  return { chain, workspace: deed.place.workspaceId ?? '', text }
+  return { chain, workspace: event.owner.workspaceId ?? '', text }
 }
 
-/** Members in code unit order. Absent details leave no member behind. */
-function plainDetail(detail: Readonly<Record<string, string>>): Record<string, string | null> {
+/** Members in code unit order. */
+function sanitizeDetail(detail: Readonly<Record<string, string>>): Record<string, string | null> {
   const names = Object.keys(detail).sort()
-  return Object.fromEntries(names.map((name) => [name, plain(detail[name] ?? null)]))
+  return Object.fromEntries(names.map((name) => [name, sanitize(detail[name] ?? null)]))
 }
 
-/** What a caller chose the letters of: cut, without secrets, and without what JSON in PostgreSQL does not take. */
-function plain(text: string | null): string | null {
+/** Sanitizes a text that a caller chose: truncated, without secrets and characters that JSON in PostgreSQL rejects. */
+function sanitize(text: string | null): string | null {
   if (text === null) return null
   const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax)
-  if (!UNTAKEN.test(cut)) return cut
-  // Half a surrogate pair becomes a character.
+  if (!UNSTORABLE.test(cut)) return cut
+  // A lone surrogate becomes a replacement character.
   return Buffer.from(cut.replaceAll('\u0000', '\ufffd')).toString()
 }
 
-const UNTAKEN = /[\0\p{Surrogate}]/u
+const UNSTORABLE = /[\0\p{Surrogate}]/u
 
 /**
- * SHA-256 of a state as canonical JSON, in hexadecimal; secrets are taken out first, since who knows nearly all of a
- * text can guess the rest by its digest.
- * @returns null where there is no state, or one deeper than any resource
+ * SHA-256 of a state as canonical JSON, in hexadecimal. Secrets are removed first: a reader who knows the rest of a text
+ * could guess them by its digest.
+ * @returns null without a state, or for one that is nested deeper than any resource
  */
 export function digestOf(state: unknown): string | null {
   if (state === undefined || state === null || exceedsDepth(state, LIMITS.auditDepthMax)) return null
   const text = canonical(state)
-  // Nearly always there is none, and a text is looked through faster than a copy is made.
+  // Most states hold no secret, and searching a text is faster than making a copy.
   const harmless = !holdsSecret(text) && !namesSecret(state)
   return hash('sha256', harmless ? text : canonical(redact(state)), 'hex')
 }

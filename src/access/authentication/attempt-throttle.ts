@@ -12,7 +12,7 @@ export class AttemptThrottle {
     this.#counts = new LRUCache({ max: LIMITS.attemptsRememberedMax, ttl: windowMs, ...clock })
   }
 
-  /** Counts one more attempt. @returns whether it is still within `max` of the window */
+  /** Counts an attempt. @returns false if there were more than `max` in the window */
   admit(name: string, max: number): boolean {
     const known = this.#counts.get(name)
     if (known === undefined) this.#counts.set(name, { count: 1 })
@@ -20,13 +20,13 @@ export class AttemptThrottle {
     return known === undefined || known.count <= max
   }
 
-  /** What succeeded was no guess. */
-  forgive(name: string): void {
+  /** Resets the count after a success. */
+  reset(name: string): void {
     this.#counts.delete(name)
   }
 
-  /** The same where others may have guessed: one attempt less. */
-  takeBack(name: string): void {
+  /** Uncounts one successful attempt; failures of other clients stay counted. */
+  uncount(name: string): void {
     const known = this.#counts.get(name)
     if (known !== undefined) known.count -= 1
   }

@@ -7,63 +7,57 @@ import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
-import { People } from '../issuer/accounts-store.ts'
-import { Identity } from '../issuer/embedded-issuer.ts'
-import { Authenticator, type TokenIssuer, Tokens } from './authenticator.ts'
+import { AccountsStore } from '../issuer/accounts-store.ts'
+import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
 
 export interface AuthServices {
-  /** The embedded issuer. Rejects while the database is away; asked again, it tries again. */
-  readonly identity: () => Promise<Identity>
+  /** Opens the embedded issuer. Rejects while the database is unavailable; the next call tries again. */
+  readonly identity: () => Promise<EmbeddedIssuer>
   readonly auth: Authenticator
-  readonly hosted: McpServerRegistry
-  readonly guests: McpClients
+  readonly mcpServers: McpServerRegistry
+  readonly mcpClients: McpClients
   readonly payloadSession: PayloadSession
 }
 
-/** @param now milliseconds that never go back; tests have a clock of their own */
+/** @param now milliseconds that never go back; tests replace the clock */
 export function openAuthServices(
   config: Config,
-  parts: PlatformServices,
+  services: PlatformServices,
   now = () => performance.now(),
 ): AuthServices {
-  const hosted = new McpServerRegistry(parts.database, publicUrl(config))
-  const { oauthClients: clients, holders, issuerState: state } = parts
-  const people = new People(parts.database, (account) => holders.forget(account))
-  const { database, secrets, signingKeys: keys, audit, log } = parts
-  let opened: Promise<Identity> | undefined
+  const { database, subjectStatus, secrets } = services
+  const mcpServers = new McpServerRegistry(database, publicUrl(config))
+  const accounts = new AccountsStore(database, (account) => subjectStatus.forget(account))
+  let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {
-    opened ??= Identity.open({ config, secrets, keys, hosted, people, clients, state, audit, log }).catch(
-      (error: unknown) => {
-        opened = undefined
-        throw error
-      },
-    )
-    return opened
+    issuer ??= EmbeddedIssuer.open({ ...services, config, mcpServers, accounts }).catch((error: unknown) => {
+      issuer = undefined
+      throw error
+    })
+    return issuer
   }
-  const tokens = new Tokens(
-    new Map([
-      ...externalIssuers(config, parts, now),
-      [issuerUrl(config), embeddedIssuer(identity, holders)] as const,
-    ]),
-  )
-  const auth = new Authenticator(database, tokens, parts.keys, parts.tenantStates)
+  const issuers = new Map<string, TokenIssuer>([
+    ...externalIssuers(config, services, now),
+    [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
+  ])
   return {
     identity,
-    auth,
-    hosted,
-    guests: new McpClients(hosted, identity, holders),
+    auth: new Authenticator(database, issuers, services.keys, services.tenantStates),
+    mcpServers,
+    mcpClients: new McpClients(mcpServers, identity, subjectStatus),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
   }
 }
 
-function embeddedIssuer(identity: () => Promise<Identity>, holders: SubjectStatus): TokenIssuer {
+function embeddedIssuer(identity: () => Promise<EmbeddedIssuer>, subjects: SubjectStatus): TokenIssuer {
   return {
     verify: async (token) => {
       const claims = await (await identity()).verify(token)
-      if (!(await holders.isTokenActive(claims))) throw new Problem('token_invalid')
+      if (!(await subjects.isTokenActive(claims))) throw new Problem('token_invalid')
       return claims
     },
   }
@@ -73,23 +67,24 @@ function embeddedIssuer(identity: () => Promise<Identity>, holders: SubjectStatu
 function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: PlatformServices, now: () => number) {
   const onFailure = (issuer: string, error: unknown) =>
     log.warn({ err: error, issuer }, 'the keys of an issuer cannot be read')
-  // What flows may reach is no matter of issuers: the operator has named these.
+  // Without the allowlist of flows: the operator has configured these issuers.
   const parts = { egress: new Egress([]), now, onFailure }
   return trusted.map((settings) => [settings.issuer, new ExternalIssuer(settings, parts)] as const)
 }
 
-/** The one path that the cookie is sent to, and is good for. */
+/** The only path that the cookie is sent to. */
 export const PAYLOAD_SESSION_PATH = '/v1/codec/decode'
 
 const NAME = 'tenon_payloads'
 const PURPOSE = 'cookie:payloads'
 
-interface Pass {
+/** The encrypted value of the cookie: a token, and when it expires, in milliseconds since 1970. */
+interface Session {
   readonly token: string
-  /** Milliseconds since 1970. */
   readonly until: number
 }
 
+/** The cookie with which the Temporal UI in a browser reads payloads. */
 export class PayloadSession {
   readonly #secrets: Secrets
   readonly #attributes: string
@@ -102,33 +97,33 @@ export class PayloadSession {
   }
 
   /**
-   * @param token one that was verified: it ends no later than the token
-   * @returns the value of a Set-Cookie header, and when it ends
+   * @param token a verified one; the session expires no later than it
+   * @returns the value of a Set-Cookie header, and when the session expires
    */
   issue(token: string): { cookie: string; until: Date } {
     const now = Date.now()
     const ends = (decodeJwt(token).exp ?? 0) * 1_000
     const until = Math.min(ends, now + LIMITS.pagePassSeconds * 1_000)
-    const pass: Pass = { token, until }
-    const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(pass))).toString('base64url')
+    const session: Session = { token, until }
+    const encrypted = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(session))).toString('base64url')
     const seconds = Math.max(0, Math.floor((until - now) / 1_000))
-    return { cookie: `${NAME}=${sealed}; Max-Age=${seconds}; ${this.#attributes}`, until: new Date(until) }
+    return { cookie: `${NAME}=${encrypted}; Max-Age=${seconds}; ${this.#attributes}`, until: new Date(until) }
   }
 
   /**
-   * The token in a Cookie header, which is yet to be verified.
-   * @returns undefined where there is no such cookie; a text that is no token where it is not good any more
+   * The token in a Cookie header, not verified.
+   * @returns undefined without the cookie; the empty text, which is no valid token, if it has expired or was changed
    */
   tokenIn(header = ''): string | undefined {
     const pairs = header.split(';').map((pair) => pair.trim())
     const text = pairs.find((pair) => pair.startsWith(`${NAME}=`))?.slice(NAME.length + 1)
-    return text === undefined ? undefined : this.#open(text)
+    return text === undefined ? undefined : this.#decrypt(text)
   }
 
-  #open(text: string): string {
+  #decrypt(text: string): string {
     try {
       const plain = this.#secrets.open(PURPOSE, Buffer.from(text, 'base64url'))
-      const { token, until }: Pass = JSON.parse(plain.toString())
+      const { token, until }: Session = JSON.parse(plain.toString())
       return Date.now() < until ? token : ''
     } catch {
       return ''

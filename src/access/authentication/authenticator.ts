@@ -20,7 +20,7 @@ import type { Claims } from '../issuer/embedded-issuer.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
 
-/** A key as the cache holds it: what its holder may reach, and until when. */
+/** A cached key, with the states of its tenant and workspace. */
 export interface KeyRow {
   readonly id: string
   readonly tenant_id: TenantId
@@ -39,43 +39,49 @@ export interface KeyRow {
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
-/** Whoever shows a credential, as far as is known before it is looked at. */
-export interface Visitor {
-  /** Asked before the database is. @throws Problem where this one has been refused too often */
-  tolerate(): void
-  /** Told of a key that is nobody's. */
-  refuse(): void
+/** Limits failed authentications of a client. */
+export interface AuthFailureLimiter {
+  /** Called before a key is looked up. @throws Problem after too many failures */
+  check(): void
+  /** Counts an unknown key. */
+  record(): void
 }
 
 export class Authenticator {
   readonly #system: SystemScope
-  readonly #tokens: Tokens
+  readonly #issuers: ReadonlyMap<string, TokenIssuer>
   readonly #keys: TtlCache<KeyRow>
   readonly #tenantStates: TenantStates
 
-  constructor(database: Database, tokens: Tokens, keys: TtlCache<KeyRow>, tenantStates: TenantStates) {
+  /** @param issuers by the `iss` of their tokens */
+  constructor(
+    database: Database,
+    issuers: ReadonlyMap<string, TokenIssuer>,
+    keys: TtlCache<KeyRow>,
+    tenantStates: TenantStates,
+  ) {
     this.#system = new SystemScope('authenticate', database)
-    this.#tokens = tokens
+    this.#issuers = issuers
     this.#keys = keys
     this.#tenantStates = tenantStates
   }
 
   /**
-   * @param visitor where keys are to be tried so often and no oftener
-   * @throws Problem 401 where the credential is not good, whatever else the request carries
+   * @param failures limits lookups of unknown keys; absent for a caller that was authenticated before
+   * @throws Problem 401 if the credential is not valid
    */
-  authenticate(credential: Credential, visitor?: Visitor): Promise<Principal> {
-    if (credential.kind === 'api_key') return this.#key(credential.text, visitor)
+  authenticate(credential: Credential, failures?: AuthFailureLimiter): Promise<Principal> {
+    if (credential.kind === 'api_key') return this.#key(credential.text, failures)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
-  async #key(text: string, visitor: Visitor | undefined): Promise<Principal> {
+  async #key(text: string, failures: AuthFailureLimiter | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
     const hash = keyHash(text)
-    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, visitor))
+    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, failures))
     const seen = `a ${row.kind} API key ending …${row.last4}`
-    const refusal = refusalOf(row)
-    if (refusal !== undefined) throw new RefusedKey(refusal, row)
+    const rejection = rejectionOf(row)
+    if (rejection !== undefined) throw new RejectedKey(rejection, row)
     const { id, kind, last4, expires_at } = row
     return {
       kind: 'api_key',
@@ -90,8 +96,8 @@ export class Authenticator {
     }
   }
 
-  async #find(hash: Buffer, visitor: Visitor | undefined): Promise<KeyRow> {
-    visitor?.tolerate()
+  async #find(hash: Buffer, failures: AuthFailureLimiter | undefined): Promise<KeyRow> {
+    failures?.check()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
@@ -99,18 +105,15 @@ export class Authenticator {
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) {
-      visitor?.refuse()
+      failures?.record()
       throw invalidKey()
     }
-    if (refusalOf(row) === undefined) this.#noteUse(row)
+    if (rejectionOf(row) === undefined) this.#recordUse(row)
     return row
   }
 
-  /**
-   * A key that is used is looked up every few seconds, so this is asked often enough. Nobody waits for it, and where it
-   * fails the next look-up tries again.
-   */
-  #noteUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
+  /** Updates `last_used_at` in the background. A key in use is looked up every few seconds, so a failure is retried. */
+  #recordUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
     if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
     const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
     this.#system
@@ -120,26 +123,29 @@ export class Authenticator {
   }
 
   /**
-   * A token lives longer than a state: what it names must be there, belong together and be active.
-   * @throws Problem `refused` where it is not there, `tenant_suspended`, `workspace_suspended`
+   * Tenant and workspace of a token must exist, belong together and be active, whenever it was issued.
+   * @throws Problem `code` if they do not exist, `tenant_suspended`, `workspace_suspended`
    */
-  async #refuseUnlessActive({ tenantId, workspaceId }: Bounds, refused: Unfounded): Promise<void> {
+  async #refuseUnlessActive(
+    { tenantId, workspaceId }: Bounds,
+    code: 'token_invalid' | 'gateway_identity_invalid',
+  ): Promise<void> {
     if (tenantId === undefined) return
     const states = await this.#tenantStates.of(tenantId, workspaceId)
-    if (states === undefined || states.workspace === null) throw new Problem(refused, { detail: UNFOUNDED })
+    if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new Problem(suspension)
   }
 
   async #token(text: string): Promise<Principal> {
-    const claims = await this.#tokens.verify(text)
+    const claims = await this.#verify(text)
     const { sub, tenantId, workspaceId } = claims
-    // Whoever names a tenant means it: a text that can be no id does not make him a caller without one.
+    // A malformed id is an error; it must not count as a token without a tenant.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||
       (workspaceId !== undefined && !isWorkspaceId(workspaceId))
     )
-      throw new Problem('token_invalid', { detail: UNFOUNDED })
+      throw new Problem('token_invalid', { detail: UNKNOWN_BOUNDS })
     const bounds = {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
@@ -157,7 +163,25 @@ export class Authenticator {
     }
   }
 
-  /** Data alone: the headers have no role of an admin. */
+  /**
+   * Verifies a token. Before that, only its `iss` is read, to select a configured issuer by exact match.
+   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` if it cannot be verified now
+   */
+  async #verify(token: string): Promise<Claims> {
+    try {
+      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
+      if (issuer === undefined) throw new errors.JWTInvalid('the issuer is not trusted')
+      return await issuer.verify(token)
+    } catch (cause) {
+      if (!(cause instanceof errors.JOSEError)) throw cause
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
+        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+        cause,
+      })
+    }
+  }
+
+  /** Gateway headers have data roles only. */
   async #gateway(sent: GatewayIdentity): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
     await this.#refuseUnlessActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
@@ -172,45 +196,42 @@ export class Authenticator {
   }
 }
 
-/** A key that is somebody's, and good for nothing now: he is to be told that it is still used. */
-export class RefusedKey extends Problem {
+/** The rejection of a known key that is not valid now; its tenant's audit log records the use. */
+export class RejectedKey extends Problem {
   readonly id: string
   readonly ref: WorkspaceRef
 
-  constructor(code: RefusedCode, { id, tenant_id, workspace_id }: KeyRow) {
+  constructor(code: RejectionCode, { id, tenant_id, workspace_id }: KeyRow) {
     super(code, PROBLEMS[code].status === 401 ? CHALLENGE : {})
     this.id = id
     this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
   }
 }
 
-/** Why the key is good for nothing now; undefined where it is. */
-function refusalOf(row: KeyRow): RefusedCode | undefined {
+/** Why the key is not valid now; undefined if it is. */
+function rejectionOf(row: KeyRow): RejectionCode | undefined {
   if (row.revoked_at !== null) return 'api_key_revoked'
   if (row.expires_at !== null && Date.parse(row.expires_at) <= Date.now()) return 'api_key_expired'
   if (row.disabled_at !== null) return 'api_key_disabled'
   return suspensionOf(row.tenant_state, row.workspace_state)
 }
 
-type RefusedCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
+type RejectionCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
 
-const UNFOUNDED = 'It names what does not exist together.'
-
-/** What is told of a credential that names what is not there. */
-type Unfounded = 'token_invalid' | 'gateway_identity_invalid'
+const UNKNOWN_BOUNDS = 'It names what does not exist together.'
 
 interface Bounds {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
 }
 
-/** An admin of a tenant without a tenant, or of a workspace without one, is an admin of nothing. */
+/** A tenant admin needs a tenant, a workspace admin also a workspace. */
 function hasBounds(role: Role, bounds: Bounds): boolean {
   if (role === 'operator') return true
   return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
 }
 
-/** A token that names a tenant and a workspace reaches data (decisions §3): `service` where it says so, else `anon`. */
+/** A token with a tenant and a workspace has a data role: `service` if it says so, else `anon`. */
 function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
   if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
   return roles.includes('service') ? ['service'] : ['anon']
@@ -224,32 +245,4 @@ const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
 export interface TokenIssuer {
   /** @throws a jose error, or a Problem */
   verify(token: string): Promise<Claims>
-}
-
-export class Tokens {
-  readonly #issuers: ReadonlyMap<string, TokenIssuer>
-
-  /** @param issuers by the `iss` of their tokens */
-  constructor(issuers: ReadonlyMap<string, TokenIssuer>) {
-    this.#issuers = issuers
-  }
-
-  /**
-   * What the token says, verified. Unverified, it says no more than who is to be asked, by a name that matches byte for
-   * byte: of an issuer that nobody has configured nothing is fetched.
-   * @throws Problem `token_invalid`, `token_expired`; `dependency_unavailable` where it cannot be verified now
-   */
-  async verify(token: string): Promise<Claims> {
-    try {
-      const issuer = this.#issuers.get(decodeJwt(token).iss ?? '')
-      if (issuer === undefined) throw new errors.JWTInvalid('nobody believes this issuer')
-      return await issuer.verify(token)
-    } catch (cause) {
-      if (!(cause instanceof errors.JOSEError)) throw cause
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
-        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
-        cause,
-      })
-    }
-  }
 }

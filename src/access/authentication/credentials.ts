@@ -8,37 +8,35 @@ import type { DataRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 
-/** One thing that was presented. */
+/** One credential of a request, not verified. */
 export type Credential =
   | { readonly kind: 'api_key'; readonly text: string }
   | { readonly kind: 'token'; readonly text: string }
   | { readonly kind: 'gateway'; readonly identity: GatewayIdentity }
 
-/** Where credentials may stand in a request. */
-export interface Presentation {
+/** The parts of a request that may hold credentials. */
+export interface CredentialSources {
   readonly headers: IncomingHttpHeaders
-  /** Names and values in turn, as they came: of two Authorization headers, Node keeps one without a word. */
+  /** Alternating names and values: `headers` holds only the first of two Authorization headers. */
   readonly rawHeaders: readonly string[]
   readonly query: Readonly<Record<string, unknown>>
-  /** Set where the gateway's secret came with it. */
+  /** Set if the gateway's secret was sent with it. */
   readonly gateway?: GatewayIdentity | undefined
-  /** What the Temporal UI has of its reader, where it asks for payloads. */
+  /** The token of the session in which the Temporal UI reads payloads. */
   readonly pageToken?: string | undefined
 }
 
 /**
- * Every credential that was presented, the one that counts first: the key, in whichever presentation it comes, then a
- * Bearer token; the token of a page, and who the gateway says it is, only where neither is there. Nothing is verified yet. An empty header is a
- * credential that is not good, rather than none.
- * @returns none where none was presented
+ * The credentials of a request, by precedence: the API key, from whichever location, and the Bearer token; without both, the
+ * token of a page session, or else the identity of the gateway. An empty header is an invalid credential, not an absent one.
  * @throws Problem `service_key_in_query`, `credentials_conflict`, `token_invalid`
  */
 export function credentialsOf(
-  { headers, rawHeaders, query, gateway, pageToken }: Presentation,
+  { headers, rawHeaders, query, gateway, pageToken }: CredentialSources,
   options: { readonly keyInQuery?: boolean } = {},
 ): Credential[] {
   const inQuery = keyInUrl(query['apikey'], options.keyInQuery)
-  if (times('authorization', rawHeaders) > 1) throw new Problem('credentials_conflict')
+  if (countHeader('authorization', rawHeaders) > 1) throw new Problem('credentials_conflict')
   const { scheme, value } = authorization(headers.authorization)
   const bearerKey = scheme === 'bearer' && value.startsWith('svc_')
   const keys = [
@@ -49,7 +47,7 @@ export function credentialsOf(
   ].filter((key) => key !== undefined)
   const token = scheme === 'bearer' && !bearerKey ? value : undefined
   const [first] = keys
-  // No credential holds a comma: what has one was sent twice, and joined by Node or on the way (RFC 9110 §5.2).
+  // No credential holds a comma: a header with one was sent twice and joined (RFC 9110 §5.2).
   if (keys.some((key) => key !== first || key.includes(',')) || token?.includes(','))
     throw new Problem('credentials_conflict')
   const found: Credential[] = []
@@ -60,7 +58,7 @@ export function credentialsOf(
   return found
 }
 
-/** @throws Problem where a key may not stand in the URL, or more than one does */
+/** @throws Problem if the URL may not hold a key, or holds several */
 function keyInUrl(value: unknown, allowed = false): string | undefined {
   if (value === undefined) return undefined
   const keys = [value].flat()
@@ -71,7 +69,7 @@ function keyInUrl(value: unknown, allowed = false): string | undefined {
 }
 
 /** How often a header was sent. */
-function times(name: string, rawHeaders: readonly string[]): number {
+function countHeader(name: string, rawHeaders: readonly string[]): number {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const sent = rawHeaders[at]
@@ -80,7 +78,7 @@ function times(name: string, rawHeaders: readonly string[]): number {
   return count
 }
 
-/** @throws Problem `token_invalid` for a scheme that is none of ours, or one without a value */
+/** @throws Problem `token_invalid` for an unknown scheme, or one without a value */
 function authorization(header: string | undefined): { scheme?: 'bearer' | 'apikey'; value: string } {
   if (header === undefined) return { value: '' }
   const [, scheme = '', value = ''] = /^(\S+) +(\S.*)$/.exec(header) ?? []
@@ -92,10 +90,10 @@ function authorization(header: string | undefined): { scheme?: 'bearer' | 'apike
 const SECRET = 'x-gateway-secret'
 const IDENTITY = ['x-tenant-id', 'x-workspace-id', 'x-auth-subject', 'x-pg-role'] as const
 
-/** The identity headers of one request, as they came. Nobody has looked at them yet. */
+/** The identity headers of a request, not validated. */
 export type GatewayIdentity = Readonly<Partial<Record<(typeof IDENTITY)[number], string>>>
 
-export interface VerifiedIdentity {
+interface VerifiedIdentity {
   readonly subject: string
   readonly tenantId: TenantId
   readonly workspaceId: WorkspaceId
@@ -103,85 +101,83 @@ export interface VerifiedIdentity {
 }
 
 /**
- * Takes the identity headers and the secret out of each request, so that nothing behind can read them, and gives the
- * identity back where the secret was right and came with one. Without a secret of our own nobody is believed.
+ * Removes the identity headers and the secret from each request, so that no later code can read them, and returns the
+ * identity if the secret is right.
+ * @param secret of the gateway; if undefined, no identity is trusted
  */
 export function gatewayReader(
   secret: string | undefined,
 ): (request: IncomingMessage) => GatewayIdentity | undefined {
   const expected = secret === undefined ? undefined : digest(secret)
   return (request) => {
-    const { [SECRET]: given, ...identity } = takeHeaders(request)
+    const { [SECRET]: given, ...identity } = extractHeaders(request)
     if (expected === undefined || given === undefined || Object.keys(identity).length === 0) return undefined
     return timingSafeEqual(digest(given), expected) ? identity : undefined
   }
 }
 
-/** Texts of any two lengths are compared in constant time by their digests. */
+/** Digests allow a comparison in constant time of texts with different lengths. */
 const digest = (text: string) => createHash('sha256').update(text).digest()
 
-function takeHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SECRET]?: string } {
-  const taken: Record<string, string> = {}
+/**
+ * Removes the headers from a request in all three forms, and returns them. Node computes the distinct form from the raw one
+ * at its first use, so it is read before the raw one changes. Injected requests have none.
+ */
+function extractHeaders(request: IncomingMessage): GatewayIdentity & { readonly [SECRET]?: string } {
+  const extracted: Record<string, string> = {}
   for (const name of [SECRET, ...IDENTITY]) {
     const value = request.headers[name]
     if (value === undefined) continue
-    taken[name] = String(value)
+    extracted[name] = String(value)
     delete request.headers[name]
+    delete (request.headersDistinct as NodeJS.Dict<string[]> | undefined)?.[name]
   }
-  const names = new Set(Object.keys(taken))
-  if (names.size > 0) forget(request, names)
-  return taken
+  if (Object.keys(extracted).length > 0)
+    request.rawHeaders = request.rawHeaders.filter(
+      (_text, at, all) => !Object.hasOwn(extracted, (all[at - (at % 2)] ?? '').toLowerCase()),
+    )
+  return extracted
 }
 
 /**
- * Out of the other two forms as well. Node makes the distinct one of the raw one when it is first asked for, and counts
- * on its length: so it is asked for before. An injected request has none.
- */
-function forget(request: IncomingMessage, names: ReadonlySet<string>): void {
-  const distinct = request.headersDistinct as NodeJS.Dict<string[]> | undefined
-  for (const name of names) delete distinct?.[name]
-  request.rawHeaders = request.rawHeaders.filter(
-    (_text, at, all) => !names.has((all[at - (at % 2)] ?? '').toLowerCase()),
-  )
-}
-
-/**
- * The identity, if it is of the right form; whether such a tenant is there is not asked here.
- * @throws Problem `gateway_identity_invalid`, with all that is wrong
+ * Validates the form of an identity, without checking that the tenant exists.
+ * @throws Problem `gateway_identity_invalid` with all errors
  */
 export function identityOf(sent: GatewayIdentity): VerifiedIdentity {
   const { 'x-tenant-id': tenantId, 'x-workspace-id': workspaceId, 'x-pg-role': role } = sent
   const subject = sent['x-auth-subject'] ?? ''
-  const named = subject.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(subject)
-  const known = role === 'anon' || role === 'service'
-  if (isTenantId(tenantId) && isWorkspaceId(workspaceId) && named && known)
+  const isSubject = subject.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(subject)
+  const isRole = role === 'anon' || role === 'service'
+  if (isTenantId(tenantId) && isWorkspaceId(workspaceId) && isSubject && isRole)
     return { subject, tenantId, workspaceId, role }
   const errors = [
-    ...fault(isTenantId(tenantId), 'x-tenant-id', 'is no id of a tenant'),
-    ...fault(isWorkspaceId(workspaceId), 'x-workspace-id', 'is no id of a workspace'),
-    ...fault(named, 'x-auth-subject', `has 1 to ${LIMITS.subjectCharsMax} visible characters of ASCII`),
-    ...fault(known, 'x-pg-role', 'is anon or service'),
+    ...errorUnless(isTenantId(tenantId), 'x-tenant-id', 'is no id of a tenant'),
+    ...errorUnless(isWorkspaceId(workspaceId), 'x-workspace-id', 'is no id of a workspace'),
+    ...errorUnless(
+      isSubject,
+      'x-auth-subject',
+      `has 1 to ${LIMITS.subjectCharsMax} visible characters of ASCII`,
+    ),
+    ...errorUnless(isRole, 'x-pg-role', 'is anon or service'),
   ]
   const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
   throw new Problem('gateway_identity_invalid', { detail, errors })
 }
 
-function fault(good: boolean, name: (typeof IDENTITY)[number], detail: string) {
-  return good ? [] : [{ in: 'header', name, pointer: '', detail } as const]
+function errorUnless(isValid: boolean, name: (typeof IDENTITY)[number], detail: string) {
+  return isValid ? [] : [{ in: 'header', name, pointer: '', detail } as const]
 }
-
-export type KeyKind = 'anon' | 'service'
 
 const FORM = /^svc_(anon|service)_([A-Za-z0-9_-]{43})([0-9a-f]{8})$/
 
-/** A new key's text. It is shown once; what stays is its {@link keyHash}. */
-export function makeKey(kind: KeyKind): string {
+/** Creates the text of a key, of which only the {@link keyHash} is stored. */
+export function makeKey(kind: DataRole): string {
   const secret = randomBytes(32).toString('base64url')
   return `svc_${kind}_${secret}${checksum(kind, secret)}`
 }
 
-/** The kind where the text has the form of a key and its checksum holds; else undefined. */
-export function keyKind(text: string): KeyKind | undefined {
+/** The kind of a key; undefined if the text has another form or a wrong checksum. */
+export function keyKind(text: string): DataRole | undefined {
   const [, kind, secret = '', sum] = FORM.exec(text) ?? []
   if (kind !== 'anon' && kind !== 'service') return undefined
   return sum === checksum(kind, secret) ? kind : undefined
@@ -192,6 +188,6 @@ export function keyHash(text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }
 
-function checksum(kind: KeyKind, secret: string): string {
+function checksum(kind: DataRole, secret: string): string {
   return crc32(`${kind}:${secret}`).toString(16).padStart(8, '0')
 }

@@ -8,7 +8,7 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 
-/** A server that answers on the wire: published, its workspace and tenant active. */
+/** A server that is published, in an active workspace and tenant. */
 export interface PublishedServer {
   readonly ref: WorkspaceRef
   readonly id: string
@@ -17,7 +17,7 @@ export interface PublishedServer {
   readonly version: number
   /** Every scope of the active version, in full (`mcp:<slug>:<tool>`). */
   readonly scopes: readonly string[]
-  /** The scopes that only read; all of them where none does. */
+  /** The read-only scopes; all of them if none is. */
   readonly baseline: readonly string[]
 }
 
@@ -30,19 +30,13 @@ export interface AgentClient {
   readonly workspaceId: string
   /** SHA-256 of the secret, hex. */
   readonly secretHash: string
-  /** What it may ask for; null: whatever the server has. */
+  /** The scopes that it may request; null: all of the server. */
   readonly scopes: readonly string[] | null
 }
 
-interface HostedRow {
-  readonly tenant_id: TenantId
-  readonly workspace_id: WorkspaceId
-  readonly id: string
-  readonly slug: string
-  readonly name: string
-  readonly active_version: number
-  readonly scopes: readonly string[]
-  readonly baseline: readonly string[]
+type ServerRow = Omit<PublishedServer, 'ref'> & {
+  readonly tenantId: TenantId
+  readonly workspaceId: WorkspaceId
 }
 
 export class McpServerRegistry {
@@ -56,11 +50,12 @@ export class McpServerRegistry {
     this.#base = base
   }
 
-  /** @param server id or slug. Asked anew each time: a publication is seen by the next request. */
+  /** @param server id or slug. Not cached: a publication takes effect with the next request. */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
     if (!isWorkspaceId(ws)) return undefined
-    const row = await this.#system.row<HostedRow>(sql`
-      select s.tenant_id, s.workspace_id, s.id, s.slug, s.name, s.active_version, v.scopes, v.baseline
+    const row = await this.#system.row<ServerRow>(sql`
+      select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
+        s.active_version as version, v.scopes, v.baseline
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version
@@ -68,11 +63,11 @@ export class McpServerRegistry {
         join tenants t on t.id = s.tenant_id and t.state = 'active'
       where s.workspace_id = ${ws} and (s.id = ${server} or s.slug = ${server}) and s.state = 'published'`)
     if (row === undefined) return undefined
-    const { tenant_id: tenantId, workspace_id: workspaceId, active_version: version, ...rest } = row
-    return { ...rest, ref: { tenantId, workspaceId }, version }
+    const { tenantId, workspaceId, ...published } = row
+    return { ...published, ref: { tenantId, workspaceId } }
   }
 
-  /** The tools of a version, with what consent needs to know of them; empty if there is no such version. */
+  /** The tools of a version, as consent needs them; empty if there is no such version. */
   async tools({ ref, id }: Pick<PublishedServer, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
     return this.#system.rows<ScopedTool>(sql`
       select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
@@ -82,14 +77,14 @@ export class McpServerRegistry {
         and v.version = ${version}`)
   }
 
-  /** The resource indicator (RFC 8707) and the address of the wire, with the spelling of the caller. */
+  /** The resource indicator (RFC 8707), which is also the URL of the endpoint, in the caller's spelling. */
   resource(ws: string, server: string): string {
-    return `${this.#base}${wirePath(ws, server)}`
+    return `${this.#base}${mcpPath(ws, server)}`
   }
 
-  /** Where the protected-resource metadata stands (RFC 9728 §3.1). */
+  /** The URL of the protected-resource metadata (RFC 9728 §3.1). */
   metadataUrl(ws: string, server: string): string {
-    return `${this.#base}/.well-known/oauth-protected-resource${wirePath(ws, server)}`
+    return `${this.#base}/.well-known/oauth-protected-resource${mcpPath(ws, server)}`
   }
 
   /** The server that a resource indicator names, byte for byte. */
@@ -102,25 +97,24 @@ export class McpServerRegistry {
   }
 
   /**
-   * Remembered for a few seconds: that long a deleted client lives on. Anybody may ask the issuer for any id, so what
-   * is none of ours is neither looked up nor remembered.
+   * The client of an agent, cached for a few seconds, for which a deleted one stays valid. Anonymous callers of the issuer
+   * choose the id, so one of another form is neither looked up nor cached.
    */
   async client(id: string): Promise<AgentClient | undefined> {
     if (!AGENT_ID.test(id)) return undefined
-    const known = this.#clients.get(id)
-    if (known !== undefined) return known ?? undefined
-    const row = await this.#system.row<AgentClient>(sql`
-      select c.id, c.server_id as "serverId", s.slug, c.tenant_id as "tenantId",
-        c.workspace_id as "workspaceId",
-        c.secret_hash as "secretHash", c.scopes
-      from mcp_clients c join mcp_servers s
-        on s.tenant_id = c.tenant_id and s.workspace_id = c.workspace_id and s.id = c.server_id
-      where c.id = ${id}`)
-    this.#clients.set(id, row ?? null)
-    return row
+    const client = await this.#clients.load(id, async () => {
+      const row = await this.#system.row<AgentClient>(sql`
+        select c.id, c.server_id as "serverId", s.slug, c.tenant_id as "tenantId",
+          c.workspace_id as "workspaceId", c.secret_hash as "secretHash", c.scopes
+        from mcp_clients c join mcp_servers s
+          on s.tenant_id = c.tenant_id and s.workspace_id = c.workspace_id and s.id = c.server_id
+        where c.id = ${id}`)
+      return row ?? null
+    })
+    return client ?? undefined
   }
 }
 
 const AGENT_ID = new RegExp(idPattern('agent'))
 
-const wirePath = (ws: string, server: string) => `/v1/mcp/workspaces/${ws}/servers/${server}/mcp`
+const mcpPath = (ws: string, server: string) => `/v1/mcp/workspaces/${ws}/servers/${server}/mcp`

@@ -5,8 +5,8 @@ import { idPattern } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { generationId, type People } from '../issuer/accounts-store.ts'
-import type { HostedClaims, Identity } from '../issuer/embedded-issuer.ts'
+import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
+import type { EmbeddedIssuer, HostedClaims } from '../issuer/embedded-issuer.ts'
 import type { IssuedToken, IssuerState } from '../issuer/issuer-state.ts'
 import type { OAuthClients } from '../issuer/oauth-clients-store.ts'
 import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.ts'
@@ -14,32 +14,32 @@ import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.t
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const CLIENT_ID = new RegExp(idPattern('client'))
 
-/** What a verified token says of itself and its holder. */
-export interface SubjectToken extends IssuedToken {
+/** The claims of a verified token that identify it and its subject. */
+interface SubjectToken extends IssuedToken {
   readonly sub: string
-  readonly clientId?: string
-  readonly credential?: string
+  readonly clientId?: string | undefined
+  readonly credential?: string | undefined
 }
 
 export class SubjectStatus {
-  readonly #people: People
+  readonly #accounts: AccountsStore
   readonly #clients: OAuthClients
   readonly #state: IssuerState
-  /** Ids of generations; null where the account is not there. */
+  /** Ids of generations by account; null if the account does not exist. */
   readonly #known = new TtlCache<string | null>()
 
-  constructor(people: People, clients: OAuthClients, state: IssuerState) {
-    this.#people = people
+  constructor(accounts: AccountsStore, clients: OAuthClients, state: IssuerState) {
+    this.#accounts = accounts
     this.#clients = clients
     this.#state = state
   }
 
-  /** Returns whether the token was not revoked, nor the grant that it was issued under. */
+  /** True if neither the token nor its grant was revoked. */
   isLive(token: IssuedToken): Promise<boolean> {
     return this.#state.isLive(token)
   }
 
-  /** Returns whether a token for the REST API still counts: it ends with its grant, its holder and its client. */
+  /** True if a token for the REST API is still valid: it ends with its grant, its subject and its client. */
   async isTokenActive(token: SubjectToken): Promise<boolean> {
     const { sub, clientId = sub, credential } = token
     const checks = [this.isLive(token), this.isActive(sub, credential)]
@@ -48,59 +48,58 @@ export class SubjectStatus {
   }
 
   /**
-   * @param subject of a token of the embedded issuer, or its client; asked anew after a few seconds
-   * @param credential which of a machine's secrets it was given for, or in which generation of an account
+   * @param subject of a token of the embedded issuer, or its client; the result is cached for a few seconds
+   * @param credential the machine's secret that it was issued for, or the generation of the account
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return this.#clients.isThere(subject, credential)
+    if (CLIENT_ID.test(subject)) return this.#clients.exists(subject, credential)
     if (!ACCOUNT_ID.test(subject)) return true
-    const generation = await this.#generationOf(subject)
+    const generation = await this.#known.load(subject, async () => {
+      const current = await this.#accounts.generationOf(subject)
+      return current === undefined ? null : generationId(current)
+    })
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  /** This node learns at once that an account has another generation; others do within a few seconds. */
+  /** Drops an account from the cache of this node; other nodes reload it within a few seconds. */
   forget(account: string): void {
     this.#known.drop(account)
   }
 
-  #generationOf(account: string): Promise<string | null> {
-    return this.#known.load(account, async () => {
-      const generation = await this.#people.generationOf(account)
-      return generation === undefined ? null : generationId(generation)
-    })
-  }
-
-  /** Whether the client is one through which people act, and the subject is such a person. */
-  async actsFor(clientId: string, subject: string, credential?: string): Promise<boolean> {
+  /** True if the client acts for accounts, the subject is one, and both are active. */
+  async isPersonActive(clientId: string, subject: string, credential?: string): Promise<boolean> {
     if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
     return (await this.isActive(clientId)) && this.isActive(subject, credential)
   }
 }
 
-/** A verified caller of one server. Made here and by nobody else. */
+/** A verified caller of one server; created here only. */
 export interface McpPrincipal {
   readonly subject: string
   readonly server: PublishedServer
   readonly scopes: ReadonlySet<string>
-  /** The version whose tools the scopes were granted for: what was added to them later is not granted. */
+  /** The version whose tools the scopes were granted for; later additions are not granted. */
   readonly consentedVersion: number
 }
 
 export class McpClients {
-  readonly #hosted: McpServerRegistry
-  readonly #identity: () => Promise<Identity>
+  readonly #mcpServers: McpServerRegistry
+  readonly #identity: () => Promise<EmbeddedIssuer>
+  readonly #subjects: SubjectStatus
 
-  readonly #holders: SubjectStatus
-
-  constructor(hosted: McpServerRegistry, identity: () => Promise<Identity>, holders: SubjectStatus) {
-    this.#hosted = hosted
+  constructor(
+    mcpServers: McpServerRegistry,
+    identity: () => Promise<EmbeddedIssuer>,
+    subjects: SubjectStatus,
+  ) {
+    this.#mcpServers = mcpServers
     this.#identity = identity
-    this.#holders = holders
+    this.#subjects = subjects
   }
 
   /**
-   * What a token for exactly this resource says; the database is not asked.
-   * @param resource the server's address as the caller spells it
+   * Verifies a token for exactly this resource, without the database.
+   * @param resource the server's URL in the caller's spelling
    * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource
    */
   async verify(token: string, resource: string): Promise<HostedClaims> {
@@ -116,17 +115,17 @@ export class McpClients {
     const { version } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
-    if (!same || typeof version !== 'number' || !(await this.#isClaimantActive(claims, server)))
+    if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
       throw new Problem('token_invalid')
     return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
   }
 
-  /** A token outlives its client and its person by no more than the few seconds that they are remembered. */
-  async #isClaimantActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
+  /** A deleted client or account ends the token as soon as the caches of a few seconds expire. */
+  async #isActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
     const { sub, clientId, credential } = claims
-    if (!(await this.#holders.isLive(claims))) return false
+    if (!(await this.#subjects.isLive(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
-    if (sub !== clientId && (await this.#holders.actsFor(clientId, sub, credential))) return true
-    return (await this.#hosted.client(clientId))?.serverId === server.id
+    if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential))) return true
+    return (await this.#mcpServers.client(clientId))?.serverId === server.id
   }
 }

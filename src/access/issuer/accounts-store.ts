@@ -10,65 +10,64 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 
-/** An account that may sign in: accepted, not disabled, all that it belongs to active. */
-export interface Person {
+/** An account that may sign in: accepted, not disabled, in an active tenant and workspace. */
+export interface Account {
   readonly id: string
   /** null: an operator. */
   readonly tenantId: TenantId | null
   readonly workspaceId: WorkspaceId | null
   readonly role: Role
   readonly email: string
-  /** Grows when she is disabled, or has another password. */
+  /** Increases when the account is disabled or gets another password. */
   readonly generation: number
 }
 
-/** An account whose invitation was taken up. */
-export interface Accepted extends Omit<Person, 'email' | 'generation'> {
-  /** It had a password before. */
-  readonly again: boolean
+/** An account whose password was set. */
+export interface AcceptedAccount extends Omit<Account, 'email' | 'generation'> {
+  readonly hadPassword: boolean
 }
 
-/** What a client is bound to, or a person belongs to; null is wider than any. */
-export interface Holding {
+/** The tenant and workspace of an account or client; null means any. */
+export interface TenantBounds {
   readonly tenantId: string | null
   readonly workspaceId: string | null
 }
 
-/** Whether somebody of `holder` is inside `bounds`. */
-export function isWithin(holder: Holding, bounds: Holding): boolean {
-  const tenant = bounds.tenantId === null || bounds.tenantId === holder.tenantId
-  return tenant && (bounds.workspaceId === null || bounds.workspaceId === holder.workspaceId)
+/** True if `inner` is inside `bounds`. */
+export function isWithin(inner: TenantBounds, bounds: TenantBounds): boolean {
+  const tenant = bounds.tenantId === null || bounds.tenantId === inner.tenantId
+  return tenant && (bounds.workspaceId === null || bounds.workspaceId === inner.workspaceId)
 }
 
-/** Whether a person has anything to do with a workspace: it, or its whole tenant, is hers. Operators see no data. */
-export function belongsTo({ tenantId, workspaceId }: Person, ref: WorkspaceRef): boolean {
+/** True if the account belongs to the workspace, or to its whole tenant. Operators see no data. */
+export function belongsTo({ tenantId, workspaceId }: Account, ref: WorkspaceRef): boolean {
   return tenantId === ref.tenantId && (workspaceId === null || workspaceId === ref.workspaceId)
 }
 
-const STANDING = sql`
+const SELECT_ACTIVE = sql`
   select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password,
     a.generation
   from accounts a left join tenants t on t.id = a.tenant_id left join workspaces w on w.id = a.workspace_id
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
 
-type Standing = Person & { readonly password: string }
+type AccountRow = Account & { readonly password: string }
 
-export class People {
+export class AccountsStore {
   readonly #system: SystemScope
   readonly #forget: (account: string) => void
 
-  /** @param forget is told the id of an account whose password was set */
+  /** @param forget drops cached state of an account whose password was set */
   constructor(database: Database, forget: (account: string) => void = () => {}) {
     this.#system = new SystemScope('issuer', database)
     this.#forget = forget
   }
 
-  find(id: string): Promise<Person | undefined> {
+  find(id: string): Promise<Account | undefined> {
     return this.#one(sql`a.id = ${id}`).then(withoutPassword)
   }
 
-  /** Of an account that is neither disabled nor deleted; whether its tenant is active is asked elsewhere. */
+  /** The generation of an account that is neither disabled nor deleted; does not check its tenant. */
   async generationOf(id: string): Promise<number | undefined> {
     const row = await this.#system.row<{ generation: number }>(
       sql`select generation from accounts where id = ${id} and accepted and disabled_at is null`,
@@ -76,35 +75,35 @@ export class People {
     return row?.generation
   }
 
-  /** The id of a tenant by the name that people know it by. */
+  /** The id of a tenant by its slug. */
   async tenantOf(slug: string): Promise<string | undefined> {
     const row = await this.#system.row<{ id: string }>(sql`select id from tenants where slug = ${slug}`)
     return row?.id
   }
 
   /**
-   * The person with this address and password; the same work is done whether or not there is one.
-   * @param tenantId null: among operators; undefined: in a tenant that there is not
-   * @returns the person if the password is right; `accountId` also if it is wrong
+   * The account with this address and password; takes the same time if there is none.
+   * @param tenantId null: among operators; undefined: in a tenant that does not exist
+   * @returns the account if the password is right; `accountId` also if it is wrong
    * @throws Problem `overloaded`
    */
-  async recognise(
+  async verifyCredentials(
     tenantId: string | null | undefined,
     email: string,
     password: string,
-  ): Promise<{ readonly person?: Person | undefined; readonly accountId?: string }> {
+  ): Promise<{ readonly account?: Account | undefined; readonly accountId?: string }> {
     const found = await this.#one(
       sql`coalesce(a.tenant_id, '') = ${tenantId === undefined ? '-' : (tenantId ?? '')}
         and a.email = ${email.toLowerCase()}`,
     )
-    const right = await isPassword(password, found?.password)
+    const right = await verifyPassword(password, found?.password)
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
     await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
-    return { person: withoutPassword(found), accountId: found.id }
+    return { account: withoutPassword(found), accountId: found.id }
   }
 
-  /** The address that an invitation is for, while it lasts. */
+  /** The e-mail address of a valid invitation. */
   async invited(token: string): Promise<string | undefined> {
     const row = await this.#system.row<{ email: string }>(
       sql`select email from accounts where ${invitedBy(token)}`,
@@ -112,49 +111,49 @@ export class People {
     return row?.email
   }
 
-  /** Sets the password, once. @returns undefined if the invitation has ended. @throws Problem `overloaded` */
-  async accept(token: string, password: string): Promise<Accepted | undefined> {
+  /** Accepts an invitation. @returns undefined if it is not valid any more. @throws Problem `overloaded` */
+  async accept(token: string, password: string): Promise<AcceptedAccount | undefined> {
     if ((await this.invited(token)) === undefined) return undefined
-    const kept = await hashPassword(password)
-    return this.#setPassword(kept, invitedBy(token))
+    const passwordHash = await hashPassword(password)
+    return this.#setPassword(passwordHash, invitedBy(token))
   }
 
   /**
-   * Sets another password for a person who has shown the present one; her sessions end.
+   * Sets another password for an account whose present one was verified; its sessions end.
    * @returns undefined if the account has changed since
    * @throws Problem `overloaded`
    */
-  async change({ id, generation }: Person, password: string): Promise<Accepted | undefined> {
-    const kept = await hashPassword(password)
-    return this.#setPassword(kept, sql`id = ${id} and generation = ${generation} and accepted`)
+  async change({ id, generation }: Account, password: string): Promise<AcceptedAccount | undefined> {
+    const passwordHash = await hashPassword(password)
+    return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
   }
 
-  async #setPassword(kept: string, which: Sql): Promise<Accepted | undefined> {
-    const account = await this.#system.row<Accepted>(sql`
-      update accounts a set password = ${kept}, invitation = null, invited_until = null, updated_at = now()
+  async #setPassword(passwordHash: string, which: Sql): Promise<AcceptedAccount | undefined> {
+    const account = await this.#system.row<AcceptedAccount>(sql`
+      update accounts a set password = ${passwordHash}, invitation = null, invited_until = null, updated_at = now()
       from (select id, accepted_at from accounts where ${which} for update) as before
       where a.id = before.id
       returning a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role,
-        before.accepted_at is not null as again`)
+        before.accepted_at is not null as "hadPassword"`)
     if (account !== undefined) this.#forget(account.id)
     return account
   }
 
-  #one(condition: Sql): Promise<Standing | undefined> {
-    return this.#system.row<Standing>(sql`${STANDING} and ${condition}`)
+  #one(condition: Sql): Promise<AccountRow | undefined> {
+    return this.#system.row<AccountRow>(sql`${SELECT_ACTIVE} and ${condition}`)
   }
 }
 
 const invitedBy = (token: string) =>
   sql`invitation = ${hash('sha256', token, 'buffer')} and invited_until > now() and disabled_at is null`
 
-/** What a person's tokens say of when they were given. */
+/** The claim that binds a token to the generation of its account. */
 export const generationId = (generation: number): string => `g${generation}`
 
-function withoutPassword(found: Standing | undefined): Person | undefined {
+function withoutPassword(found: AccountRow | undefined): Account | undefined {
   if (found === undefined) return undefined
-  const { password: _kept, ...person } = found
-  return person
+  const { password: _passwordHash, ...account } = found
+  return account
 }
 
 /** OWASP Password Storage Cheat Sheet, scrypt: N = 2^15, r = 8, p = 3. */
@@ -165,43 +164,43 @@ const HASH_BYTES = 32
 const MEMORY_BYTES_MAX = 67_108_864
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt)
-const places = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
+const hashSlots = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
 
 /** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem `overloaded` */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
   const { log2N, r, p } = COST
-  const made = await derived(password, salt, COST)
+  const made = await deriveHash(password, salt, COST)
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
 }
 
-/** Whether a password may be set: whoever sends another one has guessed wrong, whose ever it was. */
-export function isPossible({ length }: string): boolean {
+/** True if a password may be set; no account has one of another length. */
+export function hasValidLength({ length }: string): boolean {
   return length >= LIMITS.passwordCharsMin && length <= LIMITS.passwordCharsMax
 }
 
 /**
- * Whether it is the password. Without a hash the same work is done for nothing, so that nobody learns from the clock
- * who has an account.
+ * True if the hash is that of the password. Without a hash the same work is done, so that the time does not reveal if
+ * the account exists.
  * @throws Problem `overloaded`
  */
-export async function isPassword(password: string, kept: string | undefined): Promise<boolean> {
-  if (!isPossible(password)) return false
-  const [, log2N, r, p, salt = '', made = ''] = (kept ?? NOBODYS).split('$')
+export async function verifyPassword(password: string, passwordHash: string | undefined): Promise<boolean> {
+  if (!hasValidLength(password)) return false
+  const [, log2N, r, p, salt = '', made = ''] = (passwordHash ?? DUMMY_HASH).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
-  const given = await derived(password, Buffer.from(salt, 'base64url'), cost)
-  return timingSafeEqual(given, Buffer.from(made, 'base64url')) && kept !== undefined
+  const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost)
+  return timingSafeEqual(given, Buffer.from(made, 'base64url')) && passwordHash !== undefined
 }
 
-const NOBODYS = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
+const DUMMY_HASH = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-async function derived(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
-  const giveBack = await places.acquire('', 'Too many people sign in at the moment.')
+async function deriveHash(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
+  const release = await hashSlots.acquire('', 'Too many people sign in at the moment.')
   try {
-    // The same letters may come as different code points from different keyboards.
+    // Keyboards differ in the code points that they send for the same letters.
     const text = password.normalize('NFKC')
     return await derive(text, salt, HASH_BYTES, { N: 2 ** log2N, r, p, maxmem: MEMORY_BYTES_MAX })
   } finally {
-    giveBack()
+    release()
   }
 }

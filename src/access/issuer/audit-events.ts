@@ -1,35 +1,32 @@
-/** Records in the audit log what happens at the issuer: sign-ins, consents, passwords, clients and tokens. */
+/** Writes audit entries of the issuer: sign-ins, consents, passwords, clients and tokens. */
 
 import type { IncomingMessage } from 'node:http'
 import type { JWTPayload } from 'jose'
-import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
+import type { errors, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
-import type { Log } from '../../infra/log.ts'
-import type { Audit } from '../audit/audit.ts'
-import type { AuditActor, AuditEvent, Place } from '../audit/entry.ts'
-import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { Accepted, Holding, People, Person } from './accounts-store.ts'
+import type { AuditActor, AuditEvent, AuditOwner } from '../audit/entry.ts'
+import type { AcceptedAccount, Account, TenantBounds } from './accounts-store.ts'
+import type { IssuerServices } from './issuer-services.ts'
 import { TokenReused } from './issuer-state.ts'
-import type { OAuthClients } from './oauth-clients-store.ts'
 
-/** Where a request came from, and its id in the log. */
+/** The address that a request came from, and its id in the log. */
 export interface Requester {
   readonly address: string
   readonly requestId: string
 }
 
-/** How a request for consent ended; `forbidden`: it was not the person's to allow. */
-export type Verdict = 'allowed' | 'denied' | 'forbidden'
+/** How a request for consent ended; `forbidden`: the account may not allow it. */
+export type ConsentOutcome = 'allowed' | 'denied' | 'forbidden'
 
-/** A sign-in that failed, as far as it is known where. What was typed is not recorded: it may be a password. */
+/** The known ids of a failed sign-in. The entered texts are not recorded: one may be a password. */
 interface FailedSignIn {
   readonly tenantId: string | undefined
   readonly accountId: string | undefined
-  /** Absent on the page where people change their passwords. */
+  /** Absent on the page where passwords are changed. */
   readonly clientId: string | undefined
 }
 
-interface Asked {
+interface ConsentRequest {
   readonly clientId: string
   readonly resource: string
   readonly scope: string
@@ -37,26 +34,18 @@ interface Asked {
   readonly workspaceId: string | undefined
 }
 
-interface RecordsParts {
-  readonly audit: Audit
-  readonly clients: OAuthClients
-  readonly hosted: McpServerRegistry
-  readonly people: People
-  readonly log: Log
-}
-
-type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'place'> &
+type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'owner'> &
   Partial<Pick<AuditEvent, 'outcome' | 'status' | 'code' | 'detail'>>
 
-const NOBODY: AuditActor = { subject: null, role: null, kind: 'nobody' }
+const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'nobody' }
 const UNKNOWN: Requester = { address: '', requestId: '' }
 
-export class IdentityRecords {
-  readonly #parts: RecordsParts
-  /** Of requests that the provider answers by itself. */
+export class IssuerAudit {
+  readonly #parts: IssuerServices
+  /** Of requests that the provider handles. */
   readonly #requesters = new WeakMap<IncomingMessage, Requester>()
 
-  constructor(parts: RecordsParts) {
+  constructor(parts: IssuerServices) {
     this.#parts = parts
   }
 
@@ -64,7 +53,7 @@ export class IdentityRecords {
     this.#requesters.set(request, by)
   }
 
-  /** Records what the provider tells of its token endpoint and of refresh tokens that are revoked. */
+  /** Records events of the token endpoint, and revocations of refresh tokens. */
   listen(provider: Provider): void {
     provider.on('grant.success', (context: KoaContextWithOIDC) => this.#tokenIssued(context))
     provider.on('grant.error', (context: KoaContextWithOIDC, error: Error) => this.#refused(context, error))
@@ -73,81 +62,84 @@ export class IdentityRecords {
     })
   }
 
-  signedIn(by: Requester, person: Person, clientId: string): void {
-    const event = {
+  signedIn(by: Requester, account: Account, clientId: string): void {
+    this.#enqueue(by, {
       operation: 'person.sign_in',
       target: '/auth/interaction',
+      actor: accountActor(account),
+      owner: ownerOf(account),
       detail: { client_id: clientId },
-    }
-    this.#note(by, { ...event, actor: personActor(person), place: placeOf(person) })
+    })
   }
 
   signInRefused(
     by: Requester,
     { tenantId, accountId, clientId }: FailedSignIn,
-    why: 'wrong' | 'too_many',
+    reason: 'wrong' | 'too_many',
   ): void {
-    const deed = deedOf(by, {
+    const isWrong = reason === 'wrong'
+    this.#recordThrottled(by, {
       operation: 'person.sign_in',
       target: '/auth/interaction',
-      actor: NOBODY,
-      place: { tenantId },
+      actor: ANONYMOUS,
+      owner: { tenantId },
       outcome: 'denied',
-      status: why === 'wrong' ? 401 : 429,
-      code: why === 'wrong' ? 'password_wrong' : 'too_many_attempts',
+      status: isWrong ? 401 : 429,
+      code: isWrong ? 'password_wrong' : 'too_many_attempts',
       detail: {
         ...(clientId !== undefined && { client_id: clientId }),
         ...(accountId !== undefined && { account_id: accountId }),
       },
     })
-    if (why === 'wrong') this.#parts.audit.throttled(deed)
-    else this.#parts.audit.counted(deed)
   }
 
-  consent(by: Requester, person: Person, verdict: Verdict, asked: Asked): void {
-    const { clientId, resource, scope, workspaceId } = asked
+  consent(by: Requester, account: Account, outcome: ConsentOutcome, request: ConsentRequest): void {
+    const { clientId, resource, scope, workspaceId } = request
     const refused = { outcome: 'denied', status: 403, code: 'forbidden' } as const
-    this.#note(by, {
-      operation: verdict === 'denied' ? 'consent.deny' : 'consent.allow',
+    this.#enqueue(by, {
+      operation: outcome === 'denied' ? 'consent.deny' : 'consent.allow',
       target: '/auth/interaction',
-      actor: personActor(person),
-      place: { ...placeOf(person), ...(workspaceId !== undefined && { workspaceId }) },
-      ...(verdict === 'forbidden' && refused),
+      actor: accountActor(account),
+      owner: { ...ownerOf(account), ...(workspaceId !== undefined && { workspaceId }) },
+      ...(outcome === 'forbidden' && refused),
       detail: { client_id: clientId, resource, scope },
     })
   }
 
   /** An invitation that was accepted, or another password of an account that had one. */
-  passwordSet(by: Requester, account: Accepted): void {
-    const operation = account.again ? 'account.password_set' : 'account.accept'
+  passwordSet(by: Requester, account: AcceptedAccount): void {
+    const operation = account.hadPassword ? 'account.password_set' : 'account.accept'
     const target = `/v1/accounts/${account.id}`
-    this.#note(by, { operation, target, actor: personActor(account), place: placeOf(account) })
+    this.#enqueue(by, { operation, target, actor: accountActor(account), owner: ownerOf(account) })
   }
 
   /** A client that registered itself, or tried to (RFC 7591). */
   registered(by: Requester, status: number, body: Readonly<Record<string, unknown>>): void {
     const { client_id: id, client_name: name, error } = body
-    const failed = { outcome: 'failed', code: String(error) } as const
-    const made = { detail: { client_id: String(id), client_name: String(name) } }
-    const event = { operation: 'oauth_client.register', target: '/auth/register', actor: NOBODY, place: {} }
-    const deed = deedOf(by, { ...event, status, ...(status < 400 ? made : failed) })
-    if (status === 429) this.#parts.audit.counted(deed)
-    else this.#parts.audit.throttled(deed)
+    const failure = { outcome: 'failed', code: String(error) } as const
+    this.#recordThrottled(by, {
+      operation: 'oauth_client.register',
+      target: '/auth/register',
+      actor: ANONYMOUS,
+      owner: {},
+      status,
+      ...(status < 400 ? { detail: { client_id: String(id), client_name: String(name) } } : failure),
+    })
   }
 
   /** An access token that its client revoked. @param claims of the token, verified */
   tokenRevoked(context: KoaContextWithOIDC, claims: JWTPayload): void {
-    const { sub = '', jti = '' } = claims
-    const detail = { subject: sub, token_id: jti, token_type: 'access_token' }
-    this.#noteToken(context, 'token.revoke', placeIn(claims), { detail })
+    const { sub: subject = '', jti: token_id = '' } = claims
+    const detail = { subject, token_id, token_type: 'access_token' }
+    this.#enqueueToken(context, 'token.revoke', ownerInClaims(claims), { detail })
   }
 
   #refreshTokenRevoked(context: KoaContextWithOIDC): void {
-    const accountId = context.oidc.entities.RefreshToken?.accountId ?? ''
-    const detail = { subject: accountId, token_type: 'refresh_token' }
-    this.#later(async () =>
-      this.#noteToken(context, 'token.revoke', await this.#placeOfAccount(accountId), { detail }),
-    )
+    const subject = context.oidc.entities.RefreshToken?.accountId ?? ''
+    this.#inBackground(async () => {
+      const detail = { subject, token_type: 'refresh_token' }
+      this.#enqueueToken(context, 'token.revoke', await this.#ownerOfAccount(subject), { detail })
+    })
   }
 
   #tokenIssued(context: KoaContextWithOIDC): void {
@@ -156,7 +148,7 @@ export class IdentityRecords {
     if (token === undefined) return
     const { jti, aud, scope, extra = {} } = token
     const subject = 'accountId' in token ? token.accountId : token.clientId
-    this.#noteToken(context, 'token.issue', placeIn(extra), {
+    this.#enqueueToken(context, 'token.issue', ownerInClaims(extra), {
       role: roleIn(extra),
       status: 200,
       detail: {
@@ -169,10 +161,12 @@ export class IdentityRecords {
     })
   }
 
-  /** A request for a token that was refused; among them, codes and refresh tokens that were used twice. */
+  /** A refused request for a token, perhaps with a code or refresh token that was used before. */
   #refused(context: KoaContextWithOIDC, error: Error): void {
-    const { error: code = 'server_error', statusCode: status = 500 } = error as OAuthError
+    const { error: code = 'server_error', statusCode: status = 500 } =
+      error as Partial<errors.OIDCProviderError>
     const reused = error instanceof TokenReused
+    const accountId = reused ? error.accountId : undefined
     const event = {
       operation: reused ? 'token.reuse' : 'token.issue',
       target: '/auth/token',
@@ -182,47 +176,52 @@ export class IdentityRecords {
       code,
       detail: {
         grant_type: String(context.oidc.params?.['grant_type'] ?? ''),
-        ...(reused && error.accountId !== undefined && { subject: error.accountId }),
+        ...(accountId !== undefined && { subject: accountId }),
       },
     } as const
-    this.#later(async () => {
-      const account = reused && error.accountId !== undefined ? error.accountId : undefined
-      const place =
-        account === undefined ? await this.#placeOfClient(context) : await this.#placeOfAccount(account)
-      this.#parts.audit.throttled(deedOf(this.#requesterOf(context), { ...event, place }))
+    this.#inBackground(async () => {
+      const owner =
+        accountId === undefined ? await this.#ownerOfClient(context) : await this.#ownerOfAccount(accountId)
+      this.#recordThrottled(this.#requesterOf(context), { ...event, owner })
     })
   }
 
-  async #placeOfAccount(id: string): Promise<Place> {
-    const person = await this.#parts.people.find(id)
-    return person === undefined ? {} : placeOf(person)
+  async #ownerOfAccount(id: string): Promise<AuditOwner> {
+    const account = await this.#parts.accounts.find(id)
+    return account === undefined ? {} : ownerOf(account)
   }
 
-  async #placeOfClient({ oidc }: KoaContextWithOIDC): Promise<Place> {
+  async #ownerOfClient({ oidc }: KoaContextWithOIDC): Promise<AuditOwner> {
     const id = oidc.client?.clientId
     if (id === undefined) return {}
-    const { clients, hosted } = this.#parts
-    const found = (await hosted.client(id)) ?? (await clients.find(id))
-    return found === undefined ? {} : placeOf(found)
+    const { oauthClients, mcpServers } = this.#parts
+    const found = (await mcpServers.client(id)) ?? (await oauthClients.find(id))
+    return found === undefined ? {} : ownerOf(found)
   }
 
-  #noteToken(
+  #enqueueToken(
     context: KoaContextWithOIDC,
     operation: string,
-    place: Place,
+    owner: AuditOwner,
     { role = null, ...more }: { role?: Role | null; status?: number; detail: Record<string, string> },
   ): void {
     const target = context.oidc.route === 'token' ? '/auth/token' : '/auth/revoke'
     const actor = { ...clientActor(context), role }
-    this.#note(this.#requesterOf(context), { operation, target, actor, place, ...more })
+    this.#enqueue(this.#requesterOf(context), { operation, target, actor, owner, ...more })
   }
 
-  #note(by: Requester, event: Event): void {
-    this.#parts.audit.note(deedOf(by, event))
+  #enqueue(by: Requester, event: Event): void {
+    this.#parts.audit.enqueue(auditEventOf(by, event))
   }
 
-  /** The reply does not wait for it. */
-  #later(work: () => Promise<void>): void {
+  /** Records an event that anonymous clients can cause. */
+  #recordThrottled(by: Requester, event: Event): void {
+    if (event.status === 429) this.#parts.audit.countOnly(auditEventOf(by, event))
+    else this.#parts.audit.enqueueThrottled(auditEventOf(by, event))
+  }
+
+  /** The reply does not wait for the work. */
+  #inBackground(work: () => Promise<void>): void {
     work().catch((error: unknown) => this.#parts.log.error({ err: error }, 'an audit entry was not made'))
   }
 
@@ -231,39 +230,33 @@ export class IdentityRecords {
   }
 }
 
-/** Of an error of the provider. */
-interface OAuthError {
-  readonly error?: string
-  readonly statusCode?: number
-}
-
-function deedOf({ address, requestId }: Requester, event: Event): AuditEvent {
+function auditEventOf({ address, requestId }: Requester, event: Event): AuditEvent {
   const unstated = { outcome: 'done', status: 200, code: null, before: null, after: null } as const
   return { ...unstated, requestId, address, ...event }
 }
 
-const personActor = ({ id, role }: Pick<Person, 'id' | 'role'>): AuditActor => ({
+const accountActor = ({ id, role }: Pick<Account, 'id' | 'role'>): AuditActor => ({
   subject: id,
   role,
   kind: 'person',
 })
 
-/** A client that the platform knows; one that does not exist is nobody, whatever it calls itself. */
+/** The client as actor if it exists, else anonymous. */
 function clientActor({ oidc }: KoaContextWithOIDC): AuditActor {
   const id = oidc.client?.clientId
-  return id === undefined ? NOBODY : { subject: id, role: null, kind: 'client' }
+  return id === undefined ? ANONYMOUS : { subject: id, role: null, kind: 'client' }
 }
 
-const placeOf = ({ tenantId, workspaceId }: Holding): Place => ({
+const ownerOf = ({ tenantId, workspaceId }: TenantBounds): AuditOwner => ({
   tenantId: tenantId ?? undefined,
   workspaceId: workspaceId ?? undefined,
 })
 
 /** The tenant and workspace that the claims of a token name. */
-function placeIn({
+function ownerInClaims({
   tenant_id: tenantId,
   workspace_id: workspaceId,
-}: Readonly<Record<string, unknown>>): Place {
+}: Readonly<Record<string, unknown>>): AuditOwner {
   return {
     ...(typeof tenantId === 'string' && { tenantId }),
     ...(typeof workspaceId === 'string' && { workspaceId }),

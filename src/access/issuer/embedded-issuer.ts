@@ -1,41 +1,42 @@
-/** The embedded issuer: a standard OAuth 2.1 / OpenID provider mounted under /auth, with its key in the database. */
+/** The embedded issuer: an OAuth 2.1 and OpenID provider mounted under /auth, with its keys in the database. */
 
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
-import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
-import { DERIVED, type Secrets } from '../../infra/crypto/secrets.ts'
-import type { Log } from '../../infra/log.ts'
+import { issuerUrl, publicUrl } from '../../infra/config.ts'
+import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import type { Audit } from '../audit/audit.ts'
-import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People } from './accounts-store.ts'
-import { IdentityRecords, type Requester } from './audit-events.ts'
-import type { IssuedToken, IssuerState } from './issuer-state.ts'
-import { type OAuthClients, Registration } from './oauth-clients-store.ts'
-import { type IssuerSettings, openProvider } from './provider.ts'
+import type { AccountsStore } from './accounts-store.ts'
+import { IssuerAudit, type Requester } from './audit-events.ts'
+import type { IssuerServices } from './issuer-services.ts'
+import type { IssuedToken } from './issuer-state.ts'
+import { Registration } from './oauth-clients-store.ts'
+import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
-import { SignIn } from './sign-in.ts'
-import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
+import { type IssuerSettings, SignIn } from './sign-in.ts'
+import { ALGORITHM, type KeySet } from './signing-keys.ts'
 
-export interface Claims extends IssuedToken {
+/** The claims that identify a token, its subject and its client. */
+interface SubjectClaims extends IssuedToken {
   readonly sub: string
-  /** Whom it was given to, where it says so. */
-  readonly clientId?: string
-  /** For which of a machine's secrets, or in which generation of an account. */
-  readonly credential?: string
-  readonly roles: readonly string[]
-  readonly scopes: readonly string[]
-  readonly tenantId?: string
-  readonly workspaceId?: string
+  /** The client that it was issued to. */
+  readonly clientId?: string | undefined
+  /** The machine's secret that it was issued for, or the generation of the account. */
+  readonly credential?: string | undefined
 }
 
-/** What a token for a hosted MCP server says. */
-export interface HostedClaims extends IssuedToken {
-  readonly sub: string
+/** The claims of a token for the REST API. */
+export interface Claims extends SubjectClaims {
+  readonly roles: readonly string[]
+  readonly scopes: readonly string[]
+  readonly tenantId?: string | undefined
+  readonly workspaceId?: string | undefined
+}
+
+/** The claims of a token for a hosted MCP server. */
+export interface HostedClaims extends SubjectClaims {
   readonly clientId: string
-  readonly credential?: string
   readonly tenantId: unknown
   readonly workspaceId: unknown
   readonly serverId: unknown
@@ -44,85 +45,77 @@ export interface HostedClaims extends IssuedToken {
   readonly scopes: ReadonlySet<string>
 }
 
-/** What the issuer is made of. */
-export interface IdentityParts {
-  readonly config: Config
-  readonly secrets: Secrets
-  readonly keys: SigningKeys
-  readonly hosted: McpServerRegistry
-  readonly people: People
-  readonly clients: OAuthClients
-  readonly state: IssuerState
-  readonly audit: Audit
-  readonly log: Log
-}
-
-/** What clocks may differ by. */
 const CLOCK_TOLERANCE_SECONDS = 30
 
-/** The claims by which a token, or its grant, can be revoked. */
-const issuedToken = ({ jti, grant_id: grantId }: JWTPayload): IssuedToken => ({
-  ...(typeof jti === 'string' && { tokenId: jti }),
-  ...(typeof grantId === 'string' && { grantId }),
+const textOf = (claim: unknown) => (typeof claim === 'string' ? claim : undefined)
+
+const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPayload): SubjectClaims => ({
+  tokenId: textOf(jti),
+  grantId: textOf(grant_id),
+  sub,
+  clientId: textOf(client_id),
+  credential: textOf(credential),
 })
 
 const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
 
-export class Identity {
+export class EmbeddedIssuer {
   readonly issuer: string
   readonly audience: string
   /** Of the issuer's own pages. */
   readonly origin: string
-  readonly people: People
+  readonly accounts: AccountsStore
   readonly signIn: SignIn
   readonly registration: Registration
-  readonly records: IdentityRecords
-  readonly #keys: SigningKeys
+  readonly audit: IssuerAudit
   readonly #settings: IssuerSettings
-  readonly #address: Readonly<Record<string, string>>
-  /** Payloads whose signatures held, by digests of their tokens. */
+  readonly #forwarded: Readonly<Record<string, string>>
+  /** Verified payloads by digests of their tokens. */
   readonly #verified = new TtlCache<{ readonly keys: KeySet; readonly payload: JWTPayload }>()
-  #opened: { readonly keys: KeySet; readonly provider: Provider } | undefined
+  #current: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
-  private constructor({ config, secrets, keys, hosted, people, clients, state, audit, log }: IdentityParts) {
+  private constructor(services: IssuerServices) {
+    const { config, secrets, accounts, oauthClients } = services
     const base = publicUrl(config)
+    const audience = `${base}/v1`
     this.issuer = issuerUrl(config)
-    this.audience = `${base}/v1`
-    this.people = people
-    this.#keys = keys
-    const { issuer, audience } = this
-    const targets = new ResourceIndicators({ audience, hosted, people, clients })
-    const operatorSecret = config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret)
-    const cookieKey = secrets.derive('cookies')
-    const records = new IdentityRecords({ audit, clients, hosted, people, log })
-    this.records = records
-    const verify = (token: string) => this.#verifiedNow(token)
-    const identity = { issuer, operatorSecret, cookieKey, verify }
-    this.#settings = { ...identity, hosted, clients, people, targets, state, records, log }
-    const provider = () => this.#provider()
-    this.signIn = new SignIn({ issuer, provider, people, clients, hosted, targets, records })
-    this.registration = new Registration(clients)
+    this.audience = audience
+    this.accounts = accounts
+    this.audit = new IssuerAudit(services)
+    this.#settings = {
+      ...services,
+      issuer: this.issuer,
+      audience,
+      operatorSecret: config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret),
+      cookieKey: secrets.derive('cookies'),
+      resources: new ResourceIndicators({ ...services, audience }),
+      issuerAudit: this.audit,
+      provider: () => this.#provider(),
+      verify: (token) => this.#verifyUncached(token),
+    }
+    this.signIn = new SignIn(this.#settings)
+    this.registration = new Registration(oauthClients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
-    this.#address = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
+    this.#forwarded = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }
   }
 
-  static async open(parts: IdentityParts): Promise<Identity> {
-    const opened = new Identity(parts)
-    await opened.#provider()
-    return opened
+  static async open(services: IssuerServices): Promise<EmbeddedIssuer> {
+    const issuer = new EmbeddedIssuer(services)
+    await issuer.#provider()
+    return issuer
   }
 
-  /** The provider takes its keys when it is made, so with other keys it is another one; what it keeps is elsewhere. */
+  /** The provider for the current keys, which it takes when it is created; its state is in the database. */
   async #provider(): Promise<Provider> {
-    const keys = await this.#keys.current()
-    if (this.#opened?.keys !== keys) this.#opened = { keys, provider: openProvider(this.#settings, keys) }
-    return this.#opened.provider
+    const keys = await this.#settings.signingKeys.current()
+    if (this.#current?.keys !== keys) this.#current = { keys, provider: openProvider(this.#settings, keys) }
+    return this.#current.provider
   }
 
   /**
-   * Answers a request below /auth; the provider sees its URL without that prefix. The addresses it writes into its
-   * metadata come from the configuration, whatever `Host` or `X-Forwarded-*` say.
+   * Handles a request below /auth; the provider sees its URL without that prefix. The URLs in its metadata come from the
+   * configuration, not from `Host` or `X-Forwarded-*` of the client.
    * @param by for the audit log
    */
   async handle(
@@ -132,66 +125,60 @@ export class Identity {
     by: Requester,
   ): Promise<void> {
     const provider = await this.#provider()
-    this.records.attach(request, by)
-    Object.assign(request.headers, this.#address)
+    this.audit.attach(request, by)
+    Object.assign(request.headers, this.#forwarded)
     Object.assign(request, { originalUrl: url, url: url.replace(/^\/auth/, '') || '/' })
     return provider.callback()(request, response)
   }
 
   /**
    * Verifies an access token (RFC 9068: `typ` at+jwt, `exp`, `aud`; RFC 8725: a fixed list of algorithms).
-   * @throws a jose error where any of it does not hold
+   * @throws a jose error if it is invalid
    */
   async verify(token: string): Promise<Claims> {
     const payload = await this.#payload(token, this.audience)
-    const { roles, scope, client_id: clientId, tenant_id: tenantId, workspace_id: workspaceId } = payload
-    const { credential } = payload
+    const { roles, scope, tenant_id, workspace_id } = payload
     return {
-      ...issuedToken(payload),
-      sub: payload.sub ?? '',
-      ...(typeof clientId === 'string' && { clientId }),
-      ...(typeof credential === 'string' && { credential }),
+      ...subjectClaims(payload),
       roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
-      scopes: typeof scope === 'string' ? scope.split(' ') : [],
-      ...(typeof tenantId === 'string' && { tenantId }),
-      ...(typeof workspaceId === 'string' && { workspaceId }),
+      scopes: textOf(scope)?.split(' ') ?? [],
+      tenantId: textOf(tenant_id),
+      workspaceId: textOf(workspace_id),
     }
   }
 
   /**
-   * Verifies a token for one hosted MCP server, as {@link verify} does; `aud` must be that resource and no list.
-   * @throws a jose error where any of it does not hold
+   * Verifies a token for one hosted MCP server, as {@link verify} does; `aud` must be that resource alone.
+   * @throws a jose error if it is invalid
    */
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
     const payload = await this.#payload(token, resource)
     if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
-    const { client_id: clientId, credential, scope } = payload
+    const claims = subjectClaims(payload)
     return {
-      ...issuedToken(payload),
-      sub: payload.sub ?? '',
-      clientId: typeof clientId === 'string' ? clientId : '',
-      ...(typeof credential === 'string' && { credential }),
+      ...claims,
+      clientId: claims.clientId ?? '',
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],
       version: payload['mcp_version'],
-      scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
+      scopes: new Set(textOf(payload['scope'])?.split(' ')),
     }
   }
 
-  /** A signature that held a few seconds ago is not checked again, as long as the keys are the same and it has not expired. */
+  /** Caches verified signatures for a few seconds, as long as the keys are the same and the token has not expired. */
   async #payload(token: string, audience: string): Promise<JWTPayload> {
-    const keys = await this.#keys.current()
+    const keys = await this.#settings.signingKeys.current()
     const name = createHash('sha256').update(`${audience} ${token}`).digest('base64')
     const known = this.#verified.get(name)
     if (known?.keys === keys && isFresh(known.payload)) return known.payload
-    const payload = await this.#verifiedNow(token, audience)
+    const payload = await this.#verifyUncached(token, audience)
     this.#verified.set(name, { keys, payload })
     return payload
   }
 
-  /** @param audience any, where absent */
-  async #verifiedNow(token: string, audience?: string): Promise<JWTPayload> {
+  /** @param audience any by default */
+  async #verifyUncached(token: string, audience?: string): Promise<JWTPayload> {
     const { payload } = await jwtVerify(token, this.#find, {
       issuer: this.issuer,
       ...(audience !== undefined && { audience }),
@@ -203,13 +190,13 @@ export class Identity {
     return payload
   }
 
-  /** Another node may have made a key since. */
+  /** Reloads the keys if another node may have created one. */
   readonly #find: JWTVerifyGetKey = async (header, token) => {
     try {
-      return await (await this.#keys.current()).find(header, token)
+      return await (await this.#settings.signingKeys.current()).find(header, token)
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
-      return (await this.#keys.renewed()).find(header, token)
+      return (await this.#settings.signingKeys.renewed()).find(header, token)
     }
   }
 }

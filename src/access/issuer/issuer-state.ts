@@ -1,43 +1,36 @@
-/** Stores what the issuer keeps between two requests in PostgreSQL, for every API process: grants, codes, tokens, revocations. */
+/** Stores state of the issuer in PostgreSQL, for all API processes: sessions, grants, codes, tokens, revocations. */
 
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 
 const PURPOSE = 'issuer-state'
 
-interface StateRow {
-  readonly sealed: Buffer
-}
-
 interface FamilyRow {
   readonly id: Buffer
   readonly model: string
   readonly accountId: string | null
-  readonly clientId: string | null
 }
 
 /** What identifies an access token and the grant that it was issued under. */
 export interface IssuedToken {
   /** Its `jti`. */
-  readonly tokenId?: string
+  readonly tokenId?: string | undefined
   /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
-  readonly grantId?: string
+  readonly grantId?: string | undefined
 }
 
 /** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
 export class TokenReused extends errors.InvalidGrant {
   readonly accountId: string | undefined
-  readonly clientId: string | undefined
 
-  constructor(owner: { readonly accountId?: string | null; readonly clientId?: string | null }) {
+  constructor(accountId: string | null | undefined) {
     super('already used')
-    this.accountId = owner.accountId ?? undefined
-    this.clientId = owner.clientId ?? undefined
+    this.accountId = accountId ?? undefined
   }
 }
 
@@ -47,7 +40,6 @@ export const grantIdOf = (id: string): string => keyOf('Grant', id).toString('ba
 /** Model of the rows that stand for revoked access tokens. */
 const REVOKED = 'RevokedToken'
 
-/** Opens the table for one kind of thing at a time, as the provider asks for it. */
 export class IssuerState {
   readonly #system: SystemScope
   readonly #secrets: Secrets
@@ -65,8 +57,8 @@ export class IssuerState {
   }
 
   /**
-   * Returns whether neither the token nor its grant has ended. Remembered for `LIMITS.keyCacheMs`, so a revocation on
-   * another node counts within that time; one on this node counts at once.
+   * True if neither the token nor its grant was revoked. Cached for `LIMITS.keyCacheMs`, so a revocation on another node
+   * takes effect within that time; one on this node takes effect at once.
    */
   async isLive(token: IssuedToken): Promise<boolean> {
     const { tokenId = '', grantId = '' } = token
@@ -81,10 +73,10 @@ export class IssuerState {
     return known.live
   }
 
-  /** Ends one access token. @param expiresAt seconds since 1970, when it would have ended by itself */
+  /** Ends one access token. @param expiresAt seconds since 1970, when it expires */
   async revoke(tokenId: string, expiresAt: number): Promise<void> {
     const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
-    // Verifiers tolerate clocks that go wrong, so the row stays a little longer than the token.
+    // Verifiers tolerate clock skew, so the row outlives the token.
     await this.#system.rows(sql`
       insert into issuer_state (id, model, sealed, expires_at)
       values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, to_timestamp(${expiresAt}::bigint) + interval '5 minutes')
@@ -93,11 +85,11 @@ export class IssuerState {
   }
 }
 
-/** Ids are bearer secrets, a grant's and a session's too: the table has digests of them. */
+/** Ids of tokens, grants and sessions are bearer secrets, so the table stores their digests. */
 const keyOf = (kind: string, id: string) => hash('sha256', `${kind}:${id}`, 'buffer')
 const optionalKeyOf = (kind: string, id: string | undefined) => (id === undefined ? null : keyOf(kind, id))
 
-/** A few at a time, with whatever is written. */
+/** Deletes a few expired rows with each write. */
 const FORGET_EXPIRED = sql`
   delete from issuer_state where ctid = any(array(
     select ctid from issuer_state where expires_at <= now() order by expires_at limit 20 for update skip locked))`
@@ -117,7 +109,7 @@ class ModelState implements Adapter {
 
   async upsert(id: string, payload: AdapterPayload, expiresInSeconds: number): Promise<void> {
     const { uid, accountId, clientId } = payload
-    // A grant belongs to its own family: whoever has a token of it has nothing when it is gone.
+    // A grant belongs to its own family: its tokens end with it.
     const grantId = this.#model === 'Grant' ? id : payload.grantId
     const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(payload)))
     const upsert = sql`
@@ -131,20 +123,12 @@ class ModelState implements Adapter {
     await this.#system.batch(upsert, FORGET_EXPIRED)
   }
 
-  async find(id: string): Promise<AdapterPayload | undefined> {
-    return this.#opened(
-      await this.#system.row<StateRow>(sql`
-        select sealed from issuer_state
-        where id = ${keyOf(this.#model, id)} and expires_at > now()`),
-    )
+  find(id: string): Promise<AdapterPayload | undefined> {
+    return this.#one(sql`id = ${keyOf(this.#model, id)}`)
   }
 
-  async findByUid(uid: string): Promise<AdapterPayload | undefined> {
-    return this.#opened(
-      await this.#system.row<StateRow>(sql`
-        select sealed from issuer_state
-        where uid_key = ${keyOf(`${this.#model}:uid`, uid)} and model = ${this.#model} and expires_at > now()`),
-    )
+  findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    return this.#one(sql`uid_key = ${keyOf(`${this.#model}:uid`, uid)} and model = ${this.#model}`)
   }
 
   async findByUserCode(): Promise<undefined> {}
@@ -162,10 +146,10 @@ class ModelState implements Adapter {
     if (consumed !== undefined) return
     const family = await this.#system.rows<FamilyRow>(sql`
       delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})
-      returning id, model, account_id as "accountId", client_id as "clientId"`)
+      returning id, model, account_id as "accountId"`)
     for (const { id: gone, model } of family)
       if (model === 'Grant') this.#forgetGrant(gone.toString('base64url'))
-    throw new TokenReused(family[0] ?? {})
+    throw new TokenReused(family[0]?.accountId)
   }
 
   async destroy(id: string): Promise<void> {
@@ -179,9 +163,11 @@ class ModelState implements Adapter {
     )
   }
 
-  #opened(row: StateRow | undefined): AdapterPayload | undefined {
-    if (row === undefined) return undefined
-    // The provider is not told of `consumed`: it then calls `consume`, the one place that detects reuse.
-    return JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString()) as AdapterPayload
+  async #one(condition: Sql): Promise<AdapterPayload | undefined> {
+    const row = await this.#system.row<{ sealed: Buffer }>(
+      sql`select sealed from issuer_state where ${condition} and expires_at > now()`,
+    )
+    // The payload has no `consumed`, so that the provider always calls `consume`, which detects reuse.
+    return row && JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString())
   }
 }

@@ -12,9 +12,9 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
-import type { Holding } from './accounts-store.ts'
+import type { TenantBounds } from './accounts-store.ts'
 
-export interface OAuthClient extends Holding {
+export interface OAuthClient extends TenantBounds {
   readonly id: string
   readonly name: string
   readonly kind: 'machine' | 'public'
@@ -23,61 +23,61 @@ export interface OAuthClient extends Holding {
   /** SHA-256 of a machine's secret, hex. */
   readonly secretHash: string | null
   readonly redirectUris: readonly string[]
-  /** It came by itself: it gets tokens for hosted MCP servers and for nothing else. */
+  /** It registered itself: it gets tokens for hosted MCP servers only. */
   readonly registered: boolean
 }
 
-/** With whether its tenant and workspace are active. */
-type Known = OAuthClient & { readonly active: boolean }
+/** `active`: its tenant and workspace are. */
+type ClientRow = OAuthClient & { readonly active: boolean }
 
 const CLIENT_ID = new RegExp(idPattern('client'))
 
-/** Which secret a machine has: enough to tell one from the next, and nothing of the secret itself. */
+/** Identifies a machine's secret without revealing it. */
 export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): string | undefined =>
   secretHash?.slice(0, 16)
 
 export class OAuthClients {
   readonly #system: SystemScope
-  readonly #known = new TtlCache<Known | null>()
+  readonly #known = new TtlCache<ClientRow | null>()
 
   constructor(database: Database) {
     this.#system = new SystemScope('issuer', database)
   }
 
-  /** A client that may ask for tokens: of suspended tenants and workspaces, none may. */
+  /** A client that may request tokens: its tenant and workspace are active. */
   async find(id: string): Promise<OAuthClient | undefined> {
-    const client = await this.#look(id)
+    const client = await this.#load(id)
     return client?.active === true ? client : undefined
   }
 
-  /** As {@link find}, of what stands now and not of what is remembered. */
+  /** As {@link find}, without the cache. */
   async findNow(id: string): Promise<OAuthClient | undefined> {
     const client = CLIENT_ID.test(id) ? await this.#read(id) : undefined
     return client?.active === true ? client : undefined
   }
 
   /**
-   * Whether it has not been deleted; what else keeps its tokens from being good, is asked elsewhere.
-   * @param secretId of a token that names one: whether its secret is still the client's
+   * True if the client was not deleted.
+   * @param secretId of a token; if given, it must be that of the client's current secret
    */
-  async isThere(id: string, secretId?: string): Promise<boolean> {
-    const client = await this.#look(id)
+  async exists(id: string, secretId?: string): Promise<boolean> {
+    const client = await this.#load(id)
     return client !== undefined && (secretId === undefined || secretId === secretIdOf(client))
   }
 
-  /** This node learns at once what has become of it; others do within the few seconds that they remember it. */
+  /** Drops a changed client from the cache of this node; other nodes reload it within a few seconds. */
   forget(id: string): void {
     this.#known.forget((client) => client?.id === id)
   }
 
-  /** Remembered for a few seconds: that long a deleted client lives on. An id of another form is not looked up. */
-  async #look(id: string): Promise<Known | undefined> {
+  /** Cached for a few seconds, for which a deleted client stays valid. */
+  async #load(id: string): Promise<ClientRow | undefined> {
     if (!CLIENT_ID.test(id)) return undefined
     return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
 
-  #read(id: string): Promise<Known | undefined> {
-    return this.#system.row<Known>(sql`
+  #read(id: string): Promise<ClientRow | undefined> {
+    return this.#system.row<ClientRow>(sql`
       select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
@@ -86,10 +86,9 @@ export class OAuthClients {
   }
 
   /**
-   * Keeps a client that came by itself (RFC 7591), and lets those go that nobody has used for long. Where there are as
-   * many as there may be, the oldest that was never used makes room, or whoever registers for nothing would lock out
-   * everybody else.
-   * @returns its id; undefined where all are in use
+   * Stores a client that registered itself (RFC 7591), and deletes those that were not used for long. At the maximum, it
+   * replaces the oldest unused one, so that useless registrations cannot block useful ones.
+   * @returns its id; undefined if all are in use
    */
   async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
     const id = typeId('client', randomIds.uuid())
@@ -110,7 +109,7 @@ export class OAuthClients {
     return made.length === 0 ? undefined : id
   }
 
-  /** A registered client that gets a token is in use; once a day is often enough to know. */
+  /** Records the use of a registered client, once a day. */
   async touch(id: string): Promise<void> {
     await this.#system.rows(sql`
       update oauth_clients set used_at = now()
@@ -121,8 +120,7 @@ export class OAuthClients {
 const GRANTS = ['authorization_code', 'refresh_token']
 
 /**
- * What counts of what they send. The rest is passed over, `scope` too: clients put there what a server has challenged
- * them for, and which scopes they get is decided when they ask for a token.
+ * The evaluated metadata. The rest is ignored, including `scope`: the scopes are decided when a client requests a token.
  */
 const Metadata = Type.Object({
   redirect_uris: Type.Array(Type.String({ maxLength: 2_000 }), {
@@ -136,7 +134,7 @@ const Metadata = Type.Object({
 })
 type Metadata = Static<typeof Metadata>
 
-export interface Registered {
+export interface RegistrationReply {
   readonly status: number
   readonly body: Readonly<Record<string, unknown>>
 }
@@ -149,43 +147,36 @@ export class Registration {
     this.#clients = clients
   }
 
-  /** @param network whence it comes, as platform/limiter/address has it: one makes so many and no more */
-  async take(body: unknown, network: string): Promise<Registered> {
+  /** @param network of the client, as `networkOf` returns it; limits registrations per network */
+  async register(body: unknown, network: string): Promise<RegistrationReply> {
     if (!this.#throttle.admit(network, LIMITS.registrationsPerAddressMax))
-      return refusal('temporarily_unavailable', 'too many registrations from this address', 429)
+      return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
-      return refusal('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
-    const fault = faultOf(body)
-    if (fault !== undefined) return fault
+      return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
+    const error = metadataError(body)
+    if (error !== undefined) return error
     const name = body.client_name ?? 'A client without a name'
     const id = await this.#clients.register(name, body.redirect_uris)
-    if (id === undefined) return refusal('temporarily_unavailable', 'there are too many clients', 503)
-    return { status: 201, body: answer(id, name, body.redirect_uris) }
+    if (id === undefined) return errorReply('temporarily_unavailable', 'there are too many clients', 503)
+    return { status: 201, body: clientMetadata(id, name, body.redirect_uris) }
   }
 }
 
-function faultOf(metadata: Metadata): Registered | undefined {
-  const {
-    redirect_uris: uris,
-    grant_types: grants,
-    response_types: responses,
-    client_name: name = '',
-  } = metadata
-  const hidden = hiddenIn(name)
-  if (hidden !== undefined) return refusal('invalid_client_metadata', `client_name ${hidden}`)
+function metadataError(metadata: Metadata): RegistrationReply | undefined {
+  const { redirect_uris: uris, grant_types: grants, response_types: responses, client_name: name } = metadata
+  const hidden = hiddenIn(name ?? '')
+  if (hidden !== undefined) return errorReply('invalid_client_metadata', `client_name ${hidden}`)
   if (!uris.every(isRedirectUri))
-    return refusal('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
-  if (grants !== undefined && (!grants.includes('authorization_code') || !grants.every(isGrant)))
-    return refusal('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
+    return errorReply('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
+  if (grants && (!grants.includes('authorization_code') || !grants.every((grant) => GRANTS.includes(grant))))
+    return errorReply('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
   if (responses?.some((type) => type !== 'code'))
-    return refusal('invalid_client_metadata', 'response_types may be code')
+    return errorReply('invalid_client_metadata', 'response_types may be code')
   return undefined
 }
 
-const isGrant = (text: string) => GRANTS.includes(text)
-
-/** Whatever method of authentication it asked for, it is a public client (RFC 7591 §3.2.1: the reply says so). */
-function answer(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
+/** Every client becomes a public one, whichever authentication method it requested; the reply says so (RFC 7591 §3.2.1). */
+function clientMetadata(id: string, name: string, redirectUris: readonly string[]): Record<string, unknown> {
   return {
     client_id: id,
     client_id_issued_at: Math.floor(Date.now() / 1_000),
@@ -197,7 +188,7 @@ function answer(id: string, name: string, redirectUris: readonly string[]): Reco
   }
 }
 
-const refusal = (error: string, text: string, status = 400): Registered => ({
+const errorReply = (error: string, text: string, status = 400): RegistrationReply => ({
   status,
   body: { error, error_description: text },
 })

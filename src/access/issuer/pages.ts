@@ -1,10 +1,10 @@
-/** The issuer's pages: plain HTML of the server, nothing from elsewhere, no script, in nobody's frame. */
+/** The issuer's pages: plain HTML without scripts or external resources, never in a frame. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { PROBLEMS, type Problem } from '../../core/problem.ts'
 import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
-import type { Access, Question } from './sign-in.ts'
+import type { Prompt, ScopeAccess } from './sign-in.ts'
 
 export interface Page {
   readonly status: number
@@ -25,9 +25,9 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 
-/** @param formTarget an origin besides our own to which a form may lead in the end */
+/** @param formTarget another origin that a form may redirect to */
 function page(title: string, body: string, status = 200, formTarget = ''): Page {
   const policy = [
     "default-src 'none'",
@@ -38,7 +38,7 @@ function page(title: string, body: string, status = 200, formTarget = ''): Page 
   ]
   return {
     status,
-    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title><style>${STYLE}</style><h1>${escaped(title)}</h1>${body}</html>`,
+    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1>${body}</html>`,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
@@ -53,7 +53,8 @@ const form = (fields: string) => `<form method="post" autocomplete="on">${fields
 const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
 const button = (action: string, label: string) =>
   `<button name="action" value="${action}" formnovalidate>${label}</button>`
-const fault = (text: string) => (text === '' ? '' : `<p class="fault" role="alert">${escaped(text)}</p>`)
+const errorText = (text: string) =>
+  text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
 const TENANT_FIELD = field(
   'Tenant (empty for operators)',
@@ -64,48 +65,49 @@ const EMAIL_FIELD = field(
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
 
-const DIAGNOSTICS = {
-  wrong: 'This e-mail address and this password do not belong together.',
-  too_many: 'Too many attempts. Wait a quarter of an hour, then try again.',
+const passwordField = (label: string, name: string, attributes: string) =>
+  field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
+
+/** Why a sign-in failed; the same whether or not the account exists. */
+export const LOGIN_ERRORS = {
+  wrong: { status: 401, text: 'This e-mail address and this password do not belong together.' },
+  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(question: Question, refused?: keyof typeof DIAGNOSTICS): Page {
+export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): Page {
   const fields = [
-    question.asksTenant ? TENANT_FIELD : '',
+    prompt.asksTenant ? TENANT_FIELD : '',
     EMAIL_FIELD,
-    field(
-      'Password',
-      `name="password" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
-    ),
+    passwordField('Password', 'password', 'autocomplete="current-password"'),
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
   ]
-  const text = `<p><b>${escaped(question.clientName)}</b> asks you to sign in.</p>`
-  const status = refused === undefined ? 200 : refused === 'wrong' ? 401 : 429
-  const body = `${text}${fault(refused === undefined ? '' : DIAGNOSTICS[refused])}${form(fields.join(''))}`
-  return page('Sign in', body, status, originOf(question))
+  const text = `<p><b>${escapeHtml(prompt.clientName)}</b> asks you to sign in.</p>`
+  const error = refused && LOGIN_ERRORS[refused]
+  const body = `${text}${errorText(error?.text ?? '')}${form(fields.join(''))}`
+  return page('Sign in', body, error?.status ?? 200, originOf(prompt))
 }
 
-export function consentPage(question: Question): Page {
-  const { clientName, email, possible, access, resource, serverName } = question
-  const host = escaped(new URL(question.redirectUri).host)
+export function consentPage(prompt: Prompt): Page {
+  const { clientName, email, isAllowed, access, resource, serverName } = prompt
+  const host = escapeHtml(new URL(prompt.redirectUri).host)
   const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
-  if (!possible) {
-    const text = `<p>${escaped(email)} may not use <b>${escaped(clientName)}</b> for this.</p>`
-    return page('Not for this account', `${text}${form(others)}`, 403, originOf(question))
+  if (!isAllowed) {
+    const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
+    return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
   }
-  const stranger = question.registered
+  const warning = prompt.registered
     ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
     : ''
-  const where = serverName === '' ? '' : `<b>${escaped(serverName)}</b><br>`
-  const body = `<p><b>${escaped(clientName)}</b> wants to act for you, ${escaped(email)}, at ${where}<code>${escaped(resource)}</code></p>
-<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${stranger}`
+  const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
+  const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
     200,
-    originOf(question),
+    originOf(prompt),
   )
 }
 
@@ -114,9 +116,9 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
   openid: 'Know which account you signed in with',
 }
 
-/** Each scope with its tools in words; what changes most stands first, so that it is not at the end of a long list. */
-function accessList(access: readonly Access[]): string {
-  const strength = ({ tools }: Access) => Math.max(-1, ...tools.map(strengthOf))
+/** Describes each scope with its tools. The most powerful ones come first, so that a long list cannot hide them. */
+function accessList(access: readonly ScopeAccess[]): string {
+  const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
   const scopes = access
     .toSorted((a, b) => strength(b) - strength(a))
     .map(({ scope, tools }) => {
@@ -124,10 +126,10 @@ function accessList(access: readonly Access[]): string {
         .toSorted((a, b) => strengthOf(b) - strengthOf(a))
         .map(
           (tool) =>
-            `<b>${escaped(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
+            `<b>${escapeHtml(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
         )
-      const lines = tools.length === 0 ? [escaped(OWN_SCOPES[scope] ?? '')] : words
-      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escaped(scope)}</code></small></li>`
+      const lines = tools.length === 0 ? [escapeHtml(OWN_SCOPES[scope] ?? '')] : words
+      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escapeHtml(scope)}</code></small></li>`
     })
   return `<ul class="access">${scopes.join('')}</ul>`
 }
@@ -135,68 +137,59 @@ function accessList(access: readonly Access[]): string {
 const strengthOf = ({ annotations }: ScopedTool) =>
   EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
-const newPassword = (label: string, name: string) =>
-  field(
-    label,
-    `name="${name}" type="password" minlength="${LIMITS.passwordCharsMin}" maxlength="${LIMITS.passwordCharsMax}" autocomplete="new-password" required`,
-  )
-const NEW_PASSWORD = [
-  newPassword(`Password, at least ${LIMITS.passwordCharsMin} characters`, 'password'),
-  newPassword('The same again', 'again'),
-]
+const NEW_PASSWORD = Object.entries({
+  password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
+  again: 'The same again',
+}).map(([name, label]) =>
+  passwordField(label, name, `autocomplete="new-password" minlength="${LIMITS.passwordCharsMin}"`),
+)
 
-/** Where people change their passwords themselves. @param refused why the last attempt failed */
+/** The page where account holders change their password. @param refused why the last attempt failed */
 export function passwordPage(refused?: { readonly status: number; readonly text: string }): Page {
   const fields = [
     TENANT_FIELD,
     EMAIL_FIELD,
-    field(
-      'Present password',
-      `name="current" type="password" maxlength="${LIMITS.passwordCharsMax}" autocomplete="current-password" required`,
-    ),
+    passwordField('Present password', 'current', 'autocomplete="current-password"'),
     ...NEW_PASSWORD,
     '<button>Change the password</button>',
   ]
   const text =
     '<p>It ends all sessions of the account. An admin with a higher role can reset a lost password.</p>'
-  const body = `${text}${fault(refused?.text ?? '')}${form(fields.join(''))}`
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return page('Change your password', body, refused?.status ?? 200)
 }
 
-/** @param refused why an attempt to sign in failed */
-export const refusalText = (refused: keyof typeof DIAGNOSTICS) => DIAGNOSTICS[refused]
-
 export function invitationPage(email: string, wrong = ''): Page {
   const fields = [...NEW_PASSWORD, '<button>Set the password</button>']
-  const body = `<p>For the account of ${escaped(email)}.</p>${fault(wrong)}${form(fields.join(''))}`
+  const body = `<p>For the account of ${escapeHtml(email)}.</p>${errorText(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
 }
 
-/** Asks for the token with which the Temporal UI in this browser is to read payloads. @param refused why that one was not taken */
+/** Asks for the token with which the Temporal UI in this browser reads payloads. @param refused why the last one was rejected */
 export function payloadsPage(refused?: Problem): Page {
   const token = field('Token', 'name="token" type="password" maxlength="4096" autocomplete="off" required')
   const text = `<p>The Temporal UI in this browser will show what runs carry to whoever uses it. Give a token of an operator, or of an admin of a
 tenant (<code>tenon token</code>): it is kept in a cookie that no page can read, for this alone, for an hour at most.</p>`
   const wrong =
     refused === undefined ? '' : [PROBLEMS[refused.code].title, refused.detail].filter(Boolean).join('. ')
-  const body = `${text}${fault(wrong)}${form(`${token}<button>Show payloads</button>`)}`
+  const body = `${text}${errorText(wrong)}${form(`${token}<button>Show payloads</button>`)}`
   return page('Payloads in the Temporal UI', body, refused?.status ?? 200)
 }
 
-/** Says what there is to do in the UI, once in each browser. @param endpoint of the codec server */
+/** Explains the settings of the UI, needed once per browser. @param endpoint of the codec server */
 export function payloadsReadablePage(what: { until: Date; uiUrl: string; endpoint: string }): Page {
   const { until, uiUrl, endpoint } = what
   const body = `<p>Until ${until.toISOString().slice(11, 16)} UTC, this browser may read them.</p>
-<p>If it is the first time, open the <a href="${escaped(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
+<p>If it is the first time, open the <a href="${escapeHtml(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
 browser setting</b>, and set</p>
-<ul><li><b>Codec Server browser endpoint</b> to <code>${escaped(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
+<ul><li><b>Codec Server browser endpoint</b> to <code>${escapeHtml(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
   return page('Payloads can be read', body)
 }
 
-/** A page that says something and asks nothing. */
+/** A page without a form. */
 export function plainPage(title: string, text: string, status: number): Page {
-  return page(title, `<p>${escaped(text)}</p>`, status)
+  return page(title, `<p>${escapeHtml(text)}</p>`, status)
 }
 
-/** A form that leads to a redirect needs its target in the policy: browsers hold redirects against it too. */
-const originOf = ({ redirectUri }: Question) => new URL(redirectUri).origin
+/** Browsers apply `form-action` to redirects as well, so the policy names the client's origin. */
+const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin

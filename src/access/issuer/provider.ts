@@ -1,7 +1,7 @@
-/** The OAuth provider behind the issuer: which flows it offers, who its clients are, and for how long things last. */
+/** Configures the OAuth provider of the issuer: its flows, clients, lifetimes, pages and cookies. */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type JWTPayload, errors as joseErrors } from 'jose'
+import { errors as joseErrors } from 'jose'
 import {
   type Adapter,
   type AdapterPayload,
@@ -14,62 +14,43 @@ import {
 } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { Log } from '../../infra/log.ts'
-import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People } from './accounts-store.ts'
-import type { IdentityRecords } from './audit-events.ts'
-import { grantIdOf, type IssuerState } from './issuer-state.ts'
-import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
+import { grantIdOf } from './issuer-state.ts'
+import type { OAuthClient } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
-import { consentedVersion } from './sign-in.ts'
+import { consentedVersion, type IssuerSettings } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
-
-export interface IssuerSettings {
-  readonly issuer: string
-  readonly operatorSecret: string
-  readonly cookieKey: string
-  readonly hosted: McpServerRegistry
-  readonly clients: OAuthClients
-  readonly people: People
-  readonly targets: ResourceIndicators
-  readonly state: IssuerState
-  readonly records: IdentityRecords
-  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
-  readonly verify: (token: string) => Promise<JWTPayload>
-  readonly log: Log
-}
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   const provider = new Provider(settings.issuer, {
     ...flows(settings),
     ...pages(settings),
-    adapter: (name) => (name === 'Client' ? new Clients(settings) : settings.state.of(name)),
+    adapter: (name) => (name === 'Client' ? new Clients(settings) : settings.issuerState.of(name)),
     jwks: { keys: keys.keys.map((jwk) => ({ ...jwk, alg: ALGORITHM, use: 'sig' })) },
     cookies: cookies(settings),
     clients: [machineClient(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
   })
-  // Digests are kept instead of secrets; the request's is compared in that form.
+  // Only digests of secrets are stored.
   provider.Client.prototype.compareClientSecret = function compare(this: Client, actual: string): boolean {
     return timingSafeEqual(Buffer.from(sha256(actual)), Buffer.from(this.clientSecret ?? sha256('')))
   }
-  // Endpoints in the metadata follow the address that Identity sets from the configuration.
+  // Endpoints in the metadata follow the headers that EmbeddedIssuer.handle sets from the configuration.
   provider.proxy = true
-  // The provider answers by itself; of what went wrong on our side nobody would know.
+  // The provider replies without logging its own failures.
   provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
     settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer'),
   )
-  settings.records.listen(provider)
+  settings.issuerAudit.listen(provider)
   revokeAccessTokens(provider, settings)
   return provider
 }
 
 /**
  * Lets `POST /auth/revoke` end access tokens (RFC 7009). The provider authenticates the client and then refuses JWTs
- * as a type that it cannot revoke; this revokes them instead. A token that is invalid, or is another client's, is
- * answered in the same way (§2.2) and left alone.
+ * as a type that it cannot revoke; this revokes them instead. An invalid token, or one of another client, gets the same
+ * reply (§2.2) without effect.
  */
-function revokeAccessTokens(provider: Provider, { state, verify, records }: IssuerSettings): void {
+function revokeAccessTokens(provider: Provider, { issuerState, verify, issuerAudit }: IssuerSettings): void {
   const refused = new WeakSet<KoaContextWithOIDC>()
   provider.on('revocation.error', (context: KoaContextWithOIDC, error: Error) => {
     if (error instanceof errors.UnsupportedTokenType) refused.add(context)
@@ -84,16 +65,16 @@ function revokeAccessTokens(provider: Provider, { state, verify, records }: Issu
     })
     const { jti, exp, client_id: clientId } = token ?? {}
     if (token !== undefined && jti !== undefined && exp !== undefined && clientId === client?.clientId) {
-      await state.revoke(jti, exp)
-      records.tokenRevoked(context, token)
+      await issuerState.revoke(jti, exp)
+      issuerAudit.tokenRevoked(context, token)
     }
     context.status = 200
     context.body = ''
   })
 }
 
-/** Client credentials, and the code flow with PKCE and refresh tokens that are used once (RFC 9700). */
-function flows({ targets, people }: IssuerSettings): Configuration {
+/** Client credentials, and the code flow with PKCE and rotated refresh tokens (RFC 9700). */
+function flows({ resources, accounts }: IssuerSettings): Configuration {
   return {
     responseTypes: ['code'],
     scopes: ['openid'],
@@ -117,13 +98,13 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
     },
     findAccount: async (_context, id) => {
-      const person = await people.find(id)
-      return person === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
+      const account = await accounts.find(id)
+      return account === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
     },
     extraTokenClaims: async ({ oidc }, token) => {
       if (!('resourceServer' in token) || token.clientId === undefined) return {}
       const resource = String(token.resourceServer?.identifier())
-      const claims = await targets.claims({
+      const claims = await resources.claims({
         clientId: token.clientId,
         accountId: 'accountId' in token ? token.accountId : undefined,
         scopes: new Set(token.scope?.split(' ')),
@@ -133,7 +114,7 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       const grantId = 'grantId' in token ? token.grantId : undefined
       return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
     },
-    // A page of a client may ask for its own tokens, no other page may.
+    // Pages of a client may request its tokens; other pages may not.
     clientBasedCORS: (_context, origin, client) =>
       (client.redirectUris ?? []).some((uri) => new URL(uri).origin === origin),
     features: {
@@ -143,23 +124,23 @@ function flows({ targets, people }: IssuerSettings): Configuration {
       rpInitiatedLogout: { enabled: false },
       userinfo: { enabled: false },
       revocation: { enabled: true },
-      // For the metadata alone: the route is ours (registration.ts).
+      // For the metadata only: api/issuer-routes.ts handles the route.
       registration: { enabled: true },
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,
-        defaultResource: (_context, client) => targets.default(client?.clientId),
+        defaultResource: (_context, client) => resources.default(client?.clientId),
         useGrantedResource: () => true,
-        getResourceServerInfo: (context, resource, client) => targets.describe(context, resource, client),
+        getResourceServerInfo: (context, resource, client) => resources.describe(context, resource, client),
       },
     },
   }
 }
 
-function pages({ issuer, targets }: IssuerSettings): Configuration {
+function pages({ issuer, resources }: IssuerSettings): Configuration {
   const policy = interactionPolicy.base()
-  askAnew(policy, targets)
-  // A session may outlive its account, or the tenant that it belongs to may be suspended.
+  addConsentCheck(policy, resources)
+  // A session may outlive its account, or its tenant may be suspended.
   policy
     .get('login')
     ?.checks.add(
@@ -191,12 +172,12 @@ function pages({ issuer, targets }: IssuerSettings): Configuration {
   }
 }
 
-/** Asks for consent again if scopes reach more than was consented to; the page shows the version that is noted here. */
-function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndicators): void {
+/** Requires consent again if the scopes reach more than was consented to; notes the version that the page shows. */
+function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: ResourceIndicators): void {
   const consent = policy.get('consent')
   if (consent === undefined) throw new TypeError('the provider asks for consent')
   consent.details = async ({ oidc }) => ({
-    version: await targets.activeVersion(String(oidc.params?.['resource'] ?? '')),
+    version: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
   })
   consent.checks.add(
     new interactionPolicy.Check(
@@ -206,13 +187,13 @@ function askAnew(policy: interactionPolicy.DefaultPolicy, targets: ResourceIndic
       async ({ oidc }) => {
         const resource = String(oidc.params?.['resource'] ?? '')
         const version = consentedVersion(oidc.grant, resource)
-        return targets.reachesMore(resource, oidc.requestParamScopes, version)
+        return resources.exceedsConsent(resource, oidc.requestParamScopes, version)
       },
     ),
   )
 }
 
-/** Over https the names are such that no other host and no plain connection can set them (RFC 6265bis §4.1.3). */
+/** Over https, cookie name prefixes keep other hosts and plain connections from setting them (RFC 6265bis §4.1.3). */
 function cookies({ issuer, cookieKey }: IssuerSettings): NonNullable<Configuration['cookies']> {
   const secure = issuer.startsWith('https:')
   const options = { httpOnly: true, sameSite: 'lax', signed: true, secure, overwrite: true } as const
@@ -242,7 +223,7 @@ function machineClient(id: string, secretHash: string) {
   } satisfies AdapterPayload
 }
 
-/** Native where it listens on the person's own machine: then the port may be any (RFC 8252 §7.3). */
+/** A client with a loopback address is native: its port may vary (RFC 8252 §7.3). */
 function publicClient({ id, name, redirectUris }: OAuthClient) {
   return {
     client_id: id,
@@ -256,20 +237,18 @@ function publicClient({ id, name, redirectUris }: OAuthClient) {
   } satisfies AdapterPayload
 }
 
-/** Clients are made through the API and read here; the provider writes none. */
+/** Reads clients, which are created through the API; the provider writes none. */
 class Clients implements Adapter {
-  readonly #hosted: McpServerRegistry
-  readonly #clients: OAuthClients
+  readonly #settings: IssuerSettings
 
-  constructor({ hosted, clients }: IssuerSettings) {
-    this.#hosted = hosted
-    this.#clients = clients
+  constructor(settings: IssuerSettings) {
+    this.#settings = settings
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
-    const agent = await this.#hosted.client(id)
+    const agent = await this.#settings.mcpServers.client(id)
     if (agent !== undefined) return machineClient(agent.id, agent.secretHash)
-    const client = await this.#clients.find(id)
+    const client = await this.#settings.oauthClients.find(id)
     if (client === undefined) return undefined
     return client.kind === 'public' ? publicClient(client) : machineClient(client.id, client.secretHash ?? '')
   }

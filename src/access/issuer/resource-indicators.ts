@@ -4,43 +4,39 @@ import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } fro
 import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { McpServerRegistry, PublishedServer } from '../authentication/mcp-server-registry.ts'
-import { belongsTo, generationId, isWithin, type People, type Person } from './accounts-store.ts'
-import { type OAuthClient, type OAuthClients, secretIdOf } from './oauth-clients-store.ts'
+import type { PublishedServer } from '../authentication/mcp-server-registry.ts'
+import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
+import type { IssuerServices } from './issuer-services.ts'
+import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
 import { ALGORITHM } from './signing-keys.ts'
 
-/** What a person grants with the REST API: to act there in her role. */
+/** The scope with which an account grants access to the REST API in its role. */
 export const API_SCOPE = 'api'
 
-export interface TargetParts {
-  /** Audience of tokens for the REST API. */
-  readonly audience: string
-  readonly hosted: McpServerRegistry
-  readonly people: People
-  readonly clients: OAuthClients
-}
-
 /** A token about to be signed. */
-export interface NewToken {
+interface NewToken {
   readonly clientId: string
-  /** Absent where a client acts for itself. */
+  /** Absent if a client acts for itself. */
   readonly accountId: string | undefined
   readonly scopes: ReadonlySet<string>
   readonly resource: string
-  /** The version of a hosted server that the person's grant is for. */
+  /** The version of a hosted server that the account's grant is for. */
   readonly consentedVersion: number | undefined
 }
 
-export class ResourceIndicators {
-  readonly #parts: TargetParts
+/** `audience` is that of tokens for the REST API. */
+type ResourceParts = IssuerServices & { readonly audience: string }
 
-  constructor(parts: TargetParts) {
+export class ResourceIndicators {
+  readonly #parts: ResourceParts
+
+  constructor(parts: ResourceParts) {
     this.#parts = parts
   }
 
-  /** @throws InvalidTarget, with the same words for what is not there, not published, or not the client's */
+  /** @throws InvalidTarget, with the same text for a resource that does not exist, is not published, or is not the client's */
   async describe(context: KoaContextWithOIDC, resource: string, client: Client): Promise<ResourceServer> {
-    refuseSeveral(context)
+    requireSingleResource(context)
     const forPeople = client.grantTypeAllowed('authorization_code')
     if (resource === this.#parts.audience) {
       return forPeople ? this.#apiForPeople(context, client) : this.#apiForMachines(client)
@@ -48,76 +44,77 @@ export class ResourceIndicators {
     return forServer(context, resource, await this.#grantable(resource, client, forPeople))
   }
 
-  /** What a client means that names no resource: its own server for an agent, the API for everybody else. */
+  /** The resource of a request that names none: its own server for an agent, else the API. */
   async default(clientId: string | undefined): Promise<string> {
-    const { audience, hosted } = this.#parts
-    const agent = clientId === undefined ? undefined : await hosted.client(clientId)
-    return agent === undefined ? audience : hosted.resource(agent.workspaceId, agent.slug)
+    const { audience, mcpServers } = this.#parts
+    const agent = clientId === undefined ? undefined : await mcpServers.client(clientId)
+    return agent === undefined ? audience : mcpServers.resource(agent.workspaceId, agent.slug)
   }
 
   /**
-   * Asked for each token, refreshed ones too: what its holder may by now is what it says.
-   * @throws InvalidTarget or InvalidGrant where that is nothing
+   * The claims of a token, also of a refreshed one: the current rights of its subject.
+   * @throws InvalidTarget or InvalidGrant if there are none
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
-    const person = token.accountId === undefined ? undefined : await this.#personOf(token)
-    if (token.resource !== this.#parts.audience) return this.#serverClaims(token, person)
+    const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
+    if (token.resource !== this.#parts.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
-    if (person !== undefined) return { ...(token.scopes.has(API_SCOPE) && rolesOf(person)), ...given(person) }
-    // Nothing is remembered here: a suspended tenant gets no token from the moment of its suspension.
-    const machine = await this.#parts.clients.findNow(token.clientId)
+    if (account !== undefined)
+      return { ...(token.scopes.has(API_SCOPE) && rolesOf(account)), ...credentialOf(account) }
+    // Without a cache, so that a suspended tenant gets no further token.
+    const machine = await this.#parts.oauthClients.findNow(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
-    // A token ends with the secret that it was given for.
+    // A token ends with the secret that it was issued for.
     return { ...rolesOf(machine), credential: secretIdOf(machine) }
   }
 
-  /** Whether a person may use a client for a resource at all: for the page that asks her. */
-  async allows(person: Person, clientId: string, resource: string): Promise<boolean> {
-    const client = await this.#parts.clients.find(clientId)
-    if (client === undefined || !isWithin(person, client)) return false
+  /** True if an account may use a client for a resource. */
+  async allows(account: Account, clientId: string, resource: string): Promise<boolean> {
+    const client = await this.#parts.oauthClients.find(clientId)
+    if (client === undefined || !isWithin(account, client)) return false
     if (resource === this.#parts.audience) return !client.registered
-    const server = await this.#parts.hosted.byResource(resource)
-    return server !== undefined && belongsTo(person, server.ref)
+    const server = await this.#parts.mcpServers.byResource(resource)
+    return server !== undefined && belongsTo(account, server.ref)
   }
 
-  /** The active version of the hosted server behind a resource: what a consent that is asked for now is about. */
+  /** The active version of the hosted server behind a resource, for a consent that is requested now. */
   async activeVersion(resource: string): Promise<number | undefined> {
-    return (await this.#parts.hosted.byResource(resource))?.version
+    return (await this.#parts.mcpServers.byResource(resource))?.version
   }
 
   /**
    * Tells if scopes reach tools that a consent to an earlier version does not cover.
    * @param version undefined if the consent names none
    */
-  async reachesMore(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
-    const { hosted } = this.#parts
-    const server = await hosted.byResource(resource)
+  async exceedsConsent(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
+    const { mcpServers } = this.#parts
+    const server = await mcpServers.byResource(resource)
     if (server === undefined || server.version === version) return false
     if (version === undefined) return true
     const [consented, active] = await Promise.all([
-      hosted.tools(server, version),
-      hosted.tools(server, server.version),
+      mcpServers.tools(server, version),
+      mcpServers.tools(server, server.version),
     ])
     return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, consented))
   }
 
-  async #personOf({ accountId = '', clientId, resource }: NewToken): Promise<Person> {
-    const person = await this.#parts.people.find(accountId)
-    if (person === undefined || !(await this.allows(person, clientId, resource)))
+  async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
+    const account = await this.#parts.accounts.find(accountId)
+    if (account === undefined || !(await this.allows(account, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')
-    await this.#parts.clients.touch(clientId)
-    return person
+    await this.#parts.oauthClients.touch(clientId)
+    return account
   }
 
-  /** A machine has its scopes from an admin, and admins approve versions: it consents to the active one. */
+  /** A machine needs no consent: an admin gave it its scopes and approved the active version. */
   async #serverClaims(
     { resource, consentedVersion }: NewToken,
-    person: Person | undefined,
+    account: Account | undefined,
   ): Promise<Record<string, unknown>> {
-    const server = await this.#parts.hosted.byResource(resource)
-    if (server === undefined || (person !== undefined && !belongsTo(person, server.ref)))
+    const server = await this.#parts.mcpServers.byResource(resource)
+    if (server === undefined || (account !== undefined && !belongsTo(account, server.ref)))
       throw new errors.InvalidTarget()
-    const version = person === undefined ? server.version : consentedVersion
+    const version = account === undefined ? server.version : consentedVersion
     if (version === undefined) throw new errors.InvalidGrant('the grant names no version of the server')
     const { tenantId, workspaceId } = server.ref
     const named = {
@@ -126,35 +123,35 @@ export class ResourceIndicators {
       mcp_server: server.id,
       mcp_version: version,
     }
-    return { ...named, ...(person && given(person)) }
+    return { ...named, ...(account && credentialOf(account)) }
   }
 
   /** The REST API has roles, not scopes: a machine's token names none. */
   async #apiForMachines({ clientId }: Client): Promise<ResourceServer> {
-    const { clients, audience } = this.#parts
-    if (clientId !== OPERATOR_CLIENT && (await clients.find(clientId))?.kind !== 'machine')
+    const { oauthClients, audience } = this.#parts
+    if (clientId !== OPERATOR_CLIENT && (await oauthClients.find(clientId))?.kind !== 'machine')
       throw new errors.InvalidTarget()
     return resourceInfo(audience, '', LIMITS.tokenSeconds)
   }
 
-  /** People are asked for one scope, whether or not the client names it. */
+  /** Account holders grant one scope, even if the client does not request it. */
   async #apiForPeople(context: KoaContextWithOIDC, { clientId }: Client): Promise<ResourceServer> {
-    const { clients, audience } = this.#parts
-    if ((await clients.find(clientId))?.registered !== false) throw new errors.InvalidTarget()
-    if (asksScopes(context)) {
-      const asked = new Set(scopesOf(context)).add(API_SCOPE)
-      setScope(context, [...asked])
+    const { oauthClients, audience } = this.#parts
+    if ((await oauthClients.find(clientId))?.registered !== false) throw new errors.InvalidTarget()
+    if (requestsScopes(context)) {
+      const requested = new Set(scopesOf(context)).add(API_SCOPE)
+      setScope(context, [...requested])
     }
     return resourceInfo(audience, API_SCOPE, LIMITS.personTokenSeconds)
   }
 
   async #grantable(resource: string, client: Client, forPeople: boolean): Promise<Grantable> {
-    const { hosted } = this.#parts
-    const server = await hosted.byResource(resource)
+    const { mcpServers } = this.#parts
+    const server = await mcpServers.byResource(resource)
     if (server === undefined) throw new errors.InvalidTarget()
     if (forPeople) return grantable(server, server.scopes)
-    if (client.clientId === OPERATOR_CLIENT) return { scopes: server.scopes, unasked: [] }
-    const agent = await hosted.client(client.clientId)
+    if (client.clientId === OPERATOR_CLIENT) return { scopes: server.scopes, defaults: [] }
+    const agent = await mcpServers.client(client.clientId)
     if (agent?.serverId !== server.id) throw new errors.InvalidTarget()
     return grantable(server, agent.scopes ?? server.scopes)
   }
@@ -162,36 +159,36 @@ export class ResourceIndicators {
 
 interface Grantable {
   readonly scopes: readonly string[]
-  /** What is given where no scope is asked for. */
-  readonly unasked: readonly string[]
+  /** Granted if the request names no scope. */
+  readonly defaults: readonly string[]
 }
 
 function grantable(server: PublishedServer, allowed: readonly string[]): Grantable {
   const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
   const scopes = within(server.scopes)
   const reading = within(server.baseline)
-  return { scopes, unasked: reading.length > 0 ? reading : scopes }
+  return { scopes, defaults: reading.length > 0 ? reading : scopes }
 }
 
 /**
- * Without `scope` an agent gets what only reads (RFC 6749 §3.3); the operator's client, to which all is open, gets
- * nothing that it does not name. What is unknown is not granted.
+ * Without `scope` an agent gets the read-only scopes (RFC 6749 §3.3), and the operator's client, which may have all, gets
+ * none. Unknown scopes are not granted.
  */
-function forServer(context: KoaContextWithOIDC, resource: string, { scopes, unasked }: Grantable) {
-  if (asksScopes(context)) {
+function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defaults: unasked }: Grantable) {
+  if (requestsScopes(context)) {
     const none = context.oidc.params?.['scope'] === undefined
     if (none && unasked.length > 0) setScope(context, unasked)
-    const asked = scopesOf(context)
-    if (asked.length > 0 && !asked.some((scope) => scopes.includes(scope)))
-      throw new errors.InvalidScope('none of the requested scopes can be granted', asked.join(' '))
+    const requested = scopesOf(context)
+    if (requested.length > 0 && !requested.some((scope) => scopes.includes(scope)))
+      throw new errors.InvalidScope('none of the requested scopes can be granted', requested.join(' '))
   }
   return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)
 }
 
 /** A token ends with the generation of its account. */
-const given = ({ generation }: Person) => ({ credential: generationId(generation) })
+const credentialOf = ({ generation }: Account) => ({ credential: generationId(generation) })
 
-function rolesOf({ role, tenantId, workspaceId }: Person | OAuthClient): Record<string, unknown> {
+function rolesOf({ role, tenantId, workspaceId }: Account | OAuthClient): Record<string, unknown> {
   return {
     roles: [role],
     ...(tenantId !== null && { tenant_id: tenantId }),
@@ -199,8 +196,8 @@ function rolesOf({ role, tenantId, workspaceId }: Person | OAuthClient): Record<
   }
 }
 
-/** Where scopes are asked for; whoever brings a code or a refresh token has asked before. */
-function asksScopes({ oidc }: KoaContextWithOIDC): boolean {
+/** True if the request may name scopes: those of a code or refresh token were requested before. */
+function requestsScopes({ oidc }: KoaContextWithOIDC): boolean {
   return oidc.route !== 'token' || oidc.params?.['grant_type'] === 'client_credentials'
 }
 
@@ -215,7 +212,7 @@ function setScope({ oidc }: KoaContextWithOIDC, scopes: readonly string[]): void
 }
 
 /** A token is for exactly one resource. */
-function refuseSeveral({ oidc }: KoaContextWithOIDC): void {
+function requireSingleResource({ oidc }: KoaContextWithOIDC): void {
   const resource: unknown = oidc.params?.['resource']
   if (Array.isArray(resource) && resource.length > 1) throw new errors.InvalidTarget('one resource, please')
 }

@@ -2,31 +2,36 @@
 
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { errors, type Grant, type Interaction, type Provider } from 'oidc-provider'
+import type { JWTPayload } from 'jose'
+import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
-import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
-import type { People, Person } from './accounts-store.ts'
-import type { IdentityRecords, Requester, Verdict } from './audit-events.ts'
-import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
+import type { Account } from './accounts-store.ts'
+import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
+import type { IssuerServices } from './issuer-services.ts'
+import type { OAuthClient } from './oauth-clients-store.ts'
 import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
 
 const OPENID = 'openid'
 
-export interface SignInParts {
+/** The services and settings that its parts share. */
+export interface IssuerSettings extends IssuerServices {
   readonly issuer: string
+  /** Audience of tokens for the REST API. */
+  readonly audience: string
+  readonly operatorSecret: string
+  readonly cookieKey: string
+  readonly resources: ResourceIndicators
+  readonly issuerAudit: IssuerAudit
   readonly provider: () => Promise<Provider>
-  readonly people: People
-  readonly clients: OAuthClients
-  readonly hosted: McpServerRegistry
-  readonly targets: ResourceIndicators
-  readonly records: IdentityRecords
+  /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
+  readonly verify: (token: string) => Promise<JWTPayload>
 }
 
-/** A browser in the middle of an authorization: its cookies say which. */
-export interface Exchange {
+/** A request of a browser during an authorization, which its cookies identify. */
+export interface InteractionRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** The last part of the page's path. */
@@ -35,54 +40,54 @@ export interface Exchange {
   readonly by: Requester
 }
 
-/** What the person is to be asked. */
-export interface Question {
+/** The content of a sign-in or consent page. */
+export interface Prompt {
   readonly kind: 'login' | 'consent'
   readonly clientName: string
-  /** Nobody has vouched for its name. */
+  /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
-  /** Where she is sent when she has answered. */
   readonly redirectUri: string
-  /** Whether the tenant has to be named: nothing that is asked for says it. */
+  /** True if neither client nor resource determines the tenant. */
   readonly asksTenant: boolean
-  /** What the client will be granted. */
-  readonly access: readonly Access[]
+  /** The scopes that the client will be granted. */
+  readonly access: readonly ScopeAccess[]
   readonly resource: string
-  /** The name of the hosted server that the resource is; empty for the REST API. */
+  /** The name of the hosted MCP server; empty for the REST API. */
   readonly serverName: string
   readonly email: string
-  /** Whether her account may use this client for this resource. */
-  readonly possible: boolean
+  /** True if the account may use this client for this resource. */
+  readonly isAllowed: boolean
 }
 
 /** A scope, and the tools that it reaches at a hosted server. */
-export interface Access {
+export interface ScopeAccess {
   readonly scope: string
   readonly tools: readonly ScopedTool[]
 }
 
 export interface Credentials {
+  /** The slug; empty for operators. */
   readonly tenant: string
   readonly email: string
   readonly password: string
-  /** Whence it came, as platform/limiter/address has it. */
+  /** The client's network, as `networkOf` returns it. */
   readonly network: string
 }
 
-export type Attempt = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
+export type LoginResult = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
 
 export class SignIn {
-  readonly #parts: SignInParts
+  readonly #parts: IssuerSettings
   readonly #throttle = new AttemptThrottle()
 
-  constructor(parts: SignInParts) {
+  constructor(parts: IssuerSettings) {
     this.#parts = parts
   }
 
-  /** @throws Problem `not_found` where no authorization is under way in this browser */
-  async ask(exchange: Exchange): Promise<Question> {
-    const { details, client } = await this.#open(exchange)
-    const person = await this.#personOf(details)
+  /** The page to show. @throws Problem `not_found` if no authorization is under way in this browser */
+  async ask(interaction: InteractionRequest): Promise<Prompt> {
+    const { details, client } = await this.#details(interaction)
+    const account = await this.#accountOf(details)
     const resource = String(details.params['resource'] ?? '')
     return {
       kind: details.prompt.name === 'login' ? 'login' : 'consent',
@@ -92,99 +97,103 @@ export class SignIn {
       asksTenant: (await this.#tenantOf(details, client)) === undefined,
       ...(await this.#accessOf(details)),
       resource,
-      email: person?.email ?? '',
-      possible: person !== undefined && (await this.#parts.targets.allows(person, client.id, resource)),
+      email: account?.email ?? '',
+      isAllowed: account !== undefined && (await this.#parts.resources.allows(account, client.id, resource)),
     }
   }
 
-  /** @throws Problem as {@link ask}, and `overloaded` */
-  async login(exchange: Exchange, credentials: Credentials): Promise<Attempt> {
-    const { details, client, provider } = await this.#open(exchange)
+  /** Signs in with a password. @throws Problem as {@link ask}, and `overloaded` */
+  async login(interaction: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
+    const { details, client, provider } = await this.#details(interaction)
     const known = await this.#tenantOf(details, client)
-    const person = await this.#recognise(exchange.by, credentials, { tenant: known, clientId: client.id })
-    if (typeof person === 'string') return { refused: person }
-    this.#parts.records.signedIn(exchange.by, person, client.id)
-    const result = { login: { accountId: person.id } }
-    const { request, response } = exchange
-    return {
-      redirect: await provider.interactionResult(request, response, result, {
-        mergeWithLastSubmission: false,
-      }),
-    }
+    const account = await this.#authenticate(interaction.by, credentials, {
+      tenant: known,
+      clientId: client.id,
+    })
+    if (typeof account === 'string') return { refused: account }
+    this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
+    return { redirect: await finish(provider, interaction, { login: { accountId: account.id } }) }
   }
 
-  /** Sets another password for a person with the present one. @throws Problem `overloaded` */
+  /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
   async change(
     by: Requester,
     credentials: Credentials,
     password: string,
   ): Promise<'changed' | 'wrong' | 'too_many'> {
-    const person = await this.#recognise(by, credentials, {})
-    if (typeof person === 'string') return person
-    const account = await this.#parts.people.change(person, password)
+    const before = await this.#authenticate(by, credentials, {})
+    if (typeof before === 'string') return before
+    const account = await this.#parts.accounts.change(before, password)
     if (account === undefined) return 'wrong'
-    this.#parts.records.passwordSet(by, account)
+    this.#parts.issuerAudit.passwordSet(by, account)
     return 'changed'
   }
 
-  /** @param at the tenant, if it follows from elsewhere than from what the person names; the client, if there is one */
-  async #recognise(
+  /** @param at the tenant, if client or resource determine it, and the client, if there is one */
+  async #authenticate(
     by: Requester,
     credentials: Credentials,
     at: { readonly tenant?: string | undefined; readonly clientId?: string },
-  ): Promise<Person | 'wrong' | 'too_many'> {
-    const tenant = at.tenant ?? (await this.#tenantNamed(credentials.tenant))
-    const { email, password, network } = credentials
-    const guessed = this.#guessed(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
+  ): Promise<Account | 'wrong' | 'too_many'> {
+    const { tenant: slug, email, password, network } = credentials
+    const tenant = at.tenant ?? (slug === '' ? null : await this.#parts.accounts.tenantOf(slug))
+    const attempts = this.#attemptsOf(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
     const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
       const { clientId } = at
-      this.#parts.records.signInRefused(by, { tenantId: tenant ?? undefined, accountId, clientId }, refused)
+      this.#parts.issuerAudit.signInRefused(
+        by,
+        { tenantId: tenant ?? undefined, accountId, clientId },
+        refused,
+      )
       return refused
     }
-    if (!guessed.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
-    const { person, accountId } = await this.#parts.people.recognise(tenant, email, password)
-    if (person === undefined) return refuse('wrong', accountId)
-    const [address, here, anywhere] = guessed
-    this.#throttle.takeBack(address[0])
-    this.#throttle.takeBack(anywhere[0])
-    this.#throttle.forgive(here[0])
-    return person
+    if (!attempts.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
+    const { account, accountId } = await this.#parts.accounts.verifyCredentials(tenant, email, password)
+    if (account === undefined) return refuse('wrong', accountId)
+    const [address, here, anywhere] = attempts
+    this.#throttle.uncount(address[0])
+    this.#throttle.uncount(anywhere[0])
+    this.#throttle.reset(here[0])
+    return account
   }
 
-  /** @returns where to go on. @throws Problem as {@link ask}; `forbidden` where it is not hers to allow */
-  async allow(exchange: Exchange): Promise<string> {
-    const { details, provider } = await this.#open(exchange)
-    const { possible, access } = await this.ask(exchange)
-    const mayAllow = details.prompt.name === 'consent' && possible
-    await this.#record(exchange, details, mayAllow ? 'allowed' : 'forbidden')
+  /** Grants the scopes. @returns the URL to redirect to. @throws Problem as {@link ask}; `forbidden` if the account may not */
+  async allow(interaction: InteractionRequest): Promise<string> {
+    const { details, provider } = await this.#details(interaction)
+    const { isAllowed, access } = await this.ask(interaction)
+    const mayAllow = details.prompt.name === 'consent' && isAllowed
+    await this.#record(interaction, details, mayAllow ? 'allowed' : 'forbidden')
     if (!mayAllow) throw new Problem('forbidden')
-    const grant = grantOf(provider, details, access)
-    const result = { consent: { grantId: await grant.save() } }
-    return provider.interactionResult(exchange.request, exchange.response, result)
+    const grantId = await grantOf(provider, details, access).save()
+    return provider.interactionResult(interaction.request, interaction.response, { consent: { grantId } })
   }
 
-  /** @returns where to go on */
-  async deny(exchange: Exchange): Promise<string> {
-    const { details, provider } = await this.#open(exchange)
-    await this.#record(exchange, details, 'denied')
-    const { request, response } = exchange
-    const result = { error: 'access_denied', error_description: 'it was not allowed' }
-    return provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
+  /** @returns the URL to redirect to */
+  async deny(interaction: InteractionRequest): Promise<string> {
+    const { details, provider } = await this.#details(interaction)
+    await this.#record(interaction, details, 'denied')
+    return finish(provider, interaction, {
+      error: 'access_denied',
+      error_description: 'it was not allowed',
+    })
   }
 
-  /** Records the answer of a person who is signed in; somebody who cancels the sign-in has decided nothing. */
-  async #record({ by }: Exchange, details: Interaction, verdict: Verdict): Promise<void> {
-    const person = await this.#personOf(details)
-    if (person === undefined) return
+  /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
+  async #record({ by }: InteractionRequest, details: Interaction, outcome: ConsentOutcome): Promise<void> {
+    const account = await this.#accountOf(details)
+    if (account === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
-    const asked = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
-    const server = await this.#parts.hosted.byResource(asked.resource)
-    this.#parts.records.consent(by, person, verdict, { ...asked, workspaceId: server?.ref.workspaceId })
+    const request = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
+    const server = await this.#parts.mcpServers.byResource(request.resource)
+    this.#parts.issuerAudit.consent(by, account, outcome, {
+      ...request,
+      workspaceId: server?.ref.workspaceId,
+    })
   }
 
-  /** Ends the session, so that somebody else may sign in. @returns where the same authorization begins anew */
-  async leave(exchange: Exchange): Promise<string> {
-    const { details, provider } = await this.#open(exchange)
+  /** Ends the session, so that another account can sign in. @returns the URL that restarts the authorization */
+  async leave(interaction: InteractionRequest): Promise<string> {
+    const { details, provider } = await this.#details(interaction)
     const uid = details.session?.uid
     const session = uid === undefined ? undefined : await provider.Session.findByUid(uid)
     await session?.destroy()
@@ -194,11 +203,11 @@ export class SignIn {
   }
 
   /**
-   * What an attempt counts as, one after the other: what was refused as one is not counted as the next, so that
-   * somebody who may guess no more locks nobody out. From many addresses together more may be tried than from one.
-   * @param account a digest: the text may be as long as a form
+   * The counters of an attempt, checked in this order: an attempt that one refuses is not counted by the next, so that a
+   * blocked client cannot lock out the account. All addresses together may try more often than one.
+   * @param account a digest, since the text may be as long as a form
    */
-  #guessed(account: string, network: string) {
+  #attemptsOf(account: string, network: string) {
     return [
       [`address:${network}`, LIMITS.attemptsMax.address],
       [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
@@ -206,57 +215,56 @@ export class SignIn {
     ] as const
   }
 
-  async #open({ request, response, uid }: Exchange) {
+  async #details({ request, response, uid }: InteractionRequest) {
     const provider = await this.#parts.provider()
     const details = await provider.interactionDetails(request, response).catch((cause: unknown) => {
       if (cause instanceof errors.SessionNotFound) throw new Problem('not_found', { cause })
       throw cause
     })
-    const client = await this.#parts.clients.find(String(details.params['client_id']))
+    const client = await this.#parts.oauthClients.find(String(details.params['client_id']))
     if (details.uid !== uid || client === undefined) throw new Problem('not_found')
     return { provider, details, client }
   }
 
-  async #personOf({ session }: Interaction): Promise<Person | undefined> {
-    return session?.accountId === undefined ? undefined : this.#parts.people.find(session.accountId)
+  async #accountOf({ session }: Interaction): Promise<Account | undefined> {
+    return session?.accountId === undefined ? undefined : this.#parts.accounts.find(session.accountId)
   }
 
-  /** The tenant that follows from the client or from the server that is asked for. */
-  async #tenantOf(details: Interaction, client: OAuthClient): Promise<string | undefined> {
-    if (client.tenantId !== null) return client.tenantId
-    const server = await this.#parts.hosted.byResource(String(details.params['resource'] ?? ''))
-    return server?.ref.tenantId
+  /** The tenant of the client or of the requested server. */
+  async #tenantOf({ params }: Interaction, { tenantId }: OAuthClient): Promise<string | undefined> {
+    return (
+      tenantId ?? (await this.#parts.mcpServers.byResource(String(params['resource'] ?? '')))?.ref.tenantId
+    )
   }
 
-  /** What is asked for and can be granted: at a hosted server, in the version that was active when the question arose. */
-  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Question, 'access' | 'serverName'>> {
-    const asked = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
-    const server = await this.#parts.hosted.byResource(String(params['resource'] ?? ''))
+  /** The requested scopes that can be granted; at a hosted server, in the version that was active when the prompt began. */
+  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
+    const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
+    const server = await this.#parts.mcpServers.byResource(String(params['resource'] ?? ''))
     const { version } = prompt.details as ConsentDetails
-    const tools = server && version !== undefined ? await this.#parts.hosted.tools(server, version) : []
-    const access = asked.map((scope) => ({
+    const tools = server && version !== undefined ? await this.#parts.mcpServers.tools(server, version) : []
+    const access = requested.map((scope) => ({
       scope,
       tools: tools.filter((tool) => server !== undefined && scopeOf(server.slug, tool) === scope),
     }))
     const granted = access.filter((one) => OWN_SCOPES.has(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
   }
-
-  /** Empty: the operators. */
-  async #tenantNamed(slug: string): Promise<string | null | undefined> {
-    return slug === '' ? null : this.#parts.people.tenantOf(slug)
-  }
 }
 
-/** What the consent prompt notes when it begins (issuer.ts). */
+/** Ends an interaction. @returns the URL to redirect to */
+const finish = (provider: Provider, { request, response }: InteractionRequest, result: InteractionResults) =>
+  provider.interactionResult(request, response, result, { mergeWithLastSubmission: false })
+
+/** Set by the consent prompt when it begins (provider.ts). */
 interface ConsentDetails {
   readonly version?: number
 }
 
-/** Scopes that stand for no tools. */
+/** Scopes without tools. */
 const OWN_SCOPES = new Set([OPENID, API_SCOPE])
 
-/** The provider keeps no member of ours in a grant. A resource with a fragment is none that a request can name (RFC 8707 §2). */
+/** A grant stores scopes only, so the version is one: of a resource with a fragment, which no request can name (RFC 8707 §2). */
 const versionKey = (resource: string) => `${resource}#version`
 
 /** The version of a hosted server whose tools were consented to; undefined for other resources. */
@@ -264,11 +272,11 @@ export function consentedVersion(grant: Grant | undefined, resource: string): nu
   return Number(grant?.getResourceScope(versionKey(resource))) || undefined
 }
 
-/** Each consent is a grant of its own: what was given under an earlier one stays as it was consented to then. */
+/** Creates a grant for each consent: tokens of earlier grants keep the scopes that were consented to then. */
 function grantOf(
   provider: Provider,
   { session, params, prompt }: Interaction,
-  access: readonly Access[],
+  access: readonly ScopeAccess[],
 ): Grant {
   const grant = new provider.Grant({
     accountId: session?.accountId ?? '',

@@ -1,4 +1,4 @@
-/** The issuer's signing keys: the newest that all nodes know signs, older ones verify until their tokens are over. */
+/** The issuer's signing keys: the newest one that all nodes know signs, older ones verify until their tokens expire. */
 
 import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
@@ -12,21 +12,16 @@ export const ALGORITHM = 'ES256'
 export interface KeySet {
   /** Private keys; the first one signs, the others verify. */
   readonly keys: readonly [JWK, ...JWK[]]
-  /** Finds the public key of a token. */
   readonly find: ReturnType<typeof createLocalJWKSet>
 }
 
 const PURPOSE = 'signing-key'
 
-/** The life of a token, what clocks may differ by, and the seconds for which other nodes sign with the old key. */
+/** The lifetime of a token, the clock skew, and the seconds for which other nodes still sign with the old key. */
 const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
 
-/** A key signs when every node has read it: what one signs, another one could not verify otherwise. */
+/** A key signs only after every node has read it, so that all can verify its tokens. */
 const SETTLED_SECONDS = LIMITS.keyCacheMs / 1_000 + 1
-
-interface KeyRow {
-  readonly sealed: Buffer
-}
 
 export class SigningKeys {
   readonly #system: SystemScope
@@ -40,7 +35,7 @@ export class SigningKeys {
     this.#secrets = secrets
   }
 
-  /** As they were a few seconds ago; while the database is away, as they were last. */
+  /** The keys, cached for a few seconds; while the database is unavailable, the last known ones. */
   async current(): Promise<KeySet> {
     if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.keyCacheMs) return this.#known
     return this.#load().catch((error: unknown) => {
@@ -49,7 +44,7 @@ export class SigningKeys {
     })
   }
 
-  /** For a token whose key is unknown here: read anew, but not for every such token. */
+  /** Reloads the keys for a token with an unknown one, though not for every such token. */
   async renewed(): Promise<KeySet> {
     if (performance.now() - this.#readMs < LIMITS.signingKeysReloadMs) return this.current()
     this.#readMs = Number.NEGATIVE_INFINITY
@@ -57,8 +52,8 @@ export class SigningKeys {
   }
 
   /**
-   * Makes a key that verifies as soon as a node has read it, and signs a moment after all have.
-   * @param revoke whether older keys verify no more, which ends every token of theirs; then it signs at once
+   * Creates a key, which signs once all nodes have read it.
+   * @param revoke deletes older keys, which ends their tokens; the new key then signs at once
    * @returns the new key's `kid`
    */
   async rotate(revoke: boolean): Promise<string> {
@@ -83,7 +78,7 @@ export class SigningKeys {
     const startedMs = performance.now()
     const keys = await this.#rows()
     if (keys.length === 0) {
-      // Whoever comes at the same time makes one under the same id; one of them is kept.
+      // Nodes that do this at the same time insert the same id: one key wins.
       await this.#system.rows(this.#insert('first', await makeKey()))
       keys.push(...(await this.#rows()))
     }
@@ -98,7 +93,7 @@ export class SigningKeys {
   }
 
   async #rows(): Promise<JWK[]> {
-    const rows = await this.#system.rows<KeyRow>(
+    const rows = await this.#system.rows<{ sealed: Buffer }>(
       sql`select sealed from (${VERIFYING}) verifying
         order by created_at <= now() - make_interval(secs => ${SETTLED_SECONDS}) desc, created_at desc, id`,
     )
@@ -112,7 +107,7 @@ export class SigningKeys {
   }
 }
 
-/** The newest key, and those that a newer one has followed not long ago. */
+/** The newest key, and those that were replaced recently. */
 const VERIFYING = sql`
   select id, sealed, created_at from (
     select id, sealed, created_at, lead(created_at) over (order by created_at, id desc) as followed_at

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import { parseRate, type Rate } from '../../core/rate.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import type { Config } from '../../infra/config.ts'
-import type { Visitor } from '../authentication/authenticator.ts'
+import type { AuthFailureLimiter } from '../authentication/authenticator.ts'
 import type { McpPrincipal } from '../authentication/subject-status.ts'
 import {
   type BucketCharge,
@@ -18,12 +18,12 @@ import {
   type RateLimitDecision,
   rateOf,
 } from './memory-buckets.ts'
-import { RedisBuckets } from './redis-buckets.ts'
 import { StreamLeases, type StreamLimit } from './stream-leases.ts'
+import { ValkeyBuckets } from './valkey-buckets.ts'
 
 export class Limiter {
   readonly #rates: Rates
-  readonly #shared: RedisBuckets
+  readonly #shared: ValkeyBuckets
   readonly #streams: StreamLeases
   /** Stands in while Valkey is unavailable. */
   readonly #local = new MemoryBuckets()
@@ -32,7 +32,7 @@ export class Limiter {
 
   constructor(config: Config, onError: (error: Error) => void) {
     this.#rates = new Rates(config)
-    this.#shared = new RedisBuckets(config.REDIS_URL, onError)
+    this.#shared = new ValkeyBuckets(config.REDIS_URL, onError)
     this.#streams = new StreamLeases(config.REDIS_URL, onError)
   }
 
@@ -42,11 +42,8 @@ export class Limiter {
    * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
    */
   limitPrincipal(principal: Principal, role: Role | undefined, address: string): Promise<RateLimitDecision> {
-    const charges = this.#rates.ofPrincipal(
-      principal,
-      role ?? principal.roles[0] ?? 'anon',
-      networkOf(address),
-    )
+    const charged = role ?? principal.roles[0] ?? 'anon'
+    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address))
     return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
   }
 
@@ -81,16 +78,15 @@ export class Limiter {
     return { usual, open: await this.#streams.count(key) }
   }
 
-  /** Limits lookups of unknown keys from this client address. */
-  visitor(address: string): Visitor {
-    const charges = () => [this.#rates.ofAuthFailure(networkOf(address))]
+  /** Limits failed authentications from this client address. */
+  authFailures(address: string): AuthFailureLimiter {
+    const charges = [this.#rates.ofAuthFailure(networkOf(address))]
     return {
-      tolerate: () => {
-        const asked = charges()
-        const { refused } = decide(asked, this.#authFailures.peek(asked))
+      check: () => {
+        const { refused } = decide(charges, this.#authFailures.peek(charges))
         if (refused !== undefined) throw refused
       },
-      refuse: () => void this.#authFailures.charge(charges()),
+      record: () => void this.#authFailures.charge(charges),
     }
   }
 

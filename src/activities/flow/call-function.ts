@@ -25,7 +25,7 @@ export async function callFunction(
   const by = { kind: 'run', requestId: scope.actor.subject } as const
   if (lent === undefined) return runAudited(operation, scope, given, by)
   const called = withSecrets(operation, given, lent)
-  return runAudited(called.operation, scope, called.args, { ...by, shown: withoutHandles(given) })
+  return runAudited(called.operation, scope, called.args, { ...by, redactedArgs: withoutHandles(given) })
 }
 
 /**

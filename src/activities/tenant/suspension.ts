@@ -1,6 +1,6 @@
 /** Applies a suspension or resumption: signals open executions, opens or closes the object store. */
 
-import { storageOf, workflowsOf } from '../../access/capabilities.ts'
+import { storageOf, workflowsOf } from '../../access/scope-services.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { RunStanding } from '../../core/run.ts'

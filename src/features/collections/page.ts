@@ -1,8 +1,8 @@
 /** Reads one page of a query: total order, sealed cursor, and the extra row that shows if there is a next page. */
 
 import { createHash } from 'node:crypto'
-import { decryptFor, encryptFor } from '../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { decryptFor, encryptFor } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'

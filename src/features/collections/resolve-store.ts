@@ -1,9 +1,9 @@
 /** Resolves a collection to its store and declaration, and authorizes the caller. */
 
-import { ANON_MEMO, anonSettings, closedCollection } from '../../access/anon-settings.ts'
-import { documentsOf } from '../../access/capabilities.ts'
+import { ANON_CACHE_KEY, anonSettings, collectionForbidden } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
+import { documentsOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { mongoStore } from './mongo/store.ts'
@@ -49,7 +49,7 @@ export async function withCollections<T>(
       if (!isOutOfDate) throw error
       cause = error
       for (const name of wanted.keys()) invalidate(scope, scope.ref, memoKey(name))
-      invalidate(scope, scope.ref, ANON_MEMO)
+      invalidate(scope, scope.ref, ANON_CACHE_KEY)
     }
   }
   throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
@@ -96,7 +96,7 @@ function permit(scope: WorkspaceScope, { name, declared, anon }: Collection, rig
   if (scope.actor.role !== 'anon') return
   const right = rights.find((one) => !anon[one])
   if (right === undefined) return
-  throw closedCollection(scope, {
+  throw collectionForbidden(scope, {
     name,
     right,
     isDefault: right === 'read' && declared?.anon.read === undefined,

@@ -2,8 +2,8 @@
 
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { anonSettings, closedCollection, requireEvents } from '../../access/anon-settings.ts'
-import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { anonSettings, collectionForbidden, requireEvents } from '../../access/anon-settings.ts'
+import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -28,7 +28,7 @@ const TopicPattern = Type.String({
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
 
-export const publishEvent = inWorkspace({
+export const publishEvent = workspaceOperation({
   name: 'event.publish',
   summary: 'Publish an event to the tenant',
   roles: WRITERS,
@@ -49,7 +49,7 @@ export const publishEvent = inWorkspace({
   },
 })
 
-export const subscribeEvents = inWorkspace({
+export const subscribeEvents = workspaceOperation({
   name: 'event.subscribe',
   summary:
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
@@ -99,7 +99,7 @@ async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise
   const name = collectionOf(topic)
   if (name !== undefined) {
     const { reads, isDefault } = await readingOf(scope, name)
-    if (!reads) throw closedCollection(scope, { name, right: 'read', isDefault })
+    if (!reads) throw collectionForbidden(scope, { name, right: 'read', isDefault })
   }
   return anonFilter(scope)
 }

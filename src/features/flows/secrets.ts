@@ -2,9 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
-import { decryptFor, deriveFor, encryptFor } from '../../access/capabilities.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
 import { escapePointer, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'

@@ -2,12 +2,19 @@
 
 import Type, { type Static } from 'typebox'
 import { enterWorkspace } from '../../access/access.ts'
-import { hasDocumentStore, streamsOf } from '../../access/capabilities.ts'
-import { aboutCaller, Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import {
+  adminOperation,
+  callerOperation,
+  Id,
+  Input,
+  OptionalTime,
+  Ref,
+} from '../../access/operation-builders.ts'
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
+import { hasDocumentStore, streamsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -101,7 +108,7 @@ const OF = {
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
-export const setQuotas = onStructure({
+export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
   roles: OPERATORS,
@@ -188,7 +195,7 @@ const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
     ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
     : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
 
-export const getQuotas = onStructure({
+export const getQuotas = adminOperation({
   name: 'quota.get',
   summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
   roles: ADMINS,
@@ -285,14 +292,14 @@ const Sizes = Type.Object(
   >,
 )
 
-export const getLimits = aboutCaller({
+export const getLimits = callerOperation({
   name: 'limits.get',
   summary: 'Read how often you may ask, and how large what you send may be',
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
   http: { method: 'GET', path: '/v1/limits' },
-  run: async ({ standings }) => ({ rates: standings.map(show), sizes: SIZES }),
+  run: async ({ rateLimits: standings }) => ({ rates: standings.map(show), sizes: SIZES }),
 })
 
 const show = ({ limit, remaining }: BucketState) => ({

@@ -2,14 +2,14 @@
 
 import Type, { type Static } from 'typebox'
 import {
+  ANON_CACHE_KEY,
   ANON_DEFAULTS,
-  ANON_MEMO,
   Anon,
-  AnonAsked,
+  AnonInput,
   checkPrefixes,
   PublicRead,
 } from '../../access/anon-settings.ts'
-import { Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, memo } from '../../access/scope-cache.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -45,7 +45,7 @@ export const Services = Type.Object({
 })
 export type Services = Static<typeof Services>
 
-export const configureServices = onStructure({
+export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
     'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
@@ -54,7 +54,7 @@ export const configureServices = onStructure({
     workspace_id: Ref('workspace'),
     experimental: Type.Optional(Experimental),
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
-    anon: Type.Optional(AnonAsked),
+    anon: Type.Optional(AnonInput),
     objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
   }),
   output: Services,
@@ -75,7 +75,7 @@ export const configureServices = onStructure({
     )
     await scope.batch(...writes)
     const { tenantId, services } = await readServices(scope, workspace_id)
-    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_MEMO)
+    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_CACHE_KEY)
     return services
   },
 })
@@ -91,7 +91,7 @@ const setting = (
   select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
   on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
 
-export const getServices = onStructure({
+export const getServices = adminOperation({
   name: 'service.get',
   summary: 'Read the switches of a workspace',
   roles: ADMINS,

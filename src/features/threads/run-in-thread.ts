@@ -1,7 +1,7 @@
 /** Runs a task in a worker thread, in the share of the caller's tenant. */
 
-import { runInThread } from '../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { runInThread } from '../../access/scope-services.ts'
 import type { Ran } from '../../infra/thread-pool.ts'
 import type { TASKS } from './tasks.ts'
 

@@ -77,7 +77,7 @@ async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' =
   const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const actor = { subject: 'test', role: 'workspace_admin' as const }
-  const scope = WorkspaceScope.open(actor, ref, { ...parts, statements }, randomIds)
+  const scope = new WorkspaceScope(actor, ref, { ...parts, statements }, randomIds)
   const input = { ws: ref.workspaceId, page_size: 10, ...filters }
   const { data, page } =
     listed === 'all'

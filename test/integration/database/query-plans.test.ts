@@ -117,7 +117,7 @@ async function planOf(
   const [workspace] = workspaces
   const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
-  const scope = WorkspaceScope.open({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
+  const scope = new WorkspaceScope({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
   const { data, page } = await pageOf(scope, collection, {
     ...{ filter: readFilters(filters), order: order === '' ? [] : readOrder(order) },
     ...{ selection: undefined, size: 20, after, count: undefined },
@@ -238,7 +238,7 @@ test('prepared statement: executed often: keeps the plan that its values need', 
   try {
     const [workspace] = workspaces
     const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
-    const scope = WorkspaceScope.open(
+    const scope = new WorkspaceScope(
       { subject: 'test', role: 'service' },
       ref,
       { ...parts, statements: database },

@@ -66,7 +66,7 @@ test.each(['release', 'forget', 'keep'] as const)(
     const claim = (await idempotency.claim(lossyScope, request)) as Claim
     isClaimed = true
     const reply = { status: 201, headers: {}, body: 'made' }
-    await (fate === 'keep' ? claim.keep(reply) : claim[fate]())
+    await (fate === 'keep' ? claim.store(reply) : claim[fate]())
     const after = await idempotency.claim(scope, request)
     expect(after).toMatchObject(fate === 'keep' ? reply : { attempt: fate === 'release' ? 2 : 1 })
   },

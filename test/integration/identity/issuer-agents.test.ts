@@ -153,7 +153,7 @@ test('client registration: limit of an address: refused; unused clients: removed
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 2)
   try {
     const registration = new Registration(new OAuthClients(database))
-    const take = () => registration.take({ redirect_uris: [REDIRECT] }, '192.0.2.1')
+    const take = () => registration.register({ redirect_uris: [REDIRECT] }, '192.0.2.1')
     const made: unknown[] = []
     for (let n = 0; n < LIMITS.registrationsPerAddressMax; n++) made.push((await take()).body['client_id'])
     expect((await take()).status).toBe(429)
@@ -166,7 +166,7 @@ test('client registration: limit of an address: refused; unused clients: removed
     await age(unused, '25 hours', null)
     await age(idle, '1 year', '91 days')
     await age(used, '1 year', '89 days')
-    expect((await registration.take({ redirect_uris: [REDIRECT] }, '192.0.2.2')).status).toBe(201)
+    expect((await registration.register({ redirect_uris: [REDIRECT] }, '192.0.2.2')).status).toBe(201)
     const left = await asSuperuser<{ id: string }>('select id from tenon.oauth_clients where id = any($1)', [
       [unused, idle, used],
     ])

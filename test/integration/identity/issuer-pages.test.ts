@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
-import { hashPassword, isPassword } from '../../../src/access/issuer/accounts-store.ts'
+import { hashPassword, verifyPassword } from '../../../src/access/issuer/accounts-store.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import {
   addAccount,
@@ -209,9 +209,9 @@ describe('invitation', () => {
 test('password: Unicode forms: normalised before comparison; account without password: never matches', async () => {
   const kept = await hashPassword('Ångström und so weiter')
   expect(kept).toMatch(/^scrypt\$15\$8\$3\$/)
-  expect(await isPassword('A\u030angstro\u0308m und so weiter', kept)).toBe(true)
-  expect(await isPassword('angstrom und so weiter', kept)).toBe(false)
-  expect(await isPassword('', undefined)).toBe(false)
+  expect(await verifyPassword('A\u030angstro\u0308m und so weiter', kept)).toBe(true)
+  expect(await verifyPassword('angstrom und so weiter', kept)).toBe(false)
+  expect(await verifyPassword('', undefined)).toBe(false)
 })
 
 test('login throttle: many addresses: attempts expire, memory is bounded', () => {
@@ -222,6 +222,6 @@ test('login throttle: many addresses: attempts expire, memory is bounded', () =>
   expect(attempts.admit('a', 2)).toBe(true)
   for (let n = 0; n < LIMITS.attemptsRememberedMax - 1; n++) attempts.admit(`b${n}`, 2)
   expect([attempts.admit('a', 2), attempts.admit('a', 2)]).toEqual([true, false])
-  attempts.forgive('a')
+  attempts.reset('a')
   expect(attempts.admit('a', 2)).toBe(true)
 })

@@ -13,11 +13,11 @@ import {
   limitOf,
   MemoryBuckets,
 } from '../../../src/access/rate-limit/memory-buckets.ts'
-import { RedisBuckets } from '../../../src/access/rate-limit/redis-buckets.ts'
+import { ValkeyBuckets } from '../../../src/access/rate-limit/valkey-buckets.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
-const shared = new RedisBuckets(url, () => {})
+const shared = new ValkeyBuckets(url, () => {})
 const redis = new Redis(url)
 afterAll(() => {
   shared.close()
@@ -121,7 +121,7 @@ test('Valkey buckets: many concurrent requests: each sees the requests before it
 })
 
 describe('token leases', () => {
-  const other = new RedisBuckets(url, () => {})
+  const other = new ValkeyBuckets(url, () => {})
   afterAll(() => other.close())
   /** Refills one token in six seconds: constant for the duration of a test. */
   const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
@@ -226,7 +226,7 @@ test('Valkey buckets: server accepts commands but never replies: one request per
   const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const { port } = silent.address() as AddressInfo
-  const ledger = new RedisBuckets(`redis://127.0.0.1:${port}`, () => {})
+  const ledger = new ValkeyBuckets(`redis://127.0.0.1:${port}`, () => {})
   const startedMs = performance.now()
   for (let n = 0; n < 40; n++) expect(await ledger.charge(chargesOf([0], 'silent'), false)).toBe(undefined)
   // Each would wait for 75 ms.

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AuditThrottle } from '../../../src/access/audit/audit.ts'
-import { type AuditEvent, digestOf, lineOf } from '../../../src/access/audit/entry.ts'
+import { type AuditEvent, auditRowOf, digestOf } from '../../../src/access/audit/entry.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
 import { canonical } from '../../../src/core/json.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
@@ -67,7 +67,7 @@ test('ordinary values: stay unchanged', () => {
 })
 
 const deed: AuditEvent = {
-  place: { tenantId: 'ten_a', workspaceId: 'ws_a' },
+  owner: { tenantId: 'ten_a', workspaceId: 'ws_a' },
   requestId: 'r',
   actor: { subject: 's', role: 'service', kind: 'api_key' },
   operation: 'collection.create',
@@ -82,7 +82,7 @@ const deed: AuditEvent = {
 test('audit entry: any texts: is written as canonical JSON', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (target, subject) => {
-      const { text } = lineOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
+      const { text } = auditRowOf({ ...deed, target, actor: { ...deed.actor, subject } }, 0)
       expect(text).toBe(canonical(JSON.parse(text)))
       expect(text).not.toContain('\\u0000')
     }),
@@ -111,24 +111,24 @@ test('digest: is that of the redacted state, whether or not anything was redacte
 })
 
 test('denials of a minute: the first are entries, the rest one entry with a count', () => {
-  const floods = new AuditThrottle()
+  const throttle = new AuditThrottle()
   const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
   const admitted = (address: string) =>
-    Array.from({ length: 100 }, () => floods.admit(refusal(address))).filter(Boolean).length
+    Array.from({ length: 100 }, () => throttle.admit(refusal(address))).filter(Boolean).length
   expect([admitted('a'), admitted('b')]).toEqual([LIMITS.auditAlikePerMinute, LIMITS.auditAlikePerMinute])
   const rest = 100 - LIMITS.auditAlikePerMinute
-  const [a, b] = floods.settle()
+  const [a, b] = throttle.takeSummaries()
   expect([a?.count, a?.address, b?.count, b?.address]).toEqual([rest, 'a', rest, 'b'])
-  expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', place: { tenantId: 'ten_a' } })
-  expect(floods.settle()).toEqual([])
-  expect(floods.admit(refusal('a'))).toBe(true)
+  expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', owner: { tenantId: 'ten_a' } })
+  expect(throttle.takeSummaries()).toEqual([])
+  expect(throttle.admit(refusal('a'))).toBe(true)
 })
 
 test('denials of very many addresses: the number of entries is bounded', () => {
-  const floods = new AuditThrottle()
+  const throttle = new AuditThrottle()
   const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
-  const entries = addresses.filter((address) => floods.admit({ ...deed, outcome: 'denied', address }))
+  const entries = addresses.filter((address) => throttle.admit({ ...deed, outcome: 'denied', address }))
   expect(entries.length).toBeLessThanOrEqual(LIMITS.auditFloodsMax + LIMITS.auditAlikePerMinute)
-  const counted = floods.settle().reduce((sum, { count = 1 }) => sum + count, 0)
+  const counted = throttle.takeSummaries().reduce((sum, { count = 1 }) => sum + count, 0)
   expect(counted + entries.length).toBe(addresses.length)
 })

@@ -2,9 +2,9 @@
 
 import { enterWorkspace } from '../../../access/access.ts'
 import { ANON_DEFAULTS } from '../../../access/anon-settings.ts'
-import { documentsOf, hasDocumentStore } from '../../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
+import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'

@@ -1,7 +1,7 @@
 /** Builds indexes of a collection with documents: a job, and a durable workflow with a step for each index. */
 
-import { tenantWorkflowsOf } from '../../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/work.ts'

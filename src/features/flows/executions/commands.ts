@@ -1,9 +1,9 @@
 /** Commands to an open execution: signal, approve, retry or skip a step, cancel, pause, resume, patch data. */
 
 import Type from 'typebox'
-import { workflowsOf } from '../../../access/capabilities.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'

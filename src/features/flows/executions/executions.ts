@@ -1,9 +1,9 @@
 /** Executions: starts, reads and lists them from the recorded projection, without asking Temporal. */
 
 import Type, { type Static } from 'typebox'
-import { workflowsOf } from '../../../access/capabilities.ts'
 import { Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'

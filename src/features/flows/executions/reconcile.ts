@@ -1,7 +1,7 @@
 /** Reconciles an execution whose row and workflow disagree: queries Temporal and updates the row. */
 
-import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'

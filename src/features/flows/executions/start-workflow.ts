@@ -1,7 +1,7 @@
 /** Starts the workflow of an execution that has a row, and resumes executions that got a concurrency slot. */
 
-import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'

@@ -1,7 +1,7 @@
 /** Schedule triggers: each is one Temporal Schedule, which starts the workflow `flowTrigger`. */
 
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
-import { workflowsOf } from '../../../access/capabilities.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'

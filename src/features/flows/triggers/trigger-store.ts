@@ -1,8 +1,8 @@
 /** Stores the triggers of a version and synchronises their state outside the database, such as Temporal Schedules. */
 
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
-import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import type { RegistrationInput } from '../../../core/run.ts'
 import { QUEUES } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'

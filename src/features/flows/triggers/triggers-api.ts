@@ -2,9 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/compile/schedule.ts'
-import { workflowsOf } from '../../../access/capabilities.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'

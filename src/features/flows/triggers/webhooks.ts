@@ -1,8 +1,8 @@
 /** Webhook triggers: declaration, URL, and secrets for signatures. */
 
 import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
-import { addressOf, encryptFor } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf, encryptFor } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'

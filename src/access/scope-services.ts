@@ -1,5 +1,6 @@
-/** Capabilities of scopes: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
+/** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
+import { hash, randomBytes } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
@@ -9,7 +10,6 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
-import { Issuing } from './issuer/issuer-admin.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
@@ -55,9 +55,29 @@ export async function hasDocuments(
   return found !== undefined && found.length > 0
 }
 
-/** The issuer, for administration. */
-export function issuerAdminOf(scope: AdminScope): Issuing {
-  return new Issuing(scope.actor, servicesOf(scope))
+const INVITATION_BYTES = 32
+
+/** The embedded issuer, for administration. */
+export function issuerAdminOf(scope: AdminScope) {
+  const { publicUrl, subjectStatus, oauthClients, signingKeys } = servicesOf(scope)
+  return {
+    /** Creates an invitation. @returns the page where the password is set, and the digest to store */
+    invite: (): { url: string; digest: Buffer } => {
+      const token = randomBytes(INVITATION_BYTES).toString('base64url')
+      return { url: `${publicUrl}/auth/invitation?token=${token}`, digest: hash('sha256', token, 'buffer') }
+    },
+    /** The page where account holders change their own password. */
+    passwordUrl: `${publicUrl}/auth/password`,
+    /** Drops cached state of an account whose password was ended, on this node. */
+    forgetAccount: (id: string): void => subjectStatus.forget(id),
+    /** Drops a cached client that was deleted or has another secret, on this node. */
+    forgetClient: (id: string): void => oauthClients.forget(id),
+    /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
+    rotateKeys: async (revoke: boolean): Promise<string> => {
+      if (scope.actor.role !== 'operator') throw new Problem('forbidden')
+      return signingKeys.rotate(revoke)
+    },
+  }
 }
 
 /** Payloads of Temporal, decrypted. */

@@ -44,7 +44,7 @@ interface Charged extends BucketOffsets {
 
 type Respond = (offsets: BucketOffsets | undefined) => void
 
-export class RedisBuckets {
+export class ValkeyBuckets {
   readonly #redis: Redis
   /** Requests that arrived while the same buckets were being charged: charged together when the reply is here. */
   readonly #waiting = new Map<string, Respond[]>()

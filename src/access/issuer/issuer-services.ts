@@ -1,0 +1,23 @@
+/** The services that the parts of the issuer share. */
+
+import type { Config } from '../../infra/config.ts'
+import type { Secrets } from '../../infra/crypto/secrets.ts'
+import type { Log } from '../../infra/log.ts'
+import type { Audit } from '../audit/audit.ts'
+import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
+import type { AccountsStore } from './accounts-store.ts'
+import type { IssuerState } from './issuer-state.ts'
+import type { OAuthClients } from './oauth-clients-store.ts'
+import type { SigningKeys } from './signing-keys.ts'
+
+export interface IssuerServices {
+  readonly config: Config
+  readonly secrets: Secrets
+  readonly signingKeys: SigningKeys
+  readonly accounts: AccountsStore
+  readonly oauthClients: OAuthClients
+  readonly mcpServers: McpServerRegistry
+  readonly issuerState: IssuerState
+  readonly audit: Audit
+  readonly log: Log
+}
