@@ -3,7 +3,7 @@
 import type { FlowTriggerInput, PlaceTurn, RegistrationInput, RunUpdate, Triggered } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
-  Begun,
+  FirstAttempt,
   FunctionRunInput,
   IndexBuildInput,
   Json,
@@ -16,7 +16,7 @@ export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
   /** Where the call was held before: the attempt that it goes on with. */
-  readonly begun?: Begun
+  readonly begun?: FirstAttempt
   /** Names of the secrets that the run may use; nothing where it has none. */
   readonly secrets?: readonly string[]
 }

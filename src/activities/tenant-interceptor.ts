@@ -11,7 +11,7 @@ import { type IdSource, seededIds } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { Begun, Held } from '../core/work.ts'
+import type { FirstAttempt, SuspendedFailure } from '../core/work.ts'
 import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
 import type { Log } from '../infra/log.ts'
 import { hopsIn } from '../workflows/chain-depth-interceptor.ts'
@@ -52,7 +52,7 @@ export function activityDoor(log: Log): ActivityInterceptorsFactory {
 }
 
 /** Where the work began: with this attempt's activity, or with the one before it that was held. */
-function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
+function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): FirstAttempt {
   const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).begun : undefined
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
@@ -60,8 +60,8 @@ function begunOf({ activityType, activityId, scheduledTimestampMs }: Info, args:
 const CALLS = ['callFunction', 'callHttp', 'tryHttp', 'planOpenApi', 'beginSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
-function heldBy({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
+function heldBy({ code, message, seq }: Suspended, begun: FirstAttempt): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies SuspendedFailure)
 }
 
 /** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */
@@ -72,7 +72,7 @@ function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[
 }
 
 /** @throws ApplicationFailure if the activity belongs to no workflow of ours */
-function callOf(info: Info, begun: Begun): Omit<Call, 'hops'> {
+function callOf(info: Info, begun: FirstAttempt): Omit<Call, 'hops'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined) throw unauthenticated()
@@ -82,7 +82,7 @@ function callOf(info: Info, begun: Begun): Omit<Call, 'hops'> {
 const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
-function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
+function idsOf(info: Info, workflowId: string, begun: FirstAttempt): IdSource {
   const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
   const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
   return seededIds(begun.at_ms, random, begun.order)

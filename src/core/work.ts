@@ -47,7 +47,7 @@ export interface SuspensionInput {
 }
 
 /** The first attempt of a call. Later attempts derive the same ids from it. */
-export interface Begun {
+export interface FirstAttempt {
   readonly activity_id: string
   readonly at_ms: number
   /** The order among calls that started at the same time; absent for 0. */
@@ -55,10 +55,10 @@ export interface Begun {
 }
 
 /** Details of the failure `held`: the call had no effect, since the workspace is suspended. */
-export interface Held {
+export interface SuspendedFailure {
   readonly seq: number
   readonly code: 'tenant_suspended' | 'workspace_suspended'
-  readonly begun: Begun
+  readonly begun: FirstAttempt
 }
 
 /** An invocation of a function: version, input and limits, all fixed when it is started. */

@@ -3,7 +3,7 @@
 import { storageOf, workflowsOf } from '../../access/capabilities.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { RunStanding } from '../../core/run.ts'
+import type { SuspensionState } from '../../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { statesOf, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -75,7 +75,7 @@ function showRuns(
 }
 
 /** Several at a time; a run that has ended, or has not begun, is passed over. */
-async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: RunStanding): Promise<void> {
+async function tellEach(scope: WorkspaceScope, runs: readonly Run[], value: SuspensionState): Promise<void> {
   const left = [...runs]
   const tell = async () => {
     for (let run = left.shift(); run !== undefined; run = left.shift())

@@ -12,7 +12,7 @@ import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import type { Activities, CallFailure, FunctionCall, Tried } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type Begun, QUEUES } from '../../core/work.ts'
+import { type FirstAttempt, QUEUES } from '../../core/work.ts'
 import { lineOf } from './current-details.ts'
 import type { Hold } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
@@ -89,7 +89,7 @@ async function briefCall(request: Call, { hold, moments }: Beside): Promise<Trie
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-export async function call(request: Call, hold: Hold, begun?: Begun): Promise<Json> {
+export async function call(request: Call, hold: Hold, begun?: FirstAttempt): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
   const asked: FunctionCall = {
     function: name,

@@ -2,12 +2,12 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
-import type { HoldState, RunStanding } from '../../core/run.ts'
-import type { Begun, Held } from '../../core/work.ts'
+import type { HoldState, SuspensionState } from '../../core/run.ts'
+import type { FirstAttempt, SuspendedFailure } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
-const standing = defineSignal<[RunStanding]>('standing')
+const standing = defineSignal<[SuspensionState]>('standing')
 
 const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']
 /** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
@@ -15,7 +15,7 @@ const REFUSED_MS = 1_000
 
 /** A call that was refused because of a suspension: at the door of activities, or further on. */
 interface Refusal {
-  readonly held?: Held
+  readonly held?: SuspendedFailure
 }
 
 export class Hold {
@@ -104,7 +104,7 @@ export class Hold {
   refusalOf(error: unknown): Refusal | undefined {
     const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
-    if (failure.type === 'held') return { held: failure.details?.[0] as Held }
+    if (failure.type === 'held') return { held: failure.details?.[0] as SuspendedFailure }
     return SUSPENDED.includes(failure.type) ? {} : undefined
   }
 
@@ -112,14 +112,14 @@ export class Hold {
    * Waits until the call may be made again.
    * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
    */
-  async waitAfter({ held }: Refusal): Promise<{ begun?: Begun }> {
+  async waitAfter({ held }: Refusal): Promise<{ begun?: FirstAttempt }> {
     if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
     if (!this.isOn) await sleep(REFUSED_MS)
     if (this.isOn) await this.lifted()
     return held === undefined ? {} : { begun: held.begun }
   }
 
-  #hear({ seq, suspended }: RunStanding): void {
+  #hear({ seq, suspended }: SuspensionState): void {
     if (seq <= this.#seq) return
     this.#seq = seq
     this.#isSuspended = suspended

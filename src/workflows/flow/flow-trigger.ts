@@ -43,13 +43,13 @@ export async function flowTrigger(
   return { execution_id: begun.id }
 }
 
-interface Begun {
+interface StartedTrigger {
   readonly id: string
   readonly run: Run
   readonly afterMs: number
 }
 
-async function begin(input: FlowTriggerInput): Promise<Begun | { skipped: string }> {
+async function begin(input: FlowTriggerInput): Promise<StartedTrigger | { skipped: string }> {
   const triggered = await admitted(input)
   if ('skipped' in triggered) return triggered
   const run = await startChild<typeof flowRun>('flowRun', {
