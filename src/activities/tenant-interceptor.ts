@@ -11,8 +11,13 @@ import { type IdSource, seededIds } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { FirstAttempt, SuspendedFailure } from '../core/work.ts'
-import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
+import {
+  authenticatedArguments,
+  type FirstAttempt,
+  type SuspendedFailure,
+  UNAUTHENTICATED,
+  UNAUTHENTICATED_MESSAGE,
+} from '../core/work.ts'
 import type { Log } from '../infra/log.ts'
 import { hopsIn } from '../workflows/chain-depth-interceptor.ts'
 import type { FunctionCall } from './contract.ts'

@@ -1,4 +1,7 @@
-/** Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. */
+/**
+ * Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. Operations declare
+ * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and decides the 403.
+ */
 
 import { Problem } from './problem.ts'
 import type { TenantId, WorkspaceId } from './tenant.ts'

@@ -43,21 +43,22 @@ export async function reference(options: { check?: boolean }): Promise<number> {
   return options.check && stale.length > 0 ? 1 : 0
 }
 
-/** The rights of each operation, a line each, to be reviewed in diffs. */
+const POLICY_HEAD = `The rights that each operation needs. The caller needs one of the roles; if its key or token is restricted to scopes, it
+also needs the scope. [+scope] is needed for some inputs only. Without a scope (-), a restricted key or token cannot call
+the operation, unless its domain is any.
+`
+
+const POLICY_COLUMNS = ['OPERATION', 'METHOD', 'PATH', 'DOMAIN', 'ROLES', 'SCOPE', 'STABILITY']
+
+/** The rights of each operation, one line each, to be reviewed in diffs. */
 function policy(operations: readonly AnyOperation[]): string {
-  const lines = operations.map((operation) => {
+  const rows = operations.map((operation) => {
     const { name, http, domain, roles, stability } = operation
-    return [
-      name.padEnd(22),
-      http.method.padEnd(6),
-      http.path.padEnd(66),
-      domain.padEnd(16),
-      roles.join(',').padEnd(37),
-      scopesOf(operation).padEnd(32),
-      stability,
-    ].join(' ')
+    return [name, http.method, http.path, domain, roles.join(','), scopesOf(operation), stability]
   })
-  return `${lines.sort().join('\n')}\n`
+  const widths = [22, 6, 66, 16, 37, 32, 0]
+  const lineOf = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' ')
+  return `${POLICY_HEAD}\n${[lineOf(POLICY_COLUMNS), ...rows.map(lineOf).sort()].join('\n')}\n`
 }
 
 /** The scope of an operation; `[+…]` is needed for some inputs only. */
