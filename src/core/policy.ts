@@ -46,15 +46,13 @@ export interface Principal {
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */
-  readonly key?: PresentedKey
-}
-
-interface PresentedKey {
-  readonly id: string
-  readonly kind: DataRole
-  readonly last4: string
-  /** RFC 3339; null if it does not expire. */
-  readonly expires_at: string | null
+  readonly key?: {
+    readonly id: string
+    readonly kind: DataRole
+    readonly last4: string
+    /** RFC 3339; null if it does not expire. */
+    readonly expires_at: string | null
+  }
 }
 
 /** The subject that acts within a scope. */

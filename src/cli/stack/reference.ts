@@ -28,7 +28,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
   }
 }
 
-/** @returns the exit code: with `check`, 1 where a file differs */
+/** @returns the exit code: with `check`, 1 if a file differs */
 export async function reference(options: { check?: boolean }): Promise<number> {
   await mkdir(FOLDER, { recursive: true })
   const stale: string[] = []
@@ -88,20 +88,20 @@ export interface ConformanceRow extends Partial<Omit<FlowCase, 'name'>> {
   /** The part of the specification's reference. */
   readonly of: string
   readonly construct: string
-  /** A definition without what every document needs. */
+  /** A definition without the members that every document has. */
   readonly flow?: JsonObject
-  /** The only code it is refused with. */
+  /** The only code of its diagnostics. */
   readonly fault?: string
   /** A file and the name of a test in it. */
   readonly test?: readonly [file: string, name: string]
-  /** What is not there. */
+  /** The construct is not supported: the reason. */
   readonly missing?: string
-  /** What of it is not there. */
+  /** The part that is not supported. */
   readonly partly?: string
   readonly note?: string
 }
 
-/** All rows, in the order of the files and of what stands in them. */
+/** All rows, in the order of the files. */
 export function conformanceRows(): readonly ConformanceRow[] {
   const files = ['flow.yaml', 'tasks.yaml', 'around.yaml']
   const others = readdirSync(CONFORMANCE_FOLDER).filter((file) => !files.includes(file))
