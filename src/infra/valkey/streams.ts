@@ -188,11 +188,11 @@ export class Streams {
 }
 
 /** Arguments of XADD, with an approximate maximum length. */
-export function addition(key: StreamKey, message: Message, kept: number) {
+export function addition(key: StreamKey, message: Message, lengthMax: number) {
   const { topic, source, text, anonReads } = message
   const fields = ['topic', topic, 'source', source, 'event', text]
   if (anonReads !== undefined) fields.push('anon', anonReads ? '1' : '0')
-  return [key, 'MAXLEN', '~', kept, '*', ...fields] as const
+  return [key, 'MAXLEN', '~', lengthMax, '*', ...fields] as const
 }
 
 /** The fields are in the order in which {@link addition} writes them. */

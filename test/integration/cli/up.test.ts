@@ -86,6 +86,6 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   }).catch((error: { code: number; stderr: string }) => error)
   expect(unreachable).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('Nobody answers at http://127.0.0.1:1'),
+    stderr: expect.stringContaining('No server answers at http://127.0.0.1:1'),
   })
 }, 120_000)
