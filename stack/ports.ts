@@ -67,7 +67,7 @@ export class Ports {
   }
 }
 
-/** Tells if nothing listens on a loopback port. */
+/** True if nothing listens on a loopback port. */
 function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()

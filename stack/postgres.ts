@@ -5,7 +5,7 @@
  * whole environment, cannot run as root from a folder that only root may enter, and does not say why a start failed.
  */
 
-import { spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import {
@@ -23,6 +23,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import { cacheDir } from './binaries.mjs'
 import { identify } from './lock.mjs'
@@ -190,9 +191,7 @@ async function linkLibraries(native: string): Promise<void> {
 }
 
 async function copyToCache(native: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const version = (
-    JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8')) as { version: string }
-  ).version
+  const { version } = JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8'))
   const own = cacheDir(env)
   await mkdir(own, { recursive: true })
   const cache = isReachable(own) ? own : '/var/cache/tenon'
@@ -284,19 +283,9 @@ function isPostgresOf(pid: number, data: string): boolean {
   }
 }
 
-function runAs(account: Account | undefined, command: string, args: readonly string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      ...account,
-      cwd: '/',
-      env: { PATH: process.env['PATH'] },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
-    let stderr = ''
-    child.stderr.on('data', (chunk) => (stderr += String(chunk)))
-    child.once('error', reject)
-    child.once('close', (code) =>
-      code === 0 ? resolve() : reject(new Error(`initdb failed: ${stderr.trim()}`)),
-    )
+async function runAs(account: Account | undefined, command: string, args: readonly string[]): Promise<void> {
+  const env = { PATH: process.env['PATH'] }
+  await promisify(execFile)(command, args, { ...account, cwd: '/', env }).catch((error) => {
+    throw new Error(`initdb failed: ${String(error.stderr || error.message).trim()}`, { cause: error })
   })
 }

@@ -37,13 +37,13 @@ export function say(line) {
  */
 export async function step(what, work) {
   const startedAt = Date.now()
-  const tell = (/** @type {string} */ now) =>
+  const report = (/** @type {string} */ now) =>
     say(`tenon: ${what}: ${now} ${Math.round((Date.now() - startedAt) / 1000)} s`)
-  const ticker = setInterval(() => tell('for'), NEVER_SILENT_MS)
+  const ticker = setInterval(() => report('for'), NEVER_SILENT_MS)
   try {
     say(`tenon: ${what} …`)
     const result = await work()
-    tell('done in')
+    report('done in')
     return result
   } finally {
     clearInterval(ticker)

@@ -178,9 +178,7 @@ export class Supervisor {
   }
 }
 
-function stageOf(child: Child): number {
-  return child.options.stage ?? 1
-}
+const stageOf = ({ options }: Child): number => options.stage ?? 1
 
 async function waitUntilReady(options: RunOptions, launch: Launch): Promise<void> {
   const timeoutMs = options.readyTimeoutMs ?? READY_MS
@@ -189,13 +187,13 @@ async function waitUntilReady(options: RunOptions, launch: Launch): Promise<void
   for (;;) {
     const left = deadline - Date.now()
     const probe = options.ready().then(
-      () => 'ready' as const,
-      () => 'not yet' as const,
+      () => true,
+      () => false,
     )
-    const timeout = delay(Math.max(left, 0), 'not yet' as const, { ref: false })
+    const timeout = delay(Math.max(left, 0), false, { ref: false })
     const outcome = await Promise.race([exited, probe, timeout])
-    if (outcome === 'ready') return
-    if (typeof outcome === 'object') throw new Error(failure(options, outcome.exited, launch))
+    if (outcome === true) return
+    if (outcome !== false) throw new Error(failure(options, outcome.exited, launch))
     if (left <= 0) throw new Error(failure(options, `was not ready after ${timeoutMs / 1000} s`, launch))
     await Promise.race([exited, delay(50)])
   }

@@ -5,7 +5,6 @@ import {
   type IncomingHttpHeaders,
   type IncomingMessage,
   request as open,
-  type Server,
   type ServerResponse,
 } from 'node:http'
 import { pipeline } from 'node:stream'
@@ -13,15 +12,7 @@ import { pipeline } from 'node:stream'
 /** Methods that change nothing (RFC 9110, 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 /** Headers of one connection (RFC 9110, 7.6.1). */
-const HOP_BY_HOP = [
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]
+const HOP_BY_HOP = /^(connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/
 const MISDIRECTED = 421
 
 export interface UiProxyOptions {
@@ -52,7 +43,13 @@ export async function startUiProxy({ listen, upstream, url }: UiProxyOptions): P
   await new Promise<void>((listening, failed) => {
     server.once('error', failed).listen(listen.port, listen.host, listening)
   })
-  return { close: () => close(server) }
+  return {
+    async close() {
+      const closed = new Promise<void>((done) => server.close(() => done()))
+      server.closeAllConnections()
+      await closed
+    },
+  }
 }
 
 /** Returns the allowed values of `Host`. */
@@ -102,11 +99,5 @@ function forward(
 }
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name)))
-}
-
-async function close(server: Server): Promise<void> {
-  const closed = new Promise<void>((done) => server.close(() => done()))
-  server.closeAllConnections()
-  await closed
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.test(name)))
 }

@@ -27,9 +27,6 @@ async function sources(): Promise<Source[]> {
   )
 }
 
-/** Folders that may be larger than the others, with their present number of files: they must not grow. */
-const LARGER_FOLDERS: Readonly<Record<string, number>> = { 'src/core': 22 }
-
 /** Small files with a single importer. No further ones are allowed. */
 const SMALL_FILES = new Set(['flows-dsl/compile/timezones.ts'])
 
@@ -125,7 +122,7 @@ test('file header: says what the file does, with no pronoun as its subject', () 
 
 test('folder of the product: has at most 20 source files', () => {
   const sizes = Map.groupBy(product, ({ name }) => dirname(name))
-  const large = [...sizes].filter(([folder, files]) => files.length > (LARGER_FOLDERS[folder] ?? 20))
+  const large = [...sizes].filter(([, files]) => files.length > 20)
   expect(large.map(([folder, files]) => `${folder}: ${files.length}`)).toEqual([])
 })
 

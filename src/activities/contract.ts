@@ -9,7 +9,7 @@ import type {
 } from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
-  Begun,
+  FirstAttempt,
   FunctionRunInput,
   IndexBuildInput,
   Json,
@@ -22,7 +22,7 @@ export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
   /** Where the call was held before: the attempt that it goes on with. */
-  readonly first_attempt?: Begun
+  readonly first_attempt?: FirstAttempt
   /** Names of the secrets that the run may use; nothing where it has none. */
   readonly secrets?: readonly string[]
 }

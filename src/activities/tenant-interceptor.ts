@@ -11,8 +11,13 @@ import { type IdSource, seededIds } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
-import type { Begun, Held } from '../core/work.ts'
-import { authenticatedArguments, UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE } from '../core/work-input.ts'
+import {
+  authenticatedArguments,
+  type FirstAttempt,
+  type SuspendedFailure,
+  UNAUTHENTICATED,
+  UNAUTHENTICATED_MESSAGE,
+} from '../core/work.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import type { FunctionCall } from './contract.ts'
@@ -52,7 +57,10 @@ export function tenantInterceptor(log: Log): ActivityInterceptorsFactory {
 }
 
 /** Where the work began: with this attempt's activity, or with the one before it that was held. */
-function firstAttemptOf({ activityType, activityId, scheduledTimestampMs }: Info, args: unknown[]): Begun {
+function firstAttemptOf(
+  { activityType, activityId, scheduledTimestampMs }: Info,
+  args: unknown[],
+): FirstAttempt {
   const first = CALLS.includes(activityType) ? (args[0] as FunctionCall).first_attempt : undefined
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
@@ -60,8 +68,8 @@ function firstAttemptOf({ activityType, activityId, scheduledTimestampMs }: Info
 const CALLS = ['callFunction', 'callHttp', 'callHttpInline', 'planOpenApi', 'startSubflow']
 
 /** Not to be tried again by itself: the run waits until it is resumed. */
-function suspendedFailure({ code, message, seq }: Suspended, begun: Begun): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies Held)
+function suspendedFailure({ code, message, seq }: Suspended, begun: FirstAttempt): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies SuspendedFailure)
 }
 
 /** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */
@@ -72,7 +80,7 @@ function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[
 }
 
 /** @throws ApplicationFailure if the activity belongs to no workflow of ours */
-function contextOf(info: Info, begun: Begun): Omit<ActivityContext, 'chainDepth'> {
+function contextOf(info: Info, begun: FirstAttempt): Omit<ActivityContext, 'chainDepth'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined) throw unauthenticated()
@@ -82,7 +90,7 @@ function contextOf(info: Info, begun: Begun): Omit<ActivityContext, 'chainDepth'
 const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
 /** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
-function idsOf(info: Info, workflowId: string, begun: Begun): IdSource {
+function idsOf(info: Info, workflowId: string, begun: FirstAttempt): IdSource {
   const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
   const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
   return seededIds(begun.at_ms, random, begun.order)

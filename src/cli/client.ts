@@ -77,16 +77,17 @@ export class ApiClient {
       redirect: 'manual',
       ...rest,
     } as const
-    const ask = () =>
+    const attempt = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
         throw unreachable(this.url, cause)
       })
-    const first = await ask()
-    const waitS = Number(first.headers.get('retry-after'))
+    let response = await attempt()
+    const waitS = Number(response.headers.get('retry-after'))
     // Safe to retry: the rate limit rejects a request before it has effects.
-    const again = first.headers.get('x-problem-code') === 'rate_limited' && waitS <= RETRY_AFTER_MAX_S
-    if (again) await new Promise((done) => setTimeout(done, waitS * 1_000))
-    const response = again ? await ask() : first
+    if (response.headers.get('x-problem-code') === 'rate_limited' && waitS <= RETRY_AFTER_MAX_S) {
+      await new Promise((done) => setTimeout(done, waitS * 1_000))
+      response = await attempt()
+    }
     if (response.ok) return response
     const problem = (await response.json().catch(() => ({}))) as Record<string, unknown>
     throw new ApiError(response.status, problem)
@@ -158,7 +159,7 @@ export async function tokenOf(
 }
 
 function unreachable(url: string, cause: unknown): Error {
-  return new Error(`Nobody answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
+  return new Error(`No server answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
     cause,
   })
 }

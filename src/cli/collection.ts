@@ -8,15 +8,15 @@ import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
 import { framesOf } from './client.ts'
-import { callerPath, readSettings, serviceClient } from './settings.ts'
-import { jsonOf, printJson, verb } from './verb.ts'
+import { callerPath, serviceClient } from './settings.ts'
+import { addVerb, jsonOf, printJson } from './verb.ts'
 
 const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(name)}`
 const documents = (name: string) => `${collectionPath(name)}/documents`
 
 async function add(name: string, document: string): Promise<number> {
   const body = jsonOf(document, 'The document')
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   return printJson(await client.post(documents(name), body))
 }
 
@@ -32,7 +32,7 @@ function queryOf(filters: readonly string[]): URLSearchParams {
 }
 
 async function list(name: string, filters: readonly string[]): Promise<number> {
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   return printJson(await client.get(`${documents(name)}?${queryOf(filters)}`))
 }
 
@@ -49,7 +49,7 @@ async function importFile(name: string, file: string, { key, stop }: ImportOptio
     'idempotency-key': key ?? (await digestOf(path)),
   }
   const query = stop === true ? '?on_error=stop' : ''
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   const body = await openAsBlob(path)
   const response = await client.send('POST', `${collectionPath(name)}/import${query}`, { body, headers })
   const report = (await response.json()) as { failed: number }
@@ -63,18 +63,21 @@ async function digestOf(path: string): Promise<string> {
   return hash.digest('hex')
 }
 
-interface ExportOptions {
-  readonly out?: string
+async function exportFile(
+  name: string,
+  filters: readonly string[],
+  { out }: { readonly out?: string },
+): Promise<number> {
+  const client = await serviceClient()
+  return save(await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`), out)
 }
 
-/** Writes to stdout, or to a file, which is renamed when it is complete. */
-async function exportFile(name: string, filters: readonly string[], { out }: ExportOptions): Promise<number> {
-  const client = await serviceClient(await readSettings())
-  const { body } = await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`)
+/** Writes a response to stdout, or to a file, which is renamed when it is complete. */
+async function save({ body }: Response, file: string | undefined): Promise<number> {
   const source = body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream)
-  if (out === undefined) await pipeline(source, process.stdout, { end: false })
+  if (file === undefined) await pipeline(source, process.stdout, { end: false })
   else {
-    const path = callerPath(out)
+    const path = callerPath(file)
     await pipeline(source, createWriteStream(`${path}.part`))
     await rename(`${path}.part`, path)
   }
@@ -83,68 +86,61 @@ async function exportFile(name: string, filters: readonly string[], { out }: Exp
 
 export function collectionVerbs(program: Command): void {
   const collection = program.command('collection').description('documents of a collection')
-  collection.command('add <name> <json>').description('create a document').action(verb(add))
-  collection
-    .command('list <name> [filters...]')
-    .description('list documents: status=eq.open order=_created_at.desc')
-    .action(verb(list))
-  collection
-    .command('import <name> <file>')
-    .description('create a document from each line of JSON; safe to repeat with the same file')
-    .option('--key <text>', 'Idempotency-Key; default: the digest of the file')
-    .option('--stop', 'stop at the first line that fails')
-    .action(verb(importFile))
-  collection
-    .command('export <name> [filters...]')
-    .description('print all documents as lines of JSON')
-    .option('--out <file>', 'write to a file')
-    .action(verb(exportFile))
+  addVerb(collection, 'add <name> <json>', 'create a document', add)
+  addVerb(
+    collection,
+    'list <name> [filters...]',
+    'list documents: status=eq.open order=_created_at.desc',
+    list,
+  )
+  addVerb(
+    collection,
+    'import <name> <file>',
+    'create a document from each line of JSON; safe to repeat with the same file',
+    importFile,
+    [
+      ['--key <text>', 'Idempotency-Key; default: the digest of the file'],
+      ['--stop', 'stop at the first line that fails'],
+    ],
+  )
+  addVerb(collection, 'export <name> [filters...]', 'print all documents as lines of JSON', exportFile, [
+    ['--out <file>', 'write to a file'],
+  ])
 }
 
 /** Uploads a file; prints the object as JSON. */
-async function putObject(to: string, file: string, options: { type?: string }): Promise<number> {
+async function putObject(to: string, file: string, { type }: { type: string }): Promise<number> {
   // Reads the file while it is sent, with a known length.
   const body = await openAsBlob(callerPath(file))
-  const headers = { 'content-type': options.type ?? 'application/octet-stream' }
-  const client = await serviceClient(await readSettings())
-  const response = await client.send('PUT', pathOf(to), { headers, body })
+  const client = await serviceClient()
+  const response = await client.send('PUT', pathOf(to), { headers: { 'content-type': type }, body })
   return printJson(await response.json())
 }
 
-/** Writes an object to a file, or to stdout. */
 async function getObject(from: string, file: string | undefined): Promise<number> {
-  const client = await serviceClient(await readSettings())
-  const { body } = await client.send('GET', pathOf(from))
-  const source = Readable.fromWeb(body as ReadableStream)
-  if (file === undefined) await pipeline(source, process.stdout, { end: false })
-  else await pipeline(source, createWriteStream(callerPath(file)))
-  return 0
+  const client = await serviceClient()
+  return save(await client.send('GET', pathOf(from)), file)
 }
 
 const pathOf = (key: string) => `/v1/objects/${key.split('/').map(encodeURIComponent).join('/')}`
 
 export function objectVerbs(program: Command): void {
   const object = program.command('object').description('objects of the workspace of TENON_SERVICE_KEY')
-  object
-    .command('put <bucket/key> <file>')
-    .description('upload a file')
-    .option('--type <media type>', 'content type', 'application/octet-stream')
-    .action(verb(putObject))
-  object
-    .command('get <bucket/key> [file]')
-    .description('write an object to a file, or to stdout')
-    .action(verb(getObject))
+  addVerb(object, 'put <bucket/key> <file>', 'upload a file', putObject, [
+    ['--type <media type>', 'content type', 'application/octet-stream'],
+  ])
+  addVerb(object, 'get <bucket/key> [file]', 'write an object to a file, or to stdout', getObject)
 }
 
 async function publish(topic: string, data: string): Promise<number> {
   const body = { topic, data: jsonOf(data, 'The data') }
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   return printJson(await client.post('/v1/events/publish', body))
 }
 
 /** Prints each event as a line of JSON, until Ctrl-C or the end of the stream. */
 async function subscribe(topic: string): Promise<number> {
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
   process.stderr.write(`listening to ${topic}; stop with Ctrl-C\n`)
   for await (const { id, data } of framesOf(response)) {
@@ -156,9 +152,6 @@ async function subscribe(topic: string): Promise<number> {
 
 export function eventVerbs(program: Command): void {
   const event = program.command('event').description("the tenant's event stream")
-  event.command('publish <topic> <json>').description('publish an event').action(verb(publish))
-  event
-    .command('subscribe <topic>')
-    .description('print events; orders.* for all topics below orders')
-    .action(verb(subscribe))
+  addVerb(event, 'publish <topic> <json>', 'publish an event', publish)
+  addVerb(event, 'subscribe <topic>', 'print events; orders.* for all topics below orders', subscribe)
 }

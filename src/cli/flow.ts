@@ -4,13 +4,13 @@ import type { Command } from 'commander'
 import { type ApiClient, ApiError } from './client.ts'
 import { checkVerbs, faultsOf } from './flows/check.ts'
 import { commandVerbs } from './flows/commands.ts'
-import { type Fault, printFaults, printWarnings } from './flows/diagnostics.ts'
+import { type Diagnostic, printDiagnostics } from './flows/diagnostics.ts'
 import { initVerb } from './flows/init.ts'
 import { recordVerbs } from './flows/records.ts'
-import { simulateVerb, testVerb } from './flows/simulate.ts'
+import { simulateVerbs } from './flows/simulate.ts'
 import { watchVerbs } from './flows/watch.ts'
 import { flowsClient, readCallerFile } from './settings.ts'
-import { verb, WORKSPACE } from './verb.ts'
+import { addVerb, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Flow {
   readonly id: string
@@ -19,15 +19,15 @@ interface Flow {
 }
 
 /** Creates or replaces the draft, and publishes it. */
-async function publish(file: string, options: { workspace?: string }): Promise<number> {
+async function publish(file: string, options: WorkspaceOption): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   try {
     const { flow, version, sha256, warnings } = await publishSource(client, base, await readCallerFile(file))
-    printWarnings(file, warnings)
+    printDiagnostics(file, warnings, 'warning')
     process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
     return 0
   } catch (error) {
-    printFaults(file, faultsOf(error))
+    printDiagnostics(file, faultsOf(error))
     return 1
   }
 }
@@ -36,7 +36,7 @@ interface Published {
   readonly flow: Flow
   readonly version: number
   readonly sha256: string
-  readonly warnings: readonly Fault[]
+  readonly warnings: readonly Diagnostic[]
 }
 
 /** Creates or replaces the draft of the same name, and publishes it. */
@@ -62,13 +62,8 @@ export function flowVerbs(program: Command): void {
   const flows = program.command('flow').description('flows')
   initVerb(flows)
   checkVerbs(flows)
-  simulateVerb(flows)
-  testVerb(flows)
-  flows
-    .command('publish <file>')
-    .description('create or replace a draft, and publish it')
-    .option(...WORKSPACE)
-    .action(verb(publish))
+  simulateVerbs(flows)
+  addVerb(flows, 'publish <file>', 'create or replace a draft, and publish it', publish, [WORKSPACE])
   aliasVerbs(flows)
   watchVerbs(flows)
   recordVerbs(flows)
@@ -85,10 +80,6 @@ interface Alias {
   readonly versions: readonly Weighted[]
 }
 
-interface Options {
-  readonly workspace?: string
-}
-
 const pathOf = (base: string, flow: string, name = '') =>
   `${base}/definitions/${encodeURIComponent(flow)}/aliases${name && `/${encodeURIComponent(name)}`}`
 
@@ -96,20 +87,25 @@ const pathOf = (base: string, flow: string, name = '') =>
 function lineOf({ name, versions }: Alias): string {
   const sum = versions.reduce((all, { weight }) => all + weight, 0)
   const share = (weight: number) => `${Math.round((1_000 * weight) / sum) / 10} %`
-  const meant = versions.map(({ version, weight }) =>
+  const targets = versions.map(({ version, weight }) =>
     versions.length === 1 ? `v${version}` : `v${version} ${share(weight)}`,
   )
-  return `${name}  ${meant.join(', ')}\n`
+  return `${name}  ${targets.join(', ')}\n`
 }
 
-async function list(flow: string, { workspace }: Options): Promise<number> {
+async function list(flow: string, { workspace }: WorkspaceOption): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   const { data } = await client.get<{ data: readonly Alias[] }>(`${pathOf(base, flow)}?page[size]=200`)
   for (const alias of data) process.stdout.write(lineOf(alias))
   return 0
 }
 
-async function set(flow: string, name: string, versions: string[], options: Options): Promise<number> {
+async function set(
+  flow: string,
+  name: string,
+  versions: string[],
+  options: WorkspaceOption,
+): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   const body = { versions: versions.map(weighted) }
   process.stdout.write(lineOf(await client.call<Alias>('PUT', pathOf(base, flow, name), body)))
@@ -119,11 +115,11 @@ async function set(flow: string, name: string, versions: string[], options: Opti
 /** Parses `3` or `3:90`. @throws Error otherwise */
 function weighted(text: string): Weighted {
   const [, version, weight = '1'] = /^v?(\d+)(?::(\d+))?$/.exec(text) ?? []
-  if (version === undefined) throw new Error(`${text} is no version: give 3, or 3:90 for a weight of 90.`)
+  if (version === undefined) throw new Error(`${text} is not a version: write 3, or 3:90 for a weight of 90.`)
   return { version: Number(version), weight: Number(weight) }
 }
 
-async function remove(flow: string, name: string, { workspace }: Options): Promise<number> {
+async function remove(flow: string, name: string, { workspace }: WorkspaceOption): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   await client.call('DELETE', pathOf(base, flow, name))
   return 0
@@ -131,15 +127,13 @@ async function remove(flow: string, name: string, { workspace }: Options): Promi
 
 function aliasVerbs(flows: Command): void {
   const alias = flows.command('alias').description('names for a version of a flow, or for several by weight')
-  const command = (text: string, description: string) =>
-    alias
-      .command(text)
-      .description(description)
-      .option(...WORKSPACE)
-  command('list <flow>', 'list the aliases of a flow').action(verb(list))
-  command(
+  addVerb(alias, 'list <flow>', 'list the aliases of a flow', list, [WORKSPACE])
+  addVerb(
+    alias,
     'set <flow> <name> <versions...>',
     'set an alias to a version: 3, or several by weight: 3:90 4:10',
-  ).action(verb(set))
-  command('remove <flow> <name>', 'remove an alias, not its versions').action(verb(remove))
+    set,
+    [WORKSPACE],
+  )
+  addVerb(alias, 'remove <flow> <name>', 'remove an alias, not its versions', remove, [WORKSPACE])
 }

@@ -3,8 +3,8 @@
 import { basename } from 'node:path'
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
-import { readCallerFile, readSettings, serviceClient, workspaceClient } from './settings.ts'
-import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
+import { readCallerFile, serviceClient, workspaceClient } from './settings.ts'
+import { addVerb, jsonOf, printJson, WORKSPACE } from './verb.ts'
 
 interface Deployed {
   readonly id: string
@@ -38,13 +38,12 @@ async function deploy(file: string, options: { name?: string; workspace?: string
 
 /** Invokes a function with the service key; prints its result alone on stdout, and its logs on stderr. */
 async function invoke(name: string, options: { input: string }): Promise<number> {
-  const client = await serviceClient(await readSettings())
+  const client = await serviceClient()
   // As text with its content type, since `call` would send a JSON string as YAML.
   const input = JSON.stringify(jsonOf(options.input, 'The input'))
   try {
     const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
-    const result = await client.call<unknown>('POST', path, input, { 'content-type': 'application/json' })
-    return printJson(result)
+    return printJson(await client.call('POST', path, input, { 'content-type': 'application/json' }))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     for (const line of (error.problem['logs'] ?? []) as string[]) process.stderr.write(`| ${line}\n`)
@@ -54,15 +53,15 @@ async function invoke(name: string, options: { input: string }): Promise<number>
 
 export function functionVerbs(program: Command): void {
   const functions = program.command('fn').description('functions')
-  functions
-    .command('deploy <file>')
-    .description('deploy a TypeScript file as the next version of a function')
-    .option('--name <name>', 'default: the name of the file')
-    .option(...WORKSPACE)
-    .action(verb(deploy))
-  functions
-    .command('invoke <name>')
-    .description('invoke a function with TENON_SERVICE_KEY and print its result')
-    .option('--input <json>', 'argument of the function', '{}')
-    .action(verb(invoke))
+  addVerb(functions, 'deploy <file>', 'deploy a TypeScript file as the next version of a function', deploy, [
+    ['--name <name>', 'default: the name of the file'],
+    WORKSPACE,
+  ])
+  addVerb(
+    functions,
+    'invoke <name>',
+    'invoke a function with TENON_SERVICE_KEY and print its result',
+    invoke,
+    [['--input <json>', 'argument of the function', '{}']],
+  )
 }

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import { operatorClient, readSettings, workspaceClient } from './settings.ts'
-import { printJson, verb, WORKSPACE } from './verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Key {
   readonly id: string
@@ -29,11 +29,10 @@ function lineOf({ id, kind, name, last4, status, expires_at }: Key): string {
   return `${id}  ${kind.padEnd(8)}…${last4}  ${`${status}${until}`.padEnd(10)}  ${name}`
 }
 
-interface CreateOptions {
+interface CreateOptions extends WorkspaceOption {
   readonly kind: string
   readonly name: string
   readonly scopes?: string[]
-  readonly workspace?: string
 }
 
 /** Prints the new key with its text, which is shown only once. */
@@ -59,32 +58,19 @@ const revokeKey = async (id: string) => printJson(await (await adminClient()).ca
 
 export function keyVerbs(program: Command): void {
   const key = program.command('key').description('API keys')
-  key
-    .command('list')
-    .description('keys of the workspace, masked')
-    .option('--status <status>', 'active, expiring, disabled, expired or revoked')
-    .option(...WORKSPACE)
-    .action(verb(listKeys))
-  key
-    .command('create')
-    .description('create a key and print it with its text')
-    .requiredOption('--kind <kind>', 'anon or service')
-    .option('--name <name>', 'name of the key', 'made by tenon key create')
-    .option('--scopes <scopes...>', 'restrict it to scopes such as collections:read')
-    .option(...WORKSPACE)
-    .action(verb(createKey))
-  key
-    .command('rotate <id>')
-    .description('replace a key, and print the new one')
-    .option('--grace <seconds>', 'time until the old key expires; default: one day')
-    .action(verb(rotateKey))
-  key
-    .command('disable <id>')
-    .description('reject a key until it is enabled')
-    .action(verb(setStatus('disabled')))
-  key
-    .command('enable <id>')
-    .description('accept a disabled key again')
-    .action(verb(setStatus('active')))
-  key.command('revoke <id>').description('reject a key forever').action(verb(revokeKey))
+  addVerb(key, 'list', 'keys of the workspace, masked', listKeys, [
+    ['--status <status>', 'active, expiring, disabled, expired or revoked'],
+    WORKSPACE,
+  ])
+  addVerb(key, 'create', 'create a key and print it with its text', createKey, [
+    ['--name <name>', 'name of the key', 'made by tenon key create'],
+    ['--scopes <scopes...>', 'restrict it to scopes such as collections:read'],
+    WORKSPACE,
+  ]).requiredOption('--kind <kind>', 'anon or service')
+  addVerb(key, 'rotate <id>', 'replace a key, and print the new one', rotateKey, [
+    ['--grace <seconds>', 'time until the old key expires; default: one day'],
+  ])
+  addVerb(key, 'disable <id>', 'reject a key until it is enabled', setStatus('disabled'))
+  addVerb(key, 'enable <id>', 'accept a disabled key again', setStatus('active'))
+  addVerb(key, 'revoke <id>', 'reject a key forever', revokeKey)
 }

@@ -7,7 +7,7 @@ import type { Command } from 'commander'
 import * as oidc from 'openid-client'
 import { issuerAt, tokenOf } from './client.ts'
 import { need, readSettings } from './settings.ts'
-import { verb } from './verb.ts'
+import { addVerb } from './verb.ts'
 
 const PATH = '/callback'
 const SIGN_IN_TIMEOUT_MS = 600_000
@@ -61,12 +61,7 @@ function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
 }
 
 export function loginVerbs(program: Command): void {
-  program
-    .command('login')
-    .description('sign in with a browser; prints an access token, alone on stdout')
-    .option(
-      '--client <id>',
-      'public OAuth client with http://127.0.0.1/callback; default: TENON_LOGIN_CLIENT_ID',
-    )
-    .action(verb(login))
+  addVerb(program, 'login', 'sign in with a browser; prints an access token, alone on stdout', login, [
+    ['--client <id>', 'public OAuth client with http://127.0.0.1/callback; default: TENON_LOGIN_CLIENT_ID'],
+  ])
 }

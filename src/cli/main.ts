@@ -1,4 +1,4 @@
-/** `tenon`: the list of verbs. Only those of host/ use anything but the public API. */
+/** `tenon`: the list of verbs. Only those of stack/ use anything but the public API. */
 
 import { Command } from 'commander'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
@@ -9,7 +9,8 @@ import { keyVerbs } from './key.ts'
 import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
-import { verb } from './verb.ts'
+import type { UpOptions } from './stack/up.ts'
+import { addVerb, type Flag } from './verb.ts'
 
 const program = new Command('tenon')
   .description('One backend for many tenants.')
@@ -19,43 +20,29 @@ const program = new Command('tenon')
     if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
   })
 
-program
-  .command('up')
-  .description('start the whole platform and keep it running (npm start)')
-  .option('--once', 'stop after the first flow')
-  .option('--ephemeral', 'use a temporary folder, and delete all data at the end')
-  .option('--port <port>', 'preferred port of the API', '8787')
-  .action(verb(async (options) => (await import('./stack/up.ts')).up(options)))
-
-program
-  .command('migrate')
-  .description('migrate the database of DATABASE_URL to this version')
-  .action(verb(async () => (await import('./stack/containers.ts')).migrateFromEnvironment()))
-
-program
-  .command('demo')
-  .description('create the demo tenant at TENON_URL, use each service once, and print its keys')
-  .action(verb(async () => (await import('./demo/index.ts')).printDemo()))
-
-program
-  .command('build <folder>', { hidden: true })
-  .description('write the bundles of an image into a folder')
-  .action(verb(async (folder) => (await import('./stack/build.ts')).exportBuild(folder)))
-
-program
-  .command('certificate <file>', { hidden: true })
-  .description('create the certificate of the object store, for a container')
-  .action(verb(async (file) => (await import('./stack/containers.ts')).makeCertificate(file)))
-
-program
-  .command('temporal-ui', { hidden: true })
-  .description('serve the Temporal UI through the proxy that checks host names, in a container')
-  .action(verb(async () => (await import('./stack/containers.ts')).serveTemporalUi()))
-
-program
-  .command('doctor')
-  .description('check Node, ports, each server, and the roles of the database')
-  .action(verb(async () => (await import('./stack/doctor.ts')).doctor()))
+addVerb(
+  program,
+  'up',
+  'start the whole platform and keep it running (npm start)',
+  async (options: UpOptions) => (await import('./stack/up.ts')).up(options),
+  [
+    ['--once', 'stop after the first flow'],
+    ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
+    ['--port <port>', 'preferred port of the API', '8787'],
+  ],
+)
+addVerb(program, 'migrate', 'migrate the database of DATABASE_URL to this version', async () =>
+  (await import('./stack/containers.ts')).migrateFromEnvironment(),
+)
+addVerb(
+  program,
+  'demo',
+  'create the demo tenant at TENON_URL, use each service once, and print its keys',
+  async () => (await import('./demo/index.ts')).printDemo(),
+)
+addVerb(program, 'doctor', 'check Node, ports, each server, and the roles of the database', async () =>
+  (await import('./stack/doctor.ts')).doctor(),
+)
 
 for (const verbs of [
   adminVerbs,
@@ -72,10 +59,29 @@ for (const verbs of [
 ])
   verbs(program)
 
-program
-  .command('reference', { hidden: true })
-  .description('generate docs/reference')
-  .option('--check', 'only check it')
-  .action(verb(async (options) => (await import('./stack/reference.ts')).reference(options)))
+/** Adds a verb for images, containers or the documentation, which the help does not list. */
+function addHiddenVerb<A extends unknown[]>(
+  usage: string,
+  work: (...args: A) => Promise<number>,
+  flags: readonly Flag[] = [],
+) {
+  addVerb(program, usage, '', work, flags, { hidden: true })
+}
+
+// Writes the bundles of an image into a folder.
+addHiddenVerb('build <folder>', async (folder: string) =>
+  (await import('./stack/build.ts')).exportBuild(folder),
+)
+// Creates the certificate of the object store.
+addHiddenVerb('certificate <file>', async (file: string) =>
+  (await import('./stack/containers.ts')).makeCertificate(file),
+)
+// Serves the Temporal UI through the proxy that checks host names.
+addHiddenVerb('temporal-ui', async () => (await import('./stack/containers.ts')).serveTemporalUi())
+addHiddenVerb(
+  'reference',
+  async (options: { check?: boolean }) => (await import('./stack/reference.ts')).reference(options),
+  [['--check', 'only check it']],
+)
 
 await program.parseAsync()

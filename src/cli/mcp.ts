@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { need, readCallerFile, workspaceClient } from './settings.ts'
-import { jsonOf, printJson, verb, WORKSPACE } from './verb.ts'
+import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Server {
   readonly id: string
@@ -27,8 +27,7 @@ async function serversClient(workspace: string | undefined) {
   return { settings, client, base: `/v1/mcp/workspaces/${workspace_id}/servers` }
 }
 
-interface PublishOptions {
-  readonly workspace?: string
+interface PublishOptions extends WorkspaceOption {
   readonly tools?: string
   readonly writes?: boolean
 }
@@ -47,7 +46,7 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
   const tools =
     options.tools === undefined
       ? await defaultTools(client, `${base}/${slug}`, options)
-      : await toolsOf(options.tools)
+      : (JSON.parse(await readCallerFile(options.tools)) as { tools?: unknown }).tools
   await client.call('PUT', `${base}/${slug}/curation`, { tools })
   const made = await client.post<Publication>(`${base}/${slug}/publish`, {})
   printJson(made)
@@ -68,10 +67,6 @@ async function defaultTools(client: ApiClient, path: string, { writes = false }:
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
   const wanted = data.filter(({ risk }) => writes || risk === 'read')
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
-}
-
-async function toolsOf(name: string): Promise<unknown> {
-  return (JSON.parse(await readCallerFile(name)) as { tools?: unknown }).tools
 }
 
 /** Prints the result of a tool. @returns 1 if the tool reports an error */
@@ -116,23 +111,23 @@ function configuration(slug: string, url: string, text?: string): string {
 
 export function mcpVerbs(program: Command): void {
   const servers = program.command('mcp').description('hosted MCP servers')
-  servers
-    .command('publish <server>')
-    .description('create a server if it does not exist, curate and publish it')
-    .option(...WORKSPACE)
-    .option('--tools <file>', 'JSON body of PUT …/curation; default: all tools that only read')
-    .option('--writes', 'without a file: also tools that write')
-    .action(verb(publish))
-  servers
-    .command('call <server> <tool>')
-    .description('call a tool and print its result')
-    .option(...WORKSPACE)
-    .option('--arguments <json>', 'arguments of the tool', '{}')
-    .action(verb(callTool))
-  servers
-    .command('token <server>')
-    .description('print an access token for a server, alone on stdout')
-    .option(...WORKSPACE)
-    .option('--scope <scopes>', 'separated by spaces; default: the scopes that only read')
-    .action(verb(token))
+  addVerb(
+    servers,
+    'publish <server>',
+    'create a server if it does not exist, curate and publish it',
+    publish,
+    [
+      WORKSPACE,
+      ['--tools <file>', 'JSON body of PUT …/curation; default: all tools that only read'],
+      ['--writes', 'without a file: also tools that write'],
+    ],
+  )
+  addVerb(servers, 'call <server> <tool>', 'call a tool and print its result', callTool, [
+    WORKSPACE,
+    ['--arguments <json>', 'arguments of the tool', '{}'],
+  ])
+  addVerb(servers, 'token <server>', 'print an access token for a server, alone on stdout', token, [
+    WORKSPACE,
+    ['--scope <scopes>', 'separated by spaces; default: the scopes that only read'],
+  ])
 }

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import { readCallerFile, workspaceClient } from './settings.ts'
-import { verb, WORKSPACE } from './verb.ts'
+import { addVerb, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 /** The body of `POST /v1/schemas` without the workspace. */
 interface SchemaFile {
@@ -18,7 +18,7 @@ interface Declared {
 }
 
 /** Declares each collection of the file: one object or a list of them. @returns the exit code */
-async function apply(file: string, options: { workspace?: string }): Promise<number> {
+async function apply(file: string, options: WorkspaceOption): Promise<number> {
   const schemas = await readSchemas(file)
   const { client, workspace_id } = await workspaceClient(options.workspace)
   for (const schema of schemas) {
@@ -32,7 +32,7 @@ async function apply(file: string, options: { workspace?: string }): Promise<num
 }
 
 /** Changes each collection as the file declares it. @returns the exit code: 1 if an index could not be built */
-async function update(file: string, options: { workspace?: string }): Promise<number> {
+async function update(file: string, options: WorkspaceOption): Promise<number> {
   const schemas = await readSchemas(file)
   const { client, workspace_id } = await workspaceClient(options.workspace)
   const known = await client.list<Declared>(`/v1/schemas?workspace_id=${workspace_id}`)
@@ -74,16 +74,18 @@ async function readSchemas(file: string): Promise<SchemaFile[]> {
 
 export function schemaVerbs(program: Command): void {
   const schema = program.command('schema').description('declared collections')
-  schema
-    .command('apply <file>')
-    .description(
-      'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them',
-    )
-    .option(...WORKSPACE)
-    .action(verb(apply))
-  schema
-    .command('update <file>')
-    .description('change declared collections as in a JSON file; members that it does not name stay')
-    .option(...WORKSPACE)
-    .action(verb(update))
+  addVerb(
+    schema,
+    'apply <file>',
+    'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them',
+    apply,
+    [WORKSPACE],
+  )
+  addVerb(
+    schema,
+    'update <file>',
+    'change declared collections as in a JSON file; members that it does not name stay',
+    update,
+    [WORKSPACE],
+  )
 }

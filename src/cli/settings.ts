@@ -108,7 +108,8 @@ export async function operatorAccess(
 }
 
 /** Creates a client with the service key of the workspace. */
-export async function serviceClient(settings: Settings): Promise<ApiClient> {
+export async function serviceClient(): Promise<ApiClient> {
+  const settings = await readSettings()
   const apikey = need(settings, 'TENON_SERVICE_KEY')
   const client = new ApiClient(need(settings, 'TENON_URL'), { apikey })
   await announce(client, settings, ['TENON_SERVICE_KEY'])
@@ -134,11 +135,11 @@ async function announce(
   // If the request fails, that of the verb fails as well, and reports the reason.
   const me = await client.get<Me>('/v1/me').catch(() => undefined)
   if (me?.roles === undefined) return
-  const place = workspace ?? me.workspace_id
+  const workspaceId = workspace ?? me.workspace_id
   const { used } = settings[OF_FILE] ?? {}
   const isOfFile = credentials.some((name) => used?.[name] !== undefined && used[name] === settings[name])
   const parts = [
-    place === null ? '' : `workspace ${place}`,
+    workspaceId === null ? '' : `workspace ${workspaceId}`,
     `role ${me.roles.join(' and ') || 'none'}`,
     client.url,
     isOfFile ? `credentials of ${FILE}` : '',

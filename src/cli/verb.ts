@@ -1,17 +1,39 @@
-/** Exit codes, output and options that all verbs share. */
+/** Declares verbs of the CLI, and what all of them share: exit codes, output and options. */
 
-/** Wraps a verb: prints an error as its message, with exit code 1. */
-export function verb<A extends unknown[]>(
+import type { Command, CommandOptions } from 'commander'
+
+/** An option: its flags, its description and its default. */
+export type Flag = readonly [flags: string, description: string, value?: string]
+
+/** The option for another workspace than TENON_WORKSPACE_ID. */
+export const WORKSPACE: Flag = ['--workspace <id>', 'default: TENON_WORKSPACE_ID']
+
+export interface WorkspaceOption {
+  readonly workspace?: string
+}
+
+/**
+ * Adds a verb to its parent.
+ * @param work gets the arguments and then the options of the command line; returns the exit code
+ */
+export function addVerb<A extends unknown[]>(
+  parent: Command,
+  usage: string,
+  description: string,
   work: (...args: A) => Promise<number>,
-): (...args: A) => Promise<void> {
-  return async (...args) => {
+  flags: readonly Flag[] = [],
+  settings: CommandOptions = {},
+): Command {
+  const command = parent.command(usage, settings).description(description)
+  for (const flag of flags) command.option(...flag)
+  return command.action(async (...args) => {
     try {
-      process.exitCode = await work(...args)
+      process.exitCode = await work(...(args as unknown as A))
     } catch (error) {
       process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
       process.exitCode = 1
     }
-  }
+  })
 }
 
 /** Prints one JSON value on stdout. @returns exit code 0 */
@@ -28,6 +50,3 @@ export function jsonOf(text: string, what: string): unknown {
     throw new Error(`${what} is not JSON: ${text}`)
   }
 }
-
-/** The option for another workspace than TENON_WORKSPACE_ID. */
-export const WORKSPACE = ['--workspace <id>', 'default: TENON_WORKSPACE_ID'] as const

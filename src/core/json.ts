@@ -11,15 +11,13 @@ import { Problem } from './problem.ts'
  */
 export function checkJson(name: string, value: unknown, bytesMax: number): void {
   if (isTooDeep(value)) {
-    throw new Problem('validation_failed', {
-      detail: `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`,
-    })
+    const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
+    throw new Problem('validation_failed', { detail })
   }
   const bytes = Buffer.byteLength(JSON.stringify(value))
   if (bytes > bytesMax) {
-    throw new Problem('body_too_large', {
-      detail: `${name} has ${bytes} bytes; at most ${bytesMax} are taken.`,
-    })
+    const detail = `${name} has ${bytes} bytes; at most ${bytesMax} are taken.`
+    throw new Problem('body_too_large', { detail })
   }
 }
 
@@ -84,6 +82,7 @@ export const escapePointer = (name: string): string => name.replaceAll('~', '~0'
 /** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
 export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))
 
+/** An output that is JSON already, so that it is not parsed and serialised again. */
 export class Serialized {
   /** Valid JSON that conforms to the output schema of its operation. */
   readonly json: string

@@ -58,10 +58,10 @@ export const LIMITS = {
   lockWaitMs: 5_000,
   /**
    * Group commit: concurrent small transactions with the same session settings become one. While one runs, up to
-   * `membersMax` collect for the next, at most `waitMs`. A group waits for a lock at most `lockMs`; after a failure,
-   * transactions run one by one for `apartMs`.
+   * `batchSizeMax` collect for the next, at most `waitMs`. A group waits for a lock at most `lockTimeoutMs`; after a failure,
+   * transactions run one by one for `cooldownMs`.
    */
-  groups: { membersMax: 32, waitMs: 20, lockMs: 50, apartMs: 1_000 },
+  groups: { batchSizeMax: 32, waitMs: 20, lockTimeoutMs: 50, cooldownMs: 1_000 },
   transactionIdleMs: 15_000,
   /** Per connection. */
   preparedStatementsMax: 300,
@@ -184,8 +184,6 @@ export const LIMITS = {
   examinedWhileLockedMax: 200,
   /** Steps of a validation on the main thread, about 3 ms; a longer one moves to a worker thread. */
   validationSteps: 10_000,
-  /** Characters of a string whose format is tested on the main thread. */
-  matchedCharsMax: 1_000,
   /** CPU time of a worker thread for one document. */
   validationMs: 200,
   /** CPU time for all documents of one request, and after how much of it the request yields. */

@@ -29,7 +29,8 @@ const MARKED = /^$|^\.uploads$|\.versions$/
  * @throws Problem `InvalidKey` or `KeyTooLongError`
  */
 export function storedKey(key: string): string {
-  checkKey(key)
+  const fault = faultOf(key)
+  if (fault !== undefined) throw fault
   const stored = storedPrefix(`${key}/`).slice(0, -1)
   const longest = Math.max(...stored.split('/').map((segment) => Buffer.byteLength(segment)))
   const max = LIMITS.objectKeySegmentBytesMax
@@ -55,11 +56,6 @@ export function givenKey(stored: string): string {
 /** True for a valid prefix of keys that ends with a slash. */
 export function isPrefix(text: string): boolean {
   return text.endsWith('/') && !text.startsWith('/') && faultOf(text) === undefined
-}
-
-function checkKey(key: string): void {
-  const fault = faultOf(key)
-  if (fault !== undefined) throw fault
 }
 
 /** The reason why a key is invalid; undefined if it is valid. */

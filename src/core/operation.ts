@@ -166,28 +166,20 @@ function faultsOf<O>(
   input: unknown,
   http: HttpBinding<O>,
 ): InputError[] {
-  return errorsOf(compiled, input)
-    .filter((error) => error.keyword !== 'boolean') // the shadow of additionalProperties: false
-    .flatMap((error) => inputErrors(error, http))
-    .slice(0, LIMITS.faultsShownMax)
-}
-
-/** Turns a stack overflow into a problem: `uniqueItems` compares values to any depth. */
-function errorsOf(compiled: ReturnType<typeof Compile>, input: unknown): SchemaError[] {
   try {
-    return compiled.Errors(input)
+    return compiled
+      .Errors(input)
+      .filter((error) => error.keyword !== 'boolean') // a duplicate for additionalProperties: false
+      .flatMap((error) => inputErrors(error, http))
+      .slice(0, LIMITS.faultsShownMax)
   } catch (cause) {
+    // `uniqueItems` compares values to any depth, and overflows the stack.
     if (!(cause instanceof RangeError)) throw cause
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.', cause })
   }
 }
 
-interface SchemaError {
-  readonly keyword: string
-  readonly instancePath: string
-  readonly message: string
-  readonly params: object
-}
+type SchemaError = ReturnType<ReturnType<typeof Compile>['Errors']>[number]
 
 function inputErrors<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
   const listed = error.params as { additionalProperties?: string[]; requiredProperties?: string[] }
@@ -259,15 +251,12 @@ function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
   const unknown = additionalProperties === false ? Object.keys(value).filter((name) => !known(name)) : []
   // The library reports each of them twice, and in such numbers nothing else.
   if (unknown.length >= LIMITS.faultsShownMax)
-    return unknown.slice(0, LIMITS.faultsShownMax).map(unknownIn(pointer))
+    return unknown
+      .slice(0, LIMITS.faultsShownMax)
+      .map((name) => ({ pointer: `${pointer}/${shortPointer(name)}`, detail: 'is not a known field' }))
   const members = Object.entries(value).filter(([name]) => known(name))
   return first(members, (name) => properties[name] ?? {}, pointer)
 }
-
-const unknownIn = (pointer: string) => (name: string) => ({
-  pointer: `${pointer}/${shortPointer(name)}`,
-  detail: 'is not a known field',
-})
 
 function first<Name extends string | number>(
   members: Iterable<[Name, unknown]>,

@@ -23,7 +23,7 @@ export interface PageRequest {
   readonly page_after?: string
 }
 
-const Turning = {
+const PageInfo = {
   size: Type.Integer(),
   next: Type.Union([Type.String(), Type.Null()]),
   has_more: Type.Boolean(),
@@ -31,7 +31,7 @@ const Turning = {
 
 /** `{data, page: {size, next, has_more}}` (decisions §5). */
 export function PageOf<T extends TSchema>(item: T) {
-  return Type.Object({ data: Type.Array(item), page: Type.Object(Turning) })
+  return Type.Object({ data: Type.Array(item), page: Type.Object(PageInfo) })
 }
 export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
 
@@ -40,7 +40,7 @@ export function CountedPageOf<T extends TSchema>(item: T) {
   const total = Type.Optional(
     Type.Integer({ minimum: 0, description: 'Total number of items, if `count` requests it.' }),
   )
-  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...Turning, total }) })
+  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...PageInfo, total }) })
 }
 export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 

@@ -1,4 +1,7 @@
-/** Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. */
+/**
+ * Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. Operations declare
+ * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and decides the 403.
+ */
 
 import { Problem } from './problem.ts'
 import type { TenantId, WorkspaceId } from './tenant.ts'
@@ -43,15 +46,13 @@ export interface Principal {
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */
-  readonly key?: PresentedKey
-}
-
-interface PresentedKey {
-  readonly id: string
-  readonly kind: DataRole
-  readonly last4: string
-  /** RFC 3339; null if it does not expire. */
-  readonly expires_at: string | null
+  readonly key?: {
+    readonly id: string
+    readonly kind: DataRole
+    readonly last4: string
+    /** RFC 3339; null if it does not expire. */
+    readonly expires_at: string | null
+  }
 }
 
 /** The subject that acts within a scope. */

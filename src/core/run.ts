@@ -3,7 +3,7 @@
 import type { Json } from './work.ts'
 
 /** Whether the workspace of an execution is suspended. Of two, the one with the higher `seq` is newer. */
-export interface RunStanding {
+export interface SuspensionState {
   readonly seq: number
   readonly suspended: boolean
 }

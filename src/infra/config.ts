@@ -1,8 +1,12 @@
-/** The settings of the platform's processes: one schema; each process reads it once and reports all errors together. */
+/**
+ * The settings of the platform's processes: one schema; each process reads it once and reports all errors together. After a
+ * change, run `npm run reference`, which generates docs/reference/config.md; tests are in test/unit/access and
+ * test/integration/stack/start-requirements.test.ts.
+ */
 
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
-import { RATE_PATTERN } from '../core/rate.ts'
+import { RATE_PATTERN } from '../core/units.ts'
 import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
 
 const Url = (description: string, scheme = '[a-z0-9+]+') =>

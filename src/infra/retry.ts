@@ -33,7 +33,7 @@ export class Backoff {
 
 const TRANSIENT: readonly string[] = ['dependency_unavailable', 'overloaded', 'query_timeout']
 
-const isAway = (error: unknown) => error instanceof Problem && TRANSIENT.includes(error.code)
+const isUnavailable = (error: unknown) => error instanceof Problem && TRANSIENT.includes(error.code)
 
 /**
  * Repeats the work while it fails transiently. Without this, a short outage would use up an attempt of a flow's call.
@@ -43,7 +43,7 @@ const isAway = (error: unknown) => error instanceof Problem && TRANSIENT.include
 export async function retryTransient<T>(
   budgetMs: number,
   work: () => Promise<T>,
-  isTransient: (error: unknown) => boolean | Promise<boolean> = isAway,
+  isTransient: (error: unknown) => boolean | Promise<boolean> = isUnavailable,
   delays: Bounds = { min: 50, max: 1_000 },
 ): Promise<T> {
   const untilMs = performance.now() + budgetMs

@@ -20,18 +20,18 @@ const IssuerSchema = Type.Object({
     description: 'The `iss` of its tokens, byte for byte: an https URL, or http of a loopback address.',
   }),
   audience: Type.Union([Name, Type.Array(Name, { minItems: 1, maxItems: 10 })], {
-    description: 'What `aud` of a token names: one of these at least.',
+    description: 'The `aud` of a token: at least one of these.',
   }),
   jwks_uri: Type.Optional(
     Type.String({
       pattern: '^https?://\\S+$',
-      description: 'Where its keys are, as an URL like that of the issuer; by OIDC discovery where absent.',
+      description: 'URL of its keys, https or of a loopback address. Default: by OIDC discovery.',
     }),
   ),
   algorithms: Type.Optional(
     Type.Array(Type.Enum([...ALGORITHMS]), {
       minItems: 1,
-      description: `Which of ${ALGORITHMS.join(', ')} it signs with; all where absent.`,
+      description: `Its signature algorithms, of ${ALGORITHMS.join(', ')}. Default: all.`,
     }),
   ),
   typ: Type.Optional(
@@ -56,12 +56,12 @@ const IssuerSchema = Type.Object({
   ),
   roles: Type.Optional(
     Type.Record(Type.String(), Type.Enum([...MAPPABLE]), {
-      description: `What its roles are here: ${MAPPABLE.join(', ')}. Where absent, the same without operator.`,
+      description: `Maps its roles to ${MAPPABLE.join(', ')}. Default: the same names, without operator.`,
     }),
   ),
   tenants: Type.Union(
     [Type.Literal('*'), Type.Array(Type.String({ pattern: idPattern('ten') }), { minItems: 1 })],
-    { description: 'For which tenants it may speak: a list of their ids, or "*" for all.' },
+    { description: 'The tenants that its tokens may name: a list of ids, or "*" for all.' },
   ),
 })
 

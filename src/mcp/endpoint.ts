@@ -1,4 +1,8 @@
-/** An MCP endpoint on HTTP: POST alone, one message a request, host and origin checked, then the wire. */
+/**
+ * Handles the HTTP requests of an MCP endpoint: POST only, one message per request, host and origin checked. There are two
+ * kinds of endpoints. platform-server.ts serves the read operations of the API to callers with a token of the platform;
+ * hosted-servers.ts serves the tools that a workspace has published, to clients with a token for that server alone.
+ */
 
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -7,31 +11,29 @@ import { exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
-import { serveLegacy } from './wire/legacy.ts'
-import { serveModern } from './wire/modern.ts'
-import type { Serve, WireServer } from './wire/wire-server.ts'
+import { type McpServer, serve } from './transport.ts'
 
-/** The part of a message that doors look at. Its parts may be of any type: nobody has checked them yet. */
+/** The fields of a message that request handlers read. They are not validated. */
 export interface Message {
-  readonly id?: unknown
   readonly method?: unknown
   readonly params?: { readonly name?: unknown } | null
 }
 
+/** The request handlers of an endpoint. */
 export interface Endpoint {
   readonly path: string
-  /** Refuses before a byte of the body is read. */
-  readonly enter: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
-  /** The server for this one message. @throws Problem where the caller may not send it */
-  readonly open: (request: FastifyRequest, message: Message) => Promise<WireServer>
-  /** Told of each request that got past `enter`: the message, and why it was refused, if it was. */
-  readonly ended?: (request: FastifyRequest, end: End) => Promise<void>
+  /** Authenticates the client, before the body is read. */
+  readonly authenticate: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  /** Returns the server for this message. @throws Problem if the client may not send it */
+  readonly serverFor: (request: FastifyRequest, message: Message) => Promise<McpServer>
+  /** Called at the end of each authenticated request. */
+  readonly onEnd?: (request: FastifyRequest, end: RequestEnd) => Promise<void>
 }
 
-export interface End {
+export interface RequestEnd {
   readonly message: Message
   readonly status: number
-  /** Thrown by `open`, or a message that is none. */
+  /** Set if the message is invalid, or `serverFor` has thrown. */
   readonly refused?: Problem
 }
 
@@ -40,21 +42,20 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
     config: { operation: { name: 'mcp.message', reads: true } },
     onRequest: async (request, reply) => {
       refuseForeignHost(config, request)
-      await endpoint.enter(request, reply)
+      await endpoint.authenticate(request, reply)
     },
     handler: async (request, reply) => {
       const message = (request.body ?? {}) as Message
       try {
-        refuseNonsense(request.body, request.headers['content-type'])
-        const server = await endpoint.open(request, message)
-        await answer(request, reply, server)
+        validateMessage(request.body, request.headers['content-type'])
+        await respond(request, reply, await endpoint.serverFor(request, message))
       } catch (error) {
         const refused = error instanceof Problem ? error : new Problem('internal', { cause: error })
-        await endpoint.ended?.(request, { message, status: refused.status, refused })
-        if (refused.code === 'batch_refused') return sendRpcError(reply, refused)
-        throw refused
+        await endpoint.onEnd?.(request, { message, status: refused.status, refused })
+        if (refused.code !== 'batch_refused') throw refused
+        return reply.code(refused.status).send(rpcError(-32_600, `${refused.row.title}.`))
       }
-      await endpoint.ended?.(request, { message, status: reply.raw.statusCode })
+      await endpoint.onEnd?.(request, { message, status: reply.raw.statusCode })
     },
   })
   const refuse = async () => {
@@ -67,8 +68,8 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
   app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
 }
 
-/** @throws Problem for what is no JSON, more than one message, or too deep for anything behind to walk */
-function refuseNonsense(body: unknown, type: string | undefined): void {
+/** @throws Problem unless the body is one JSON object of a bounded depth */
+function validateMessage(body: unknown, type: string | undefined): void {
   if (Array.isArray(body)) throw new Problem('batch_refused')
   if (typeof body === 'string' && !type?.startsWith('application/json'))
     throw new Problem('media_type_unsupported', { detail: 'Send application/json.' })
@@ -80,8 +81,8 @@ function refuseNonsense(body: unknown, type: string | undefined): void {
     })
 }
 
-/** From here on the SDK writes the reply; an error of ours shows its request id and nothing else. */
-async function answer(request: FastifyRequest, reply: FastifyReply, server: WireServer): Promise<void> {
+/** Lets the SDK write the response; an error of ours shows only the request id. */
+async function respond(request: FastifyRequest, reply: FastifyReply, server: McpServer): Promise<void> {
   const { raw } = reply
   for (const [name, value] of Object.entries(reply.getHeaders())) raw.setHeader(name, value ?? '')
   raw.setHeader('x-stability', 'preview')
@@ -89,7 +90,7 @@ async function answer(request: FastifyRequest, reply: FastifyReply, server: Wire
   reply.hijack()
   try {
     await serve({ request: request.raw, response: raw, body: request.body }, server)
-    await finished(raw).catch(() => {}) // a caller that went away is no fault of ours
+    await finished(raw).catch(() => {}) // The client has disconnected.
   } catch (error) {
     request.log.error({ err: error, reqId: request.id }, 'mcp')
     if (!raw.headersSent) raw.writeHead(500, { 'content-type': 'application/json' })
@@ -99,13 +100,8 @@ async function answer(request: FastifyRequest, reply: FastifyReply, server: Wire
 
 const rpcError = (code: number, message: string) => ({ jsonrpc: '2.0', id: null, error: { code, message } })
 
-function sendRpcError(reply: FastifyReply, problem: Problem): FastifyReply {
-  return reply.code(problem.status).send(rpcError(-32_600, `${problem.row.title}.`))
-}
-
 /**
- * A name of somebody else that leads here is how a web page gets past the same-origin policy (DNS rebinding): it is
- * refused with 403, as an unknown origin is (MCP, "Security Warning" of Streamable HTTP).
+ * Prevents DNS rebinding, by which a web page evades the same-origin policy (MCP, "Security Warning" of Streamable HTTP).
  * @throws Problem `host_not_allowed`
  */
 function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
@@ -114,7 +110,7 @@ function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
   const names = [
     own.host,
     ...(own.port === '' ? [`${own.host}:${own.protocol === 'https:' ? 443 : 80}`] : []),
-    ...LOOPBACK.map((name) => `${name}:${raw.socket.localPort}`),
+    ...['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${raw.socket.localPort}`),
     ...config.TENON_MCP_HOSTS.toLowerCase().split(','),
   ]
   if (host === '' || !names.includes(host)) {
@@ -124,9 +120,7 @@ function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
   }
 }
 
-const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
-
-/** A page of another origin may not call in its reader's name. Programs send no origin. */
+/** Rejects web pages of other origins, which would act for their reader. Programs send no origin. */
 export function refuseForeignOrigin(config: Config, origin: string | undefined): void {
   if (origin === undefined) return
   const allowed = [new URL(publicUrl(config)).origin, ...config.TENON_MCP_ORIGINS.split(',')]
@@ -136,8 +130,8 @@ export function refuseForeignOrigin(config: Config, origin: string | undefined):
 }
 
 /**
- * The bearer token, if there is one. What a gateway says of its callers counts for nothing here.
- * @throws Problem where there are two credentials, or an API key is among them
+ * The bearer token, if there is one. Identity headers of a gateway have no effect here.
+ * @throws Problem if there are two credentials, or an API key
  */
 export function bearerOf({ headers, raw, query }: FastifyRequest): string | undefined {
   const { rawHeaders } = raw
@@ -145,21 +139,4 @@ export function bearerOf({ headers, raw, query }: FastifyRequest): string | unde
   if (first?.kind === 'api_key')
     throw new Problem('token_invalid', { detail: 'MCP takes access tokens, not API keys.' })
   return first?.kind === 'token' ? first.text : undefined
-}
-
-const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'
-const FIRST_MODERN = '2026-07-28'
-
-/** Modern requests say so in their body, each of them; the header alone counts only where it names such a version. */
-function isModern(body: unknown, header: string | string[] | undefined): boolean {
-  const params = (body as { params?: { _meta?: Record<string, unknown> } } | null)?.params
-  if (params?._meta?.[VERSION_KEY] !== undefined) return true
-  return typeof header === 'string' && /^\d{4}-\d\d-\d\d$/.test(header) && header >= FIRST_MODERN
-}
-
-/** Answers in the era of the request. */
-const serve: Serve = (exchange, server) => {
-  const { body, request } = exchange
-  const era = isModern(body, request.headers['mcp-protocol-version']) ? serveModern : serveLegacy
-  return era(exchange, server)
 }

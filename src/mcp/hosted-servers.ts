@@ -14,23 +14,24 @@ import { isCovered, scopeOf } from '../core/tool-access.ts'
 import { callTool, record } from '../features/mcp-servers/call-tool.ts'
 import { type Published, published } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
-import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
-import type { WireServer, WireTool } from './wire/wire-server.ts'
+import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
+import type { McpServer, McpTool } from './transport.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
-/** The server that a path names, in the caller's spelling. */
-interface Place {
+/** The server that the path names, as the client writes it. */
+interface PathParams {
   readonly ws: string
   readonly server: string
 }
 
-/** What is known of a request between its two halves. */
-interface Visit {
+/** The state of an authenticated request. */
+interface RequestState {
   readonly server: PublishedServer
-  readonly guest: McpPrincipal
+  readonly client: McpPrincipal
   readonly scope: WorkspaceScope
   readonly startedMs: number
+  /** It has an entry in the call log of the server. */
   recorded: boolean
 }
 
@@ -39,20 +40,20 @@ export function mountHostedServers(
   platform: Platform,
   authServices: AuthServices,
 ): void {
-  const door = new HostedHandler(platform, authServices)
+  const handler = new HostedServerHandler(platform, authServices)
   mountEndpoint(app, platform.config, {
     path: PATH,
-    enter: (request, reply) => door.enter(request, reply),
-    open: (request, message) => door.open(request, message),
-    ended: (request, end) => door.ended(request, end),
+    authenticate: (request, reply) => handler.authenticate(request, reply),
+    serverFor: (request, message) => handler.serverFor(request, message),
+    onEnd: (request, end) => handler.onEnd(request, end),
   })
 }
 
-class HostedHandler {
+class HostedServerHandler {
   readonly #platform: Platform
   readonly #authServices: AuthServices
-  readonly #visits = new WeakMap<FastifyRequest, Visit>()
-  /** Anybody can be refused as often as he likes, but may fill a server's record only so far. */
+  readonly #states = new WeakMap<FastifyRequest, RequestState>()
+  /** Limits the entries of unauthenticated requests in the call log of a server. */
   readonly #deniedLogThrottle = new AttemptThrottle(60_000)
 
   constructor(platform: Platform, authServices: AuthServices) {
@@ -61,40 +62,42 @@ class HostedHandler {
   }
 
   /**
-   * Whoever shows no token that was made for this address is a stranger; of those, the database is asked for so many and
-   * no more.
-   * @throws Problem 404 where nothing is published, 403 for a foreign page, 401 with the challenge of RFC 9728, 429
+   * Limits the rate of requests without a valid token before it queries the database.
+   * @throws Problem 404 if no server is published, 403 for a page of another origin, 401 with the challenge of RFC 9728, 429
    */
-  async enter(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async authenticate(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const startedMs = performance.now()
-    const params = request.params as Place
-    const visitor = this.#platform.limiter.authFailures(request.ip)
-    const shown = await this.#shown(request, params)
-    if (shown instanceof Problem) {
-      visitor.check()
-      visitor.record()
+    const params = request.params as PathParams
+    const claims = await this.#verify(request, params)
+    if (claims instanceof Problem) {
+      const failures = this.#platform.limiter.authFailures(request.ip)
+      failures.check()
+      failures.record()
     }
     const server = await this.#authServices.mcpServers.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
-    const unseen = { owner: server.ref, isVerified: true, before: null, after: null }
-    request.auditContext = { ...unseen, actor: { subject: null, role: null, kind: 'nobody' } }
+    const audited = { owner: server.ref, isVerified: true, before: null, after: null }
+    request.auditContext = { ...audited, actor: { subject: null, role: null, kind: 'nobody' } }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
-      const guest = await this.#admit(shown, server, params)
-      request.auditContext = { ...unseen, actor: { subject: guest.subject, role: null, kind: 'mcp_client' } }
-      const { headers, refused } = await this.#platform.limiter.limitMcpClient(guest)
+      const client = await this.#admit(claims, server, params)
+      request.auditContext = {
+        ...audited,
+        actor: { subject: client.subject, role: null, kind: 'mcp_client' },
+      }
+      const { headers, refused } = await this.#platform.limiter.limitMcpClient(client)
       reply.headers(headers)
       if (refused !== undefined) throw refused
-      const scope = this.#platform.access.openHosted(server, guest.subject)
-      this.#visits.set(request, { server, guest, scope, startedMs, recorded: false })
+      const scope = this.#platform.access.openHosted(server, client.subject)
+      this.#states.set(request, { server, client, scope, startedMs, recorded: false })
     } catch (error) {
-      if (error instanceof Problem && error.status < 500) await this.#refusedAtDoor(request, server, error)
+      if (error instanceof Problem && error.status < 500) await this.#recordDenied(request, server, error)
       throw error
     }
   }
 
-  /** What the token says, or why it says nothing. */
-  async #shown(request: FastifyRequest, { ws, server }: Place): Promise<HostedClaims | Problem> {
+  /** The claims of the token, or the reason why it is not valid. */
+  async #verify(request: FastifyRequest, { ws, server }: PathParams): Promise<HostedClaims | Problem> {
     const { mcpServers: hosted, mcpClients: guests } = this.#authServices
     try {
       const token = bearerOf(request)
@@ -106,47 +109,49 @@ class HostedHandler {
     }
   }
 
-  async #admit(shown: HostedClaims | Problem, server: PublishedServer, at: Place): Promise<McpPrincipal> {
+  async #admit(
+    claims: HostedClaims | Problem,
+    server: PublishedServer,
+    { ws, server: name }: PathParams,
+  ): Promise<McpPrincipal> {
     const { mcpServers: hosted, mcpClients: guests } = this.#authServices
-    const challenge = challengeOf(hosted.metadataUrl(at.ws, at.server), server.baseline)
     try {
-      if (shown instanceof Problem) throw shown
-      return await guests.admit(shown, server)
-    } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 401) throw error
-      const invalid = error.code === 'credentials_missing' ? {} : { error: 'invalid_token' }
-      const headers = { 'www-authenticate': challenge(invalid), 'cache-control': 'no-store' }
-      throw new Problem(error.code, { headers, hint: 'Get an access token for this server.', cause: error })
+      if (claims instanceof Problem) throw claims
+      return await guests.admit(claims, server)
+    } catch (cause) {
+      if (!(cause instanceof Problem) || cause.status !== 401) throw cause
+      const error = cause.code === 'credentials_missing' ? undefined : 'invalid_token'
+      const challenge = challengeOf(hosted.metadataUrl(ws, name), server.baseline, { error })
+      const headers = { 'www-authenticate': challenge, 'cache-control': 'no-store' }
+      throw new Problem(cause.code, { headers, hint: 'Get an access token for this server.', cause })
     }
   }
 
-  async open(request: FastifyRequest, message: Message): Promise<WireServer> {
-    const visit = this.#visitOf(request)
-    const { server, guest, scope } = visit
+  async serverFor(request: FastifyRequest, message: Message): Promise<McpServer> {
+    const state = this.#stateOf(request)
+    const { server, client, scope } = state
     const version = await published(scope, server.id, server.version)
     const { manifest } = version
-    const named = message.method === 'tools/call' ? message.params?.name : undefined
-    const wanted = manifest.tools.find(({ name }) => name === named)
-    const consented = (await published(scope, server.id, guest.consentedVersion)).manifest.tools
-    const isConsented = (tool: Tool) => isCovered(tool, consented)
-    if (wanted !== undefined) this.#refuseWithoutConsent(request, visit, wanted, isConsented(wanted))
-    const allowed = manifest.tools.filter(
-      (tool) => guest.scopes.has(scopeOf(server.slug, tool)) && isConsented(tool),
-    )
+    const consented = (await published(scope, server.id, client.consentedVersion)).manifest.tools
+    const isAllowed = (tool: Tool) =>
+      client.scopes.has(scopeOf(server.slug, tool)) && isCovered(tool, consented)
+    const called = message.method === 'tools/call' ? message.params?.name : undefined
+    const tool = manifest.tools.find(({ name }) => name === called)
+    if (tool !== undefined && !isAllowed(tool)) throw this.#insufficientScope(request, state, tool)
     return {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
-      tools: allowed.map(describe),
-      call: async (tool, args) => this.#call(visit, version, request.id, tool, args),
+      tools: manifest.tools.filter(isAllowed).map(describe),
+      call: async (name, args) => this.#call(state, version, request.id, name, args),
     }
   }
 
-  async #call(visit: Visit, version: Published, requestId: string, tool: string, args: unknown) {
-    const { scope, guest, server } = visit
-    visit.recorded = true
-    const seen = { channel: 'wire', principal: guest.subject, requestId } as const
-    const result = await callTool(scope, version, { ...seen, serverId: server.id, tool, arguments: args })
+  async #call(state: RequestState, version: Published, requestId: string, tool: string, args: unknown) {
+    const { scope, client, server } = state
+    state.recorded = true
+    const caller = { channel: 'wire', principal: client.subject, requestId } as const
+    const result = await callTool(scope, version, { ...caller, serverId: server.id, tool, arguments: args })
     if (result === undefined) return undefined
     const { content, structured_content, is_error } = result
     return {
@@ -157,63 +162,48 @@ class HostedHandler {
   }
 
   /**
-   * Before anything is dispatched, in both eras alike.
-   * @param isConsented whether the scope reached the tool, as it is now, when the token's consent was given
-   * @throws Problem `insufficient_scope`; its challenge leads the client back to the consent page
+   * The problem of a tool that the token does not allow, or that has more effects than when the user gave consent. Its
+   * challenge leads the client to the consent page.
    */
-  #refuseWithoutConsent(
-    request: FastifyRequest,
-    { server, guest }: Visit,
-    tool: Tool,
-    isConsented: boolean,
-  ): void {
+  #insufficientScope(request: FastifyRequest, { server, client }: RequestState, tool: Tool): Problem {
     const scope = scopeOf(server.slug, tool)
-    if (!guest.scopes.has(scope)) {
-      const error_description = 'The token does not allow this tool.'
-      const detail = `This tool of ${server.slug} needs the scope ${scope}.`
-      throw this.#insufficient(request, { scopes: [scope], detail, error_description })
-    }
-    if (isConsented) return
-    // Clients ask their person again only for a scope that they lack. This one is granted to nobody.
-    const scopes = [scope, `${scope}@${server.version}`]
-    const error_description = 'The scope reaches this tool only since the consent was given.'
-    const detail = `The scope ${scope} reaches this tool of ${server.slug} only since the consent was given. Ask for consent again.`
-    throw this.#insufficient(request, { scopes, detail, error_description })
+    const isGranted = client.scopes.has(scope)
+    // Clients ask for consent only if they lack a scope, so the second one is never granted.
+    const scopes = isGranted ? [scope, `${scope}@${server.version}`] : [scope]
+    const error_description = isGranted
+      ? 'The scope reaches this tool only since the consent was given.'
+      : 'The token does not allow this tool.'
+    const detail = isGranted
+      ? `The scope ${scope} reaches this tool of ${server.slug} only since the consent was given. Ask for consent again.`
+      : `This tool of ${server.slug} needs the scope ${scope}.`
+    const { ws, server: name } = request.params as PathParams
+    const error = { error: 'insufficient_scope', error_description }
+    const challenge = challengeOf(this.#authServices.mcpServers.metadataUrl(ws, name), scopes, error)
+    return new Problem('insufficient_scope', { detail, headers: { 'www-authenticate': challenge } })
   }
 
-  #insufficient(
-    request: FastifyRequest,
-    refusal: { scopes: readonly string[]; detail: string; error_description: string },
-  ): Problem {
-    const { scopes, detail, error_description } = refusal
-    const at = request.params as Place
-    const challenge = challengeOf(this.#authServices.mcpServers.metadataUrl(at.ws, at.server), scopes)
-    const headers = { 'www-authenticate': challenge({ error: 'insufficient_scope', error_description }) }
-    return new Problem('insufficient_scope', { detail, headers })
-  }
-
-  /** A call that never reached its tool, and a message that was refused, are on record as well. */
-  async ended(request: FastifyRequest, { message, status, refused }: End): Promise<void> {
-    const visit = this.#visitOf(request)
-    if (visit.recorded || (refused === undefined && message.method !== 'tools/call')) return
-    visit.recorded = true
+  /** Records refused messages, and calls that did not reach a tool; {@link callTool} records the others. */
+  async onEnd(request: FastifyRequest, { message, status, refused }: RequestEnd): Promise<void> {
+    const state = this.#stateOf(request)
+    if (state.recorded || (refused === undefined && message.method !== 'tools/call')) return
+    state.recorded = true
     const name = message.params?.name
-    await record(visit.scope, {
-      serverId: visit.server.id,
-      version: visit.server.version,
+    await record(state.scope, {
+      serverId: state.server.id,
+      version: state.server.version,
       ...(typeof name === 'string' && { tool: name }),
       channel: 'wire',
-      principal: visit.guest.subject,
+      principal: state.client.subject,
       requestId: request.id,
       outcome: refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
       ...(refused && { code: refused.code }),
       ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
-      durationMs: Math.round(performance.now() - visit.startedMs),
+      durationMs: Math.round(performance.now() - state.startedMs),
     })
   }
 
-  async #refusedAtDoor(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
+  async #recordDenied(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
     await record(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
@@ -228,28 +218,30 @@ class HostedHandler {
     })
   }
 
-  #visitOf(request: FastifyRequest): Visit {
-    const visit = this.#visits.get(request)
-    if (visit === undefined) throw new TypeError('a route without its door')
-    return visit
+  #stateOf(request: FastifyRequest): RequestState {
+    const state = this.#states.get(request)
+    if (state === undefined) throw new TypeError('The request is not authenticated')
+    return state
   }
 }
 
-function challengeOf(metadata: string, scopes: readonly string[]) {
-  return ({ error, error_description }: { error?: string; error_description?: string }): string => {
-    const parts = {
-      ...(error && { error }),
-      resource_metadata: metadata,
-      scope: scopes.join(' '),
-      ...(error_description && { error_description }),
-    }
-    return `Bearer ${Object.entries(parts)
-      .map(([name, value]) => `${name}="${value}"`)
-      .join(', ')}`
-  }
+/** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
+function challengeOf(
+  metadata: string,
+  scopes: readonly string[],
+  { error, error_description }: { error?: string | undefined; error_description?: string },
+): string {
+  const parameters = Object.entries({
+    error,
+    resource_metadata: metadata,
+    scope: scopes.join(' '),
+    error_description,
+  })
+  const given = parameters.filter(([, value]) => value !== undefined)
+  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }
 
-function describe(tool: Tool): WireTool {
+function describe(tool: Tool): McpTool {
   const { name, title, description, input_schema, output_schema, annotations } = tool
   return {
     name,

@@ -1,51 +1,58 @@
-/** The official MCP server: each read operation is a tool with the operation's own schema. */
+/** The official MCP server: each read operation of the API is a tool with the schema of the operation. */
 
+import type { FastifyInstance } from 'fastify'
 import type { AuditEvent } from '../access/audit/entry.ts'
-import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
+import type { AuthServices } from '../access/authentication/auth-services.ts'
 import type { Platform } from '../app/platform.ts'
 import { runWithJson } from '../core/bytes.ts'
+import { isObject } from '../core/json.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, type Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { OPERATIONS } from '../features/index.ts'
-import type { WireResult, WireServer, WireTool } from './wire/wire-server.ts'
+import { bearerOf, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
+import type { McpTool, ToolResult } from './transport.ts'
 
-/** A server for one request of one principal; it keeps nothing. */
-export function platformServer(
-  platform: Platform,
-  principal: Principal,
-  requestId: string,
-  standings: readonly BucketState[] = [],
-): WireServer {
-  const operations = OPERATIONS.filter(
-    ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
-  )
-  return {
-    name: 'tenon',
-    version: '1',
-    tools: operations.map(describe),
-    call: async (name, args) => {
-      const operation = operations.find((tool) => toolName(tool) === name)
-      if (operation === undefined) return failure('There is no such tool.')
-      try {
-        const output = await call(platform, principal, standings, operation, args)
-        await recordRevealed(platform, { operation, principal, requestId, args })
-        return success(output)
-      } catch (error) {
-        if (error instanceof Problem && error.status === 403)
-          platform.audit.enqueueThrottled(refusal(operation, principal, requestId, error))
-        if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
-        platform.log.error({ err: error, operation: operation.name }, 'tool')
-        return failure('internal: Something is wrong on our side.')
+/** Authenticates by an access token. Each operation checks the rights of the caller itself. */
+export function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }: AuthServices): void {
+  mountEndpoint(app, platform.config, {
+    path: '/v1/mcp/platform/mcp',
+    authenticate: async (request, reply) => {
+      refuseForeignOrigin(platform.config, request.headers.origin)
+      const token = bearerOf(request)
+      if (token === undefined) throw new Problem('credentials_missing')
+      const principal = await auth.authenticate({ kind: 'token', text: token })
+      request.principal = principal
+      // The role of the tool is not known yet; an admin's request waits longer for Valkey.
+      const role = principal.roles[0] ?? 'anon'
+      const { headers, refused, states } = await platform.limiter.limitPrincipal(principal, role, request.ip)
+      request.rateLimits = states
+      reply.headers(headers)
+      if (refused !== undefined) throw refused
+    },
+    serverFor: async ({ principal, rateLimits = [], id }) => {
+      if (principal === undefined) throw new TypeError('The request is not authenticated')
+      const operations = OPERATIONS.filter(
+        ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
+      )
+      return {
+        name: 'tenon',
+        version: '1',
+        tools: operations.map(toolOf),
+        call: async (name, args) => {
+          const operation = operations.find((one) => toolName(one) === name)
+          if (operation === undefined) return failure('There is no such tool.')
+          return call(platform, { operation, principal, requestId: id, args }, rateLimits)
+        },
       }
     },
-  }
+  })
 }
 
-/** Tool names keep to the letters that every client takes: `tenant.list` → `tenant_list`. */
+/** `tenant.list` → `tenant_list`: not every client accepts a dot. */
 const toolName = (operation: AnyOperation) => operation.name.replaceAll('.', '_')
 
-function describe(operation: AnyOperation): WireTool {
+function toolOf(operation: AnyOperation): McpTool {
   return {
     name: toolName(operation),
     title: operation.summary,
@@ -55,54 +62,50 @@ function describe(operation: AnyOperation): WireTool {
   }
 }
 
+interface ToolCall {
+  readonly operation: AnyOperation
+  readonly principal: Principal
+  readonly requestId: string
+  readonly args: Record<string, unknown>
+}
+
 async function call(
-  platform: Platform,
-  principal: Principal,
-  standings: readonly BucketState[],
-  operation: AnyOperation,
-  input: Record<string, unknown>,
-): Promise<unknown> {
-  const workspace = typeof input['ws'] === 'string' ? input['ws'] : undefined
-  const scope = await platform.access.open(operation, principal, workspace, standings)
-  return runWithJson(operation, scope, input)
+  { access, audit, log }: Platform,
+  toolCall: ToolCall,
+  rateLimits: Parameters<Platform['access']['open']>[3],
+): Promise<ToolResult> {
+  const { operation, principal, args } = toolCall
+  try {
+    const workspace = typeof args['ws'] === 'string' ? args['ws'] : undefined
+    const scope = await access.open(operation, principal, workspace, rateLimits)
+    const output = await runWithJson(operation, scope, args)
+    await auditRevealed(audit, toolCall)
+    return success(output)
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403)
+      audit.enqueueThrottled(auditEvent(toolCall, { outcome: 'denied', status: 403, code: error.code }))
+    if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
+    log.error({ err: error, operation: operation.name }, 'tool')
+    return failure('internal: Something is wrong on our side.')
+  }
 }
 
-/** A tool call that shows data of tenants is in the log before its result leaves; an operator's, in each tenant's chain. */
-async function recordRevealed(
-  { audit }: Platform,
-  {
-    operation,
-    principal,
-    requestId,
-    args,
-  }: { operation: AnyOperation; principal: Principal; requestId: string; args: Record<string, unknown> },
-): Promise<void> {
+/** Writes the audit entry of revealed data before it is sent; for an operator, one in the chain of each tenant. */
+async function auditRevealed(audit: Platform['audit'], toolCall: ToolCall): Promise<void> {
+  const { operation, principal, args } = toolCall
   if (operation.reveals === undefined) return
-  const done = { outcome: 'done', status: 200, code: null } as const
-  const event = eventOf(operation, principal, requestId, done)
+  const event = auditEvent(toolCall, { outcome: 'done', status: 200, code: null })
   if (principal.tenantId !== undefined) return audit.append(event)
-  const places = operation.reveals(operation.parse(args)).map((tenantId) => audit.ownerOf({ tenantId }))
-  await Promise.all(places.map(async (place) => audit.append({ ...event, owner: await place })))
+  const tenants = operation.reveals(operation.parse(args))
+  await Promise.all(
+    tenants.map(async (tenantId) => audit.append({ ...event, owner: await audit.ownerOf({ tenantId }) })),
+  )
 }
 
-/** A refused tool is no refused request: the reply to it says 200. */
-const refusal = (
-  operation: AnyOperation,
-  principal: Principal,
-  requestId: string,
-  problem: Problem,
-): AuditEvent =>
-  eventOf(operation, principal, requestId, {
-    outcome: 'denied',
-    status: problem.status,
-    code: problem.code,
-  })
-
-function eventOf(
-  operation: AnyOperation,
-  { tenantId, workspaceId, subject, roles }: Principal,
-  requestId: string,
-  { outcome, status, code }: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
+/** The audit event of a tool call. A denied call has an event of its own, since the status of the request is 200. */
+function auditEvent(
+  { operation, principal: { tenantId, workspaceId, subject, roles }, requestId }: ToolCall,
+  outcome: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
 ): AuditEvent {
   return {
     owner: { tenantId, workspaceId },
@@ -110,23 +113,18 @@ function eventOf(
     actor: { subject, role: roles[0] ?? null, kind: 'token' },
     operation: operation.name,
     target: operation.http.path,
-    outcome,
-    status,
-    code,
+    ...outcome,
     before: null,
     after: null,
   }
 }
 
-function success(output: unknown): WireResult {
-  const object = typeof output === 'object' && output !== null && !Array.isArray(output)
+function success(output: unknown): ToolResult {
   return {
     content: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }],
-    ...(object && { structuredContent: output as Record<string, unknown> }),
+    ...(isObject(output) && { structuredContent: output }),
     isError: false,
   }
 }
 
-function failure(text: string): WireResult {
-  return { content: [{ type: 'text', text }], isError: true }
-}
+const failure = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true })

@@ -8,7 +8,7 @@ import {
   type ProtoFailure,
   type SerializationContext,
 } from '@temporalio/common'
-import { MARK, type Mark, UNAUTHENTICATED } from '../core/work-input.ts'
+import { MARK, type Mark, UNAUTHENTICATED } from '../core/work.ts'
 
 /** A failure with a line that operators may read: no data is in it. */
 export class SummarizedFailure extends ApplicationFailure {

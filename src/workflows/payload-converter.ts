@@ -21,7 +21,7 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
   WorkInput,
-} from '../core/work-input.ts'
+} from '../core/work.ts'
 
 /**
  * A line for operators, which the codec leaves as it is: never anything that a run was given or has made. The SDK

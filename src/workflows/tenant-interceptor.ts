@@ -12,7 +12,7 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
   workArguments,
-} from '../core/work-input.ts'
+} from '../core/work.ts'
 import { plaintext } from './payload-converter.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({

@@ -4,7 +4,7 @@ import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVe
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
-import { type Egress, placeOf } from '../../infra/http-client/egress.ts'
+import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
 import type { Claims } from '../issuer/embedded-issuer.ts'
 
@@ -116,7 +116,7 @@ class JwksCache {
     this.#issuer = issuer
     this.#jwksUri = jwksUri
     this.#parts = parts
-    this.#allowed = [placeOf(new URL(jwksUri ?? issuer))]
+    this.#allowed = [hostAndPort(new URL(jwksUri ?? issuer))]
   }
 
   /**

@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Rate } from '../../core/rate.ts'
+import type { Rate } from '../../core/units.ts'
 
 const MINUTE_US = 60_000_000
 

@@ -1,9 +1,9 @@
 /** Applies a suspension or resumption: signals open executions, opens or closes the object store. */
 
-import { storageOf, workflowsOf } from '../../access/scope-services.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { storageOf, workflowsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { RunStanding } from '../../core/run.ts'
+import type { SuspensionState } from '../../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { statesOf, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -79,7 +79,11 @@ function recordSuspension(
 }
 
 /** Several at a time; a run that has ended, or has not begun, is passed over. */
-async function signalEach(scope: WorkspaceScope, runs: readonly Run[], value: RunStanding): Promise<void> {
+async function signalEach(
+  scope: WorkspaceScope,
+  runs: readonly Run[],
+  value: SuspensionState,
+): Promise<void> {
   const left = [...runs]
   const tell = async () => {
     for (let run = left.shift(); run !== undefined; run = left.shift())

@@ -1,10 +1,11 @@
 /** `tenon demo`: creates a tenant through the public API and uses each service once, as the first run of `npm start`. */
 
 import { readFile } from 'node:fs/promises'
-import { ApiClient, ApiError, fetchToken } from '../client.ts'
+import { ApiClient, ApiError, fetchToken, framesOf } from '../client.ts'
 import { publishSource } from '../flow.ts'
 import type { Execution } from '../flows/execution.ts'
 import { need, readSettings, type Settings } from '../settings.ts'
+import { printJson } from '../verb.ts'
 
 const WAIT_S = 30
 const FLOW_FILE = new URL('../../../flows-dsl/examples/hello.yaml', import.meta.url)
@@ -46,8 +47,7 @@ export async function makeDemo(
   })
   const keys = await keysOf(client, workspace.id, known)
   const data = new ApiClient(launched.url, { apikey: keys.serviceKey })
-  const { url } = launched
-  const context = { url, workspaceId: workspace.id, admin: client, data, serviceKey: keys.serviceKey }
+  const context = { workspaceId: workspace.id, admin: client, data }
   const results: DemoResult[] = []
   for (const [what, part] of PARTS) {
     step(what)
@@ -101,7 +101,7 @@ export async function printDemo(): Promise<number> {
     clientSecret: need(settings, 'TENON_CLIENT_SECRET'),
   }
   const demo = await makeDemo(platform, settings, (line) => process.stderr.write(`${line}\n`))
-  process.stdout.write(`${JSON.stringify(demo, null, 2)}\n`)
+  printJson(demo)
   return demo.execution.status === 'completed' ? 0 : 1
 }
 
@@ -135,37 +135,24 @@ const document: Part = async ({ data }) => {
   return { title: 'document', text: `notes/${id}, created and found by a filter` }
 }
 
-const object: Part = async ({ url, admin, workspaceId, serviceKey }) => {
+const object: Part = async ({ admin, data, workspaceId }) => {
   const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
-  const at = `${url}/v1/objects/${bucket}/hello.txt`
-  const headers = { apikey: serviceKey, 'content-type': 'text/plain' }
-  const sent = await fetch(at, { method: 'PUT', headers, body: 'Hello from an object.' })
-  if (sent.status === 409)
-    return { title: 'object', text: 'none: this workspace was made before objects were; a new one has them' }
-  const got = await fetch(at, { headers: { apikey: serviceKey } })
-  const bytes = (await got.arrayBuffer()).byteLength
-  if (!sent.ok || !got.ok) throw new Error(`The object store answered ${sent.status} and ${got.status}.`)
+  const path = `/v1/objects/${bucket}/hello.txt`
+  const headers = { 'content-type': 'text/plain' }
+  await data.send('PUT', path, { headers, body: 'Hello from an object.' })
+  const bytes = (await (await data.send('GET', path)).arrayBuffer()).byteLength
   return { title: 'object', text: `${bucket}/hello.txt, ${bytes} bytes written and read` }
 }
 
-/** Subscribes, publishes and hears it. */
-const event: Part = async ({ url, data, serviceKey }) => {
-  const stop = new AbortController()
-  const headers = { apikey: serviceKey }
-  const stream = await fetch(`${url}/v1/events/subscribe?topic=demo.greeted`, {
-    headers,
-    signal: stop.signal,
-  })
+/** Subscribes to a topic, publishes an event, and receives it. */
+const event: Part = async ({ data }) => {
+  const stream = await data.send('GET', '/v1/events/subscribe?topic=demo.greeted')
   const startedMs = performance.now()
-  const { id } = await data.post<{ id: string }>('/v1/events/publish', { topic: 'demo.greeted', data: 1 })
-  const decoder = new TextDecoder()
-  let heard = ''
-  for await (const chunk of stream.body ?? []) {
-    heard += decoder.decode(chunk, { stream: true })
-    if (heard.includes(id)) break
-  }
-  stop.abort()
-  return { title: 'event', text: `demo.greeted, heard after ${Math.ceil(performance.now() - startedMs)} ms` }
+  const published = await data.post<{ id: string }>('/v1/events/publish', { topic: 'demo.greeted', data: 1 })
+  // Leaving the loop closes the stream.
+  for await (const received of framesOf(stream)) if (received.data.includes(published.id)) break
+  const ms = Math.ceil(performance.now() - startedMs)
+  return { title: 'event', text: `demo.greeted, received after ${ms} ms` }
 }
 
 const call: Part = async ({ admin, data, workspaceId: workspace_id }) => {
@@ -193,7 +180,7 @@ const mcp: Part = async (context) => {
   const body = { tool: 'notes_list', arguments: { page_size: 1 } }
   const { is_error } = await context.admin.post<{ is_error: boolean }>(`${base}/${SERVER}/call`, body)
   if (is_error) throw new Error('The tool notes_list failed.')
-  return { title: 'MCP server', text: `${context.url}${path}` }
+  return { title: 'MCP server', text: `${context.admin.url}${path}` }
 }
 
 async function server({ admin }: DemoContext, base: string): Promise<{ path: string; state: string }> {
@@ -205,29 +192,27 @@ async function server({ admin }: DemoContext, base: string): Promise<{ path: str
   }
 }
 
-export const PARTS: readonly (readonly [string, Part])[] = [
+const PARTS: readonly (readonly [string, Part])[] = [
   ['creating a document and finding it', document],
   ['writing an object and reading it', object],
-  ['publishing an event and hearing it', event],
+  ['publishing an event and receiving it', event],
   ['deploying examples/greet.ts and calling it', call],
   ['publishing an MCP server', mcp],
 ]
 
-export interface DemoContext {
-  readonly url: string
+interface DemoContext {
   readonly workspaceId: string
   /** With the rights of the operator. */
   readonly admin: ApiClient
   /** With the service key of the workspace. */
   readonly data: ApiClient
-  readonly serviceKey: string
 }
 
 /** A line of the output for a service that was used. */
-export interface DemoResult {
+interface DemoResult {
   readonly title: string
   readonly text: string
 }
 
 /** Uses one service through the public API. Idempotent. */
-export type Part = (context: DemoContext) => Promise<DemoResult>
+type Part = (context: DemoContext) => Promise<DemoResult>

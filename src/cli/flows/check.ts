@@ -1,25 +1,28 @@
-/** `tenon flow validate|graph`: what can be said of a definition without running it. */
+/** `tenon flow validate|graph`: checks and draws definitions without running them. */
 
 import type { Command } from 'commander'
-import { type ApiClient, ApiError } from '../client.ts'
+import { ApiError } from '../client.ts'
 import { flowsClient, readCallerFile } from '../settings.ts'
-import { printJson, verb, WORKSPACE } from '../verb.ts'
-import { type Fault, paint, printFaults, printWarnings } from './diagnostics.ts'
+import { addVerb, type Flag, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { type Diagnostic, paint, printDiagnostics } from './diagnostics.ts'
 
-interface Options {
-  readonly workspace?: string
+interface Options extends WorkspaceOption {
   readonly offline?: boolean
 }
 
-const OFFLINE = ['--offline', 'compile here, without a server'] as const
+const OFFLINE: Flag = ['--offline', 'compile here, without a server']
 
+/** The compiler of this process, or that of the platform. */
 async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
   if (offline) return (await import('../stack/local-compiler.ts')).localCompiler
   const { client, base } = await flowsClient(workspace)
-  return remoteCompiler(client, base)
+  return {
+    validate: (source) => client.post(`${base}/validate`, source),
+    graph: (source) => client.post<Drawn>(`${base}/graph`, source).catch(faultsOf),
+  }
 }
 
-/** Prints every fault and every warning of every file. @returns the exit code: 1 where one is not valid */
+/** Prints all faults and warnings of all files. @returns the exit code: 1 if a file is not valid */
 async function validate(files: readonly string[], options: Options & { json?: boolean }): Promise<number> {
   const compiler = await compilerFor(options)
   const results = []
@@ -30,8 +33,8 @@ async function validate(files: readonly string[], options: Options & { json?: bo
   if (options.json) printJson(results)
   else {
     for (const { file, valid, faults, warnings } of results) {
-      printFaults(file, faults)
-      printWarnings(file, warnings)
+      printDiagnostics(file, faults)
+      printDiagnostics(file, warnings, 'warning')
       if (valid) process.stdout.write(`${file}: ${paint('green', 'valid', process.stdout)}\n`)
     }
   }
@@ -44,7 +47,7 @@ async function graph(file: string, options: Options & { format: string }): Promi
   const compiler = await compilerFor(options)
   const drawn = await compiler.graph(await readCallerFile(file))
   if (!('mermaid' in drawn)) {
-    printFaults(file, drawn)
+    printDiagnostics(file, drawn)
     return 1
   }
   const { mermaid, ...rest } = drawn
@@ -54,60 +57,43 @@ async function graph(file: string, options: Options & { format: string }): Promi
 }
 
 export function checkVerbs(flows: Command): void {
-  flows
-    .command('validate <files...>')
-    .description('all faults and warnings of each file: file:line:column code: message')
-    .option(...WORKSPACE)
-    .option(...OFFLINE)
-    .option('--json', 'one JSON value: [{file, valid, faults, warnings}]')
-    .action(verb(validate))
-  flows
-    .command('graph <file>')
-    .description('draw a flow, for Mermaid or as nodes and edges with their places')
-    .option(...WORKSPACE)
-    .option(...OFFLINE)
-    .option('--format <format>', 'mermaid or json', 'mermaid')
-    .action(verb(graph))
+  addVerb(
+    flows,
+    'validate <files...>',
+    'print all faults and warnings of each file: file:line:column code: message',
+    validate,
+    [WORKSPACE, OFFLINE, ['--json', 'one JSON value: [{file, valid, faults, warnings}]']],
+  )
+  addVerb(
+    flows,
+    'graph <file>',
+    'draw a flow, for Mermaid or as nodes and edges with their positions',
+    graph,
+    [WORKSPACE, OFFLINE, ['--format <format>', 'mermaid or json', 'mermaid']],
+  )
 }
 
-/** A flow as a picture; `mermaid` is text for Mermaid. */
+/** A flow as a graph. `mermaid` is its source for Mermaid. */
 interface Drawn {
   readonly mermaid: string
   readonly nodes: readonly object[]
   readonly edges: readonly object[]
 }
 
-/** There are no faults where the definition is valid; warnings stop nothing. */
+/** A definition without faults is valid, even with warnings. */
 interface Validated {
-  readonly faults: readonly Fault[]
-  readonly warnings: readonly Fault[]
+  readonly faults: readonly Diagnostic[]
+  readonly warnings: readonly Diagnostic[]
 }
 
 interface Compiler {
   validate(source: string): Promise<Validated>
-  /** @returns the picture, or all faults */
-  graph(source: string): Promise<Drawn | readonly Fault[]>
+  /** @returns the graph, or all faults */
+  graph(source: string): Promise<Drawn | readonly Diagnostic[]>
 }
 
-/** The platform's own. @param base path of a workspace's flows */
-function remoteCompiler(client: ApiClient, base: string): Compiler {
-  return {
-    async validate(source) {
-      const { faults, warnings } = await client.post<Validated>(`${base}/validate`, source)
-      return { faults, warnings }
-    },
-    async graph(source) {
-      try {
-        return await client.post<Drawn>(`${base}/graph`, source)
-      } catch (error) {
-        return faultsOf(error)
-      }
-    },
-  }
-}
-
-/** The faults of a definition that was refused. @throws the error, where it says something else */
-export function faultsOf(error: unknown): readonly Fault[] {
+/** The faults of a rejected definition. @throws any other error */
+export function faultsOf(error: unknown): readonly Diagnostic[] {
   if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) throw error
-  return error.problem['faults'] as Fault[]
+  return error.problem['faults'] as Diagnostic[]
 }

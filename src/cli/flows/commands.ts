@@ -1,25 +1,26 @@
-/** `tenon flow approve|cancel|pause|resume|retry|rerun`: what a person tells a run. */
+/** `tenon flow approve|cancel|pause|resume|retry|rerun`: commands to an execution. */
 
 import type { Command } from 'commander'
 import { flowsClient, readCallerFile } from '../settings.ts'
-import { jsonOf, printJson, verb, WORKSPACE } from '../verb.ts'
+import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import type { Execution } from './execution.ts'
 import { yamlIn } from './simulate.ts'
 import { follow } from './watch.ts'
 
-interface Options {
-  readonly workspace?: string
-}
-
-/** Tells the run, and prints how it stands then. */
-async function send(id: string, command: string, body: object, { workspace }: Options): Promise<number> {
+/** Sends a command, and prints the status of the execution afterwards. */
+async function send(
+  id: string,
+  command: string,
+  body: object,
+  { workspace }: WorkspaceOption,
+): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   const { status } = await client.post<Execution>(`${base}/executions/${id}/${command}`, body)
   process.stdout.write(`${id} ${status}\n`)
   return 0
 }
 
-interface Decision extends Options {
+interface Decision extends WorkspaceOption {
   readonly step?: string
   readonly reject?: boolean
   readonly comment?: string
@@ -36,7 +37,7 @@ function approve(id: string, { step, reject, comment, form, ...options }: Decisi
   return send(id, 'approve', body, options)
 }
 
-interface Again extends Options {
+interface RerunOptions extends WorkspaceOption {
   readonly from?: string
   readonly step?: string
   readonly input?: string
@@ -45,8 +46,8 @@ interface Again extends Options {
   readonly detach?: boolean
 }
 
-/** A step that is held is tried again in the same run; a run that has ended, in another from where it failed. */
-async function retry(id: string, options: Again): Promise<number> {
+/** Retries a held step in the same execution; if that has ended, reruns it from the failed step. */
+async function retry(id: string, options: RerunOptions): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   const { ended_at } = await client.get<Execution>(`${base}/executions/${id}`)
   if (ended_at !== null) return rerun(id, { from: 'failed', ...options })
@@ -55,8 +56,8 @@ async function retry(id: string, options: Again): Promise<number> {
   return options.detach ? 0 : follow(options.workspace, id)
 }
 
-/** Starts an execution once more, and watches it. */
-async function rerun(id: string, options: Again): Promise<number> {
+/** Repeats an execution, and watches the new one. */
+async function rerun(id: string, options: RerunOptions): Promise<number> {
   const { from, input, version, dryRun, workspace } = options
   const { client, base } = await flowsClient(workspace)
   const body = {
@@ -65,50 +66,65 @@ async function rerun(id: string, options: Again): Promise<number> {
     ...(version !== undefined && { version: jsonOf(version, 'The version') }),
     ...(dryRun && { dry_run: true }),
   }
-  const again = await client.post<Execution & { plan?: unknown }>(`${base}/executions/${id}/rerun`, body)
-  if (dryRun) return printJson(again.plan)
+  const execution = await client.post<Execution & { plan?: unknown }>(`${base}/executions/${id}/rerun`, body)
+  if (dryRun) return printJson(execution.plan)
   if (options.detach) {
-    process.stdout.write(`${again.id}\n`)
+    process.stdout.write(`${execution.id}\n`)
     return 0
   }
-  process.stderr.write(`${again.id}\n`)
-  return follow(workspace, again.id)
+  process.stderr.write(`${execution.id}\n`)
+  return follow(workspace, execution.id)
 }
 
 export function commandVerbs(flows: Command): void {
-  const command = (text: string, description: string) =>
-    flows
-      .command(text)
-      .description(description)
-      .option(...WORKSPACE)
-  command('approve <execution>', 'decide an approval that a run waits for')
-    .option('--step <step>', 'the task, or `pointer#iteration`, where several wait')
-    .option('--reject', 'decide against it')
-    .option('--comment <text>', 'why')
-    .option('--form <json>', 'what the form of the approval asks for')
-    .action(verb(approve))
-  command('cancel <execution>', 'cancel a run; what it did and can undo is undone first').action(
-    verb((id: string, options: Options) => send(id, 'cancel', {}, options)),
+  addVerb(flows, 'approve <execution>', 'decide an approval that an execution waits for', approve, [
+    WORKSPACE,
+    ['--step <step>', 'the task, or `pointer#iteration`, if several wait'],
+    ['--reject', 'reject it'],
+    ['--comment <text>', 'reason'],
+    ['--form <json>', 'values for the form of the approval'],
+  ])
+  addVerb(
+    flows,
+    'cancel <execution>',
+    'cancel an execution; completed steps are compensated first',
+    (id: string, options: WorkspaceOption) => send(id, 'cancel', {}, options),
+    [WORKSPACE],
   )
-  command('pause <execution>', 'let a run begin nothing new')
-    .option('--reason <text>', 'why')
-    .action(
-      verb((id: string, { reason, ...options }: Options & { reason?: string }) =>
-        send(id, 'pause', reason === undefined ? {} : { reason }, options),
-      ),
-    )
-  command('resume <execution>', 'let a run that was paused go on').action(
-    verb((id: string, options: Options) => send(id, 'resume', {}, options)),
+  addVerb(
+    flows,
+    'pause <execution>',
+    'start no further steps of an execution',
+    (id: string, { reason, ...options }: WorkspaceOption & { reason?: string }) =>
+      send(id, 'pause', reason === undefined ? {} : { reason }, options),
+    [WORKSPACE, ['--reason <text>', 'reason']],
   )
-  command('retry <execution>', 'try a step that is held again, or a run that failed from where it failed')
-    .option('--step <step>', 'of several that are held')
-    .option('--detach', 'do not watch')
-    .action(verb(retry))
-  command('rerun <execution>', 'run once more, from the start or from a step, and watch')
-    .option('--from <step>', 'a task, a pointer, `pointer#iteration`, or `failed`')
-    .option('--input <file>', 'another input, as JSON or YAML')
-    .option('--version <n>', 'another version of the flow')
-    .option('--dry-run', 'only say what would be taken over')
-    .option('--detach', 'print the id and go')
-    .action(verb(rerun))
+  addVerb(
+    flows,
+    'resume <execution>',
+    'continue a paused execution',
+    (id: string, options: WorkspaceOption) => send(id, 'resume', {}, options),
+    [WORKSPACE],
+  )
+  addVerb(
+    flows,
+    'retry <execution>',
+    'retry a held step, or rerun a failed execution from the step that failed',
+    retry,
+    [WORKSPACE, ['--step <step>', 'the step, if several are held'], ['--detach', 'do not watch']],
+  )
+  addVerb(
+    flows,
+    'rerun <execution>',
+    'repeat an execution, from the start or from a step, and watch it',
+    rerun,
+    [
+      WORKSPACE,
+      ['--from <step>', 'a task, a pointer, `pointer#iteration`, or `failed`'],
+      ['--input <file>', 'another input, as JSON or YAML'],
+      ['--version <n>', 'another version of the flow'],
+      ['--dry-run', 'only print the results that would be reused'],
+      ['--detach', 'print the id, and do not watch'],
+    ],
+  )
 }

@@ -2,7 +2,7 @@
 
 import { styleText } from 'node:util'
 
-export interface Fault {
+export interface Diagnostic {
   readonly code: string
   readonly message: string
   readonly line: number
@@ -12,7 +12,7 @@ export interface Fault {
   readonly excerpt?: string
 }
 
-/** Where text goes: a terminal has colours, unless it or `NO_COLOR` says otherwise. */
+/** A stream for text. A terminal shows colours, unless `NO_COLOR` disables them. */
 export interface Output {
   write(text: string): unknown
   readonly isTTY?: boolean
@@ -21,37 +21,25 @@ export interface Output {
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Colours a text for an output, if that shows colours. */
+/** Colours a text if the output shows colours. */
 export function paint(style: Style, text: string, output: Output): string {
   return output.isTTY === true && output.hasColors?.() === true
     ? styleText(style, text, { validateStream: false })
     : text
 }
 
-/** Each fault as `file:line:column code: message`, with its hint, the line it stands in, and a caret. */
-export function printFaults(file: string, faults: readonly Fault[], output: Output = process.stderr): void {
-  for (const fault of faults) output.write(shown(file, fault, { name: fault.code, style: 'red' }, output))
-}
-
-/** The same, as `file:line:column warning code: message`. */
-export function printWarnings(
+/** Prints each diagnostic as `file:line:column code: message`, with its hint, its line of the source, and a caret. */
+export function printDiagnostics(
   file: string,
-  warnings: readonly Fault[],
+  diagnostics: readonly Diagnostic[],
+  severity: 'error' | 'warning' = 'error',
   output: Output = process.stderr,
 ): void {
-  for (const one of warnings)
-    output.write(shown(file, one, { name: `warning ${one.code}`, style: 'yellow' }, output))
-}
-
-interface Kind {
-  readonly name: string
-  readonly style: Style
-}
-
-function shown(file: string, fault: Fault, { name, style }: Kind, output: Output): string {
-  const { line, column, message, hint, excerpt } = fault
-  const place = paint('bold', `${file}:${line}:${column}`, output)
-  const advice = hint === undefined ? '' : ` ${paint('cyan', hint, output)}`
-  const told = `${place} ${paint(style, name, output)}: ${message}${advice}\n`
-  return excerpt === undefined ? told : `${told}${excerpt.replace(/\^$/, paint(style, '^', output))}\n`
+  const [style, prefix] = severity === 'error' ? (['red', ''] as const) : (['yellow', 'warning '] as const)
+  for (const { code, line, column, message, hint, excerpt } of diagnostics) {
+    const location = paint('bold', `${file}:${line}:${column}`, output)
+    const advice = hint === undefined ? '' : ` ${paint('cyan', hint, output)}`
+    output.write(`${location} ${paint(style, `${prefix}${code}`, output)}: ${message}${advice}\n`)
+    if (excerpt !== undefined) output.write(`${excerpt.replace(/\^$/, paint(style, '^', output))}\n`)
+  }
 }

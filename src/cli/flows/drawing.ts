@@ -1,4 +1,4 @@
-/** Draws an execution as a tree: a mark for how each task stands, what it does, how long it took, and why it failed. */
+/** Draws an execution as a tree: for each task a mark of its status, its summary, its duration, and its error. */
 
 import { type Output, paint } from './diagnostics.ts'
 
@@ -8,8 +8,8 @@ export interface Head {
   readonly id: string
   readonly status: string
   readonly startedMs: number
-  /** Why nothing happens. */
-  readonly note?: string | undefined
+  /** The reason why nothing happens. */
+  readonly waitingFor?: string | undefined
 }
 
 type Style = Parameters<typeof paint>[0]
@@ -26,27 +26,27 @@ const MARKS: Readonly<Record<string, readonly [mark: string, style: Style]>> = {
   cancelled: ['⊘', 'yellow'],
 }
 
-/** How a status is shown. */
+/** The coloured mark of a status. */
 export function markOf(status: string, output: Output): string {
   const [mark, style] = MARKS[status] ?? ['?', 'reset']
   return paint(style, mark, output)
 }
 
 /**
- * @param options.nowMs what open tasks have lasted until; `columns`: of the widest line
- * @returns lines, the first about the execution as a whole, then why nothing happens where it waits for a place
+ * @param options.nowMs the time until which open tasks have lasted; `columns`: the width of the terminal
+ * @returns lines: the execution as a whole, the reason why it waits, the tasks
  */
 export function drawRun(
   head: Head,
   tree: RunTree,
   options: { nowMs: number; columns: number; output: Output },
 ): string[] {
-  const { flow, version, id, status, startedMs, note } = head
+  const { flow, version, id, status, startedMs, waitingFor } = head
   const { output, nowMs, columns } = options
   const title = `${flow} v${version}  ${id}  ${status}  ${timeText(nowMs - startedMs)}`
   const first = `${markOf(status, output)} ${clip(title, columns - 2)}`
-  const why = note === undefined ? [] : [`  ${clip(note, columns - 2)}`]
-  return [first, ...why, ...drawTasks(tree.roots, '', options)]
+  const reason = waitingFor === undefined ? [] : [`  ${clip(waitingFor, columns - 2)}`]
+  return [first, ...reason, ...drawTasks(tree.roots, '', options)]
 }
 
 function drawTasks(
@@ -57,13 +57,13 @@ function drawTasks(
   const { columns, nowMs, output } = options
   return nodes.flatMap((node, index) => {
     const isLast = index === nodes.length - 1
-    const lead = `${indent}${isLast ? '└─ ' : '├─ '}`
+    const prefix = `${indent}${isLast ? '└─ ' : '├─ '}`
     const below = `${indent}${isLast ? '   ' : '│  '}`
-    const room = columns - lead.length - 2
-    const line = `${lead}${markOf(node.status, output)} ${clip(textOf(node, nowMs), room)}`
-    const why = reasonOf(node)
-    const reason = why === undefined ? [] : [`${below}  ${paint('red', clip(why, room), output)}`]
-    return [line, ...reason, ...drawTasks(node.children, below, options)]
+    const width = columns - prefix.length - 2
+    const line = `${prefix}${markOf(node.status, output)} ${clip(textOf(node, nowMs), width)}`
+    const reason = reasonOf(node)
+    const error = reason === undefined ? [] : [`${below}  ${paint('red', clip(reason, width), output)}`]
+    return [line, ...error, ...drawTasks(node.children, below, options)]
   })
 }
 
@@ -84,7 +84,7 @@ function textOf(node: TaskNode, nowMs: number): string {
     .join('  ')
 }
 
-/** An error is told where it came from, not once more by each task around it. */
+/** The error of a task, unless it comes from a task inside it. */
 function reasonOf(node: TaskNode): string | undefined {
   const { status, error } = node
   if (error === undefined || error === null || !['faulted', 'held'].includes(status)) return undefined
@@ -117,12 +117,12 @@ export function timeText(durationMs: number): string {
     .join(' ')
 }
 
-function clip(text: string, room: number): string {
-  return text.length <= room ? text : `${text.slice(0, Math.max(0, room - 1))}…`
+function clip(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
-/** What happened to one entry into a task. */
-export interface StepNews {
+/** A change of one entry into a task. */
+export interface StepUpdate {
   readonly seq: number
   /** JSON pointer of the task. */
   readonly task: string
@@ -141,7 +141,7 @@ export interface TaskNode {
   readonly name: string
   readonly summary: string
   readonly children: TaskNode[]
-  /** Entries so far, and those of them that ended badly. */
+  /** The number of entries, and of those that faulted. */
   entries: number
   faulted: number
   /** Entries that have not ended, by their number. */
@@ -151,12 +151,12 @@ export interface TaskNode {
   took: string | undefined
   error: unknown
   readonly startedMs: number
-  /** Of the last one that ended. */
+  /** Of the latest entry that has ended. */
   endedMs: number
 }
 
 const ENDED = new Set(['completed', 'faulted', 'skipped', 'cancelled'])
-/** Of several entries, the one that most needs to be looked at. */
+/** Statuses of open entries, the most urgent first. The task shows the most urgent one. */
 const URGENCY = ['held', 'waiting', 'running']
 
 export class RunTree {
@@ -170,25 +170,25 @@ export class RunTree {
     return this.#nowMs
   }
 
-  take(news: StepNews): void {
-    const atMs = Date.parse(news.at)
+  apply(update: StepUpdate): void {
+    const atMs = Date.parse(update.at)
     this.#nowMs = Math.max(this.#nowMs, atMs)
-    const node = this.#nodes.get(news.task) ?? this.#add(news, atMs)
-    if (!this.#seen.has(news.seq)) node.entries += 1
-    this.#seen.add(news.seq)
-    if (ENDED.has(news.status)) {
-      node.open.delete(news.seq)
+    const node = this.#nodes.get(update.task) ?? this.#add(update, atMs)
+    if (!this.#seen.has(update.seq)) node.entries += 1
+    this.#seen.add(update.seq)
+    if (ENDED.has(update.status)) {
+      node.open.delete(update.seq)
       node.endedMs = Math.max(node.endedMs, atMs)
-      if (news.status === 'faulted') node.faulted += 1
-    } else node.open.set(news.seq, news.status)
+      if (update.status === 'faulted') node.faulted += 1
+    } else node.open.set(update.seq, update.status)
     const open = new Set(node.open.values())
-    node.status = URGENCY.find((status) => open.has(status)) ?? news.status
-    node.attempt = news.attempt ?? 1
-    node.took = news.took
-    node.error = news.error
+    node.status = URGENCY.find((status) => open.has(status)) ?? update.status
+    node.attempt = update.attempt ?? 1
+    node.took = update.took
+    node.error = update.error
   }
 
-  #add({ task, name, summary, status }: StepNews, atMs: number): TaskNode {
+  #add({ task, name, summary, status }: StepUpdate, atMs: number): TaskNode {
     const node = {
       name,
       summary: summary.startsWith(`${name}: `) ? summary.slice(name.length + 2) : summary,
@@ -209,7 +209,7 @@ export class RunTree {
     return node
   }
 
-  /** The nearest task that this one stands in. */
+  /** The nearest task that contains this one. */
   #above(pointer: string): TaskNode | undefined {
     for (let end = pointer.lastIndexOf('/'); end > 0; end = pointer.lastIndexOf('/', end - 1)) {
       const node = this.#nodes.get(pointer.slice(0, end))

@@ -38,7 +38,7 @@ export interface Execution {
   readonly started_at: string
   readonly ended_at: string | null
   readonly steps?: readonly Step[]
-  /** While it waits for a place. */
+  /** While it waits for a concurrency slot. */
   readonly queue?: Queue
   readonly temporal_url?: string
 }
@@ -49,14 +49,14 @@ export const headOf = ({ id, version, status, started_at, queue }: Execution, fl
   id,
   status,
   startedMs: Date.parse(started_at),
-  ...(queue !== undefined && { note: queueText(queue) }),
+  ...(queue !== undefined && { waitingFor: queueText(queue) }),
 })
 
-/** Where it stands that waits for a place. */
+/** Position in the queue for a concurrency slot. */
 export const queueText = ({ position, limit, running }: Queue): string =>
   `number ${position} in the queue, ${running} of ${limit} running`
 
-/** Its id, where it is not there any more. */
+/** The name of the flow; its id if the flow was deleted. */
 export async function flowNameOf(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {
   try {
     return (await client.get<{ name: string }>(`${base}/definitions/${flow_id}`)).name
@@ -66,7 +66,7 @@ export async function flowNameOf(client: ApiClient, base: string, { flow_id }: E
   }
 }
 
-/** Prints why it faulted, with the line of the published source where that happened. */
+/** Prints the error of an execution, with its line of the published source. */
 export async function printFault(
   client: ApiClient,
   base: string,

@@ -1,10 +1,10 @@
-/** `tenon flow init`: a flow to begin with, its cases, and the line by which editors find the schema. */
+/** `tenon flow init`: writes an example flow with its test cases, and the line by which editors find the schema. */
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { callerPath, readSettings } from '../settings.ts'
-import { verb } from '../verb.ts'
+import { addVerb } from '../verb.ts'
 
 const FLOW = `document:
   dsl: '1.0.3'
@@ -32,7 +32,7 @@ do:
 `
 
 const CASES = `# Run them with: tenon flow test greet.yaml
-- name: whoever has a name is greeted, and the greeting is kept
+- name: 'with a name: the greeting is stored'
   input: { name: Ada }
   mocks:
     keep: { output: { id: doc_1 } }
@@ -43,14 +43,14 @@ const CASES = `# Run them with: tenon flow test greet.yaml
     calls:
       - function: collection.create
         arguments: { name: greetings, document: { message: 'Hello, Ada!' } }
-- name: whoever has none is told so
+- name: 'without a name: nothing is stored'
   input: {}
   expect:
     output: { message: Hello whoever you are! }
     steps: [known, shrug]
 `
 
-/** Writes the files, never over one that is there. @returns the exit code */
+/** Writes the files, unless they exist. @returns the exit code */
 async function init(folder = '.'): Promise<number> {
   const url = (await readSettings())['TENON_URL'] ?? 'http://127.0.0.1:8787'
   const schema = `# yaml-language-server: $schema=${url}/v1/flows/schema.json\n`
@@ -71,5 +71,5 @@ async function init(folder = '.'): Promise<number> {
 }
 
 export function initVerb(flows: Command): void {
-  flows.command('init [folder]').description('write a flow to begin with, and its cases').action(verb(init))
+  addVerb(flows, 'init [folder]', 'write an example flow and its test cases', init)
 }

@@ -1,8 +1,8 @@
-/** `tenon flow list|show|versions`: what is on record of executions and versions. */
+/** `tenon flow list|show|versions`: lists executions and versions, and shows an execution. */
 
 import type { Command } from 'commander'
 import { flowsClient } from '../settings.ts'
-import { printJson, verb, WORKSPACE } from '../verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
 
@@ -10,8 +10,7 @@ interface Page<T> {
   readonly data: readonly T[]
 }
 
-interface ListOptions {
-  readonly workspace?: string
+interface ListOptions extends WorkspaceOption {
   readonly json?: boolean
   readonly limit: string
   readonly flow?: string
@@ -51,7 +50,7 @@ function rowOf(execution: Execution, name: string | undefined): string[] {
   ]
 }
 
-/** Columns as wide as what stands in them. */
+/** Prints a table; each column is as wide as its widest cell. */
 function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = head.map((name, column) =>
     Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -62,7 +61,7 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
   }
 }
 
-/** The tree as it stands now, and the error with the line it comes from. */
+/** Prints the tree of the execution, and its error with the line of the source. */
 async function show(id: string, options: { workspace?: string; json?: boolean }): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
@@ -78,14 +77,14 @@ async function show(id: string, options: { workspace?: string; json?: boolean })
   return 0
 }
 
-/** Steps as they are on record, told in the order in which they began and then ended. */
+/** The tree of recorded steps. */
 function treeOf(steps: readonly Step[]): RunTree {
   const tree = new RunTree()
   for (const { pointer, started_at, ended_at, status, error, ...step } of steps) {
-    const news = { ...step, task: pointer, error: error ?? undefined }
-    tree.take({ ...news, status: 'running', at: started_at })
-    const stands = ended_at === null && error !== null ? 'held' : status
-    if (stands !== 'running') tree.take({ ...news, status: stands, at: ended_at ?? started_at })
+    const update = { ...step, task: pointer, error: error ?? undefined }
+    tree.apply({ ...update, status: 'running', at: started_at })
+    const shown = ended_at === null && error !== null ? 'held' : status
+    if (shown !== 'running') tree.apply({ ...update, status: shown, at: ended_at ?? started_at })
   }
   return tree
 }
@@ -112,27 +111,19 @@ async function versions(flow: string, options: { workspace?: string }): Promise<
 }
 
 export function recordVerbs(flows: Command): void {
-  flows
-    .command('list')
-    .description('executions, newest first')
-    .option(...WORKSPACE)
-    .option('--flow <flow>', 'of one flow')
-    .option('--status <status>', 'pending, running, waiting, suspended, completed, faulted or cancelled')
-    .option('--version <n>', 'of one version')
-    .option('--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun')
-    .option('--key <key>', 'by what you know it by')
-    .option('--limit <n>', 'how many', '20')
-    .option('--json', 'the page as it came')
-    .action(verb(list))
-  flows
-    .command('show <execution>')
-    .description('how a run stands, task by task, and where its fault comes from')
-    .option(...WORKSPACE)
-    .option('--json', 'the execution as it came')
-    .action(verb(show))
-  flows
-    .command('versions <flow>')
-    .description('published versions of a flow')
-    .option(...WORKSPACE)
-    .action(verb(versions))
+  addVerb(flows, 'list', 'list executions, newest first', list, [
+    WORKSPACE,
+    ['--flow <flow>', 'only of this flow'],
+    ['--status <status>', 'pending, running, waiting, suspended, completed, faulted or cancelled'],
+    ['--version <n>', 'only of this version'],
+    ['--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun'],
+    ['--key <key>', 'only with this correlation key'],
+    ['--limit <n>', 'how many', '20'],
+    ['--json', 'print the page as JSON'],
+  ])
+  addVerb(flows, 'show <execution>', 'show an execution task by task, and the source of its fault', show, [
+    WORKSPACE,
+    ['--json', 'print the execution as JSON'],
+  ])
+  addVerb(flows, 'versions <flow>', 'list the published versions of a flow', versions, [WORKSPACE])
 }

@@ -1,4 +1,4 @@
-/** `tenon flow simulate`: runs a flow here, on given answers and virtual time. */
+/** `tenon flow simulate|test`: runs a flow in this process, with given results and virtual time. */
 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,10 +18,10 @@ import {
   type TraceEntry,
 } from '../../../flows-dsl/simulator/types.ts'
 import { callerPath, readCallerFile } from '../settings.ts'
-import { jsonOf, printJson, verb } from '../verb.ts'
-import { type Output, paint, printFaults } from './diagnostics.ts'
+import { addVerb, jsonOf, printJson } from '../verb.ts'
+import { type Output, paint, printDiagnostics } from './diagnostics.ts'
 
-/** Of what a step yields, in its line. */
+/** Of the result of a step, in its line. */
 const VALUE_BYTES_MAX = 120
 
 interface Options {
@@ -32,23 +32,23 @@ interface Options {
   readonly json?: boolean
 }
 
-/** A flow that was compiled here, or nothing, with its faults printed. */
-async function compiledHere(
+/** Compiles a flow. @returns undefined if it has faults, which are printed */
+async function compile(
   file: string,
 ): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
   const { compileFlow } = await import('../stack/local-compiler.ts')
   const { ir, definition, faults } = compileFlow(await readCallerFile(file))
   if (ir !== undefined) return { ir, definition }
-  printFaults(file, faults)
+  printDiagnostics(file, faults)
   return undefined
 }
 
-/** Prints what happens as a run would tell it, and the output alone on stdout. @returns 1 where it does not complete */
+/** Prints the trace on stderr and the output on stdout. @returns the exit code: 1 if the flow does not complete */
 async function simulateFile(file: string, options: Options): Promise<number> {
-  const compiled = await compiledHere(file)
+  const compiled = await compile(file)
   if (compiled === undefined) return 1
-  const simulation = { input: jsonOf(options.input, 'The input') as Json, ...(await partsOf(options)) }
-  const simulated = told(() => simulate(compiled.ir, simulation))
+  const simulation = { input: jsonOf(options.input, 'The input') as Json, ...(await readParts(options)) }
+  const simulated = describeError(() => simulate(compiled.ir, simulation))
   if (options.json) printJson(simulated)
   else {
     for (const entry of simulated.trace) process.stderr.write(lineOf(entry, simulated))
@@ -58,8 +58,8 @@ async function simulateFile(file: string, options: Options): Promise<number> {
   return simulated.status === 'completed' ? 0 : 1
 }
 
-/** Files of YAML, which JSON is too. */
-async function partsOf(options: Options): Promise<Simulation> {
+/** Reads the files of the options. JSON is YAML as well. */
+async function readParts(options: Options): Promise<Simulation> {
   const parts = []
   for (const name of ['mocks', 'events', 'decisions'] as const) {
     const file = options[name]
@@ -68,7 +68,7 @@ async function partsOf(options: Options): Promise<Simulation> {
   return Object.fromEntries(parts)
 }
 
-/** A file's YAML as a value. @throws Error that names the file */
+/** Parses YAML. @throws Error that names the file */
 export function yamlIn(text: string, file: string): unknown {
   try {
     return parse(text)
@@ -77,8 +77,8 @@ export function yamlIn(text: string, file: string): unknown {
   }
 }
 
-/** What is wrong with a simulation is one line for a person. */
-function told<T>(work: () => T, where = ''): T {
+/** Runs the work. @throws Error with one line about the location, if the simulation is invalid */
+function describeError<T>(work: () => T, where = ''): T {
   try {
     return work()
   } catch (error) {
@@ -99,10 +99,10 @@ function lineOf(entry: TraceEntry, { trace }: Simulated): string {
   const { at, phase, name, took, output, error, asks } = entry
   const sinceMs = Date.parse(at) - Date.parse(trace[0]?.at ?? at)
   const value = phase === 'started' ? asks : (error ?? output)
-  const told = [took, value === undefined ? undefined : clip(JSON.stringify(value), VALUE_BYTES_MAX)]
+  const result = [took, value === undefined ? undefined : clip(JSON.stringify(value), VALUE_BYTES_MAX)]
   const time = `+${(sinceMs / 1000).toFixed(3)}s`.padStart(12)
-  const shown = paint(PHASES[phase] ?? 'reset', phase.padEnd(9), process.stderr)
-  return `${[time, shown, name, ...told].filter(Boolean).join('  ')}\n`
+  const status = paint(PHASES[phase] ?? 'reset', phase.padEnd(9), process.stderr)
+  return `${[time, status, name, ...result].filter(Boolean).join('  ')}\n`
 }
 
 function printEnd({ status, output, error, wanted = [], held = {}, ...about }: Simulated): void {
@@ -116,48 +116,59 @@ function printEnd({ status, output, error, wanted = [], held = {}, ...about }: S
   if (value !== undefined) printJson(value)
 }
 
-export function simulateVerb(flows: Command): void {
-  flows
-    .command('simulate <file>')
-    .description('run a flow here, on given answers and virtual time; its output alone is on stdout')
-    .option('--input <json>', 'input of the run', '{}')
-    .option('--mocks <file>', 'answers, by task or function: {output} or {error: {type}}')
-    .option('--events <file>', 'events that come: [{after, event}]')
-    .option('--decisions <file>', 'what people decide: [{task, decision, after}]')
-    .option('--json', 'all of it as one JSON value, the trace too')
-    .action(verb(simulateFile))
+export function simulateVerbs(flows: Command): void {
+  addVerb(
+    flows,
+    'simulate <file>',
+    'run a flow here, with given results and virtual time; only its output is on stdout',
+    simulateFile,
+    [
+      ['--input <json>', 'input of the execution', '{}'],
+      ['--mocks <file>', 'results, by task or function: {output} or {error: {type}}'],
+      ['--events <file>', 'events to send: [{after, event}]'],
+      ['--decisions <file>', 'decisions of approvals: [{task, decision, after}]'],
+      ['--json', 'print everything, with the trace, as one JSON value'],
+    ],
+  )
+  addVerb(
+    flows,
+    'test [files...]',
+    'run the test cases of flows (flow.yaml, flow.cases.yaml); default: all below this folder',
+    test,
+    [['--json', 'one JSON value: each flow, its cases and their differences']],
+  )
 }
 
 function printCoverage(file: string, coverage: Coverage, definition: SourceNode, output: Output): void {
   const { tasks, ways } = coverage
   output.write(`  coverage: ${tasks.entered} of ${tasks.total} tasks, ${ways.taken} of ${ways.total} ways\n`)
   for (const missed of [...tasks.missed, ...ways.missed]) {
-    const { at, pointer, way } = placed(missed, definition)
+    const { at, pointer, branch } = locate(missed, definition)
     const where = at === undefined ? file : `${file}:${at.line}:${at.column}`
-    const told = [pointer.split('/').at(-1), way].filter(Boolean).join(': ')
-    output.write(`    ${paint('yellow', 'missed', output)} ${where} ${told}\n`)
+    const text = [pointer.split('/').at(-1), branch].filter(Boolean).join(': ')
+    output.write(`    ${paint('yellow', 'missed', output)} ${where} ${text}\n`)
   }
 }
 
-/** A pointer, or `pointer: way`; names may have a colon too, so the definition says where the pointer ends. */
-function placed(missed: string, definition: SourceNode) {
+/** Splits a pointer, or `pointer: branch`. Names may contain a colon too, so the definition decides where the pointer ends. */
+function locate(missed: string, definition: SourceNode) {
   const ends = [...missed.matchAll(/: |$/g)].map(({ index }) => index).reverse()
   for (const end of ends) {
     const pointer = missed.slice(0, end)
     const at = nodeAt(definition, pointer)?.at
-    if (at !== undefined) return { at, pointer, way: missed.slice(end + 2) }
+    if (at !== undefined) return { at, pointer, branch: missed.slice(end + 2) }
   }
-  return { at: undefined, pointer: missed, way: '' }
+  return { at: undefined, pointer: missed, branch: '' }
 }
 
 const CASES = /\.cases\.ya?ml$/
 const UNSEARCHED = new Set(['node_modules', '.git'])
 
-/** Names of flows, by their own or by that of their cases; all below the caller's folder where none is given. */
+/** The files of flows, named by themselves or by their cases; all below the caller's folder if none is named. */
 async function flowsFor(files: readonly string[]): Promise<readonly string[]> {
-  const given = files.length > 0 ? files : await casesBelow('.')
-  if (given.length === 0) throw new Error('There are no cases here: files that end in .cases.yaml.')
-  return [...new Set(given.map((file) => file.replace(CASES, '.yaml')))]
+  const named = files.length > 0 ? files : await casesBelow('.')
+  if (named.length === 0) throw new Error('There are no cases here: files that end in .cases.yaml.')
+  return [...new Set(named.map((file) => file.replace(CASES, '.yaml')))]
 }
 
 async function casesBelow(folder: string): Promise<string[]> {
@@ -173,12 +184,12 @@ async function casesBelow(folder: string): Promise<string[]> {
 
 interface Tested {
   readonly file: string
-  /** None where the flow does not compile. */
+  /** Empty if the flow does not compile. */
   readonly cases: readonly CheckedCase[]
   readonly failed: number
 }
 
-/** Prints each flow with its cases. @returns the exit code: 1 where a case fails, or a flow does not compile */
+/** Prints each flow with its cases. @returns the exit code: 1 if a case fails or a flow does not compile */
 async function test(files: readonly string[], { json }: { json?: boolean }): Promise<number> {
   const tested: Tested[] = []
   for (const file of await flowsFor(files)) tested.push(await testFlow(file, json === true))
@@ -190,15 +201,15 @@ async function test(files: readonly string[], { json }: { json?: boolean }): Pro
 }
 
 async function testFlow(file: string, isSilent: boolean): Promise<Tested> {
-  const compiled = await compiledHere(file)
+  const compiled = await compile(file)
   if (compiled === undefined) return { file, cases: [], failed: 1 }
   const { ir, definition } = compiled
-  const beside = file.replace(/\.ya?ml$/, '.cases.yaml')
-  const text = await readCallerFile(beside).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? new Error(`${file} has no cases: ${beside} is not there.`) : error
+  const caseFile = file.replace(/\.ya?ml$/, '.cases.yaml')
+  const text = await readCallerFile(caseFile).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? new Error(`${file} has no cases: ${caseFile} is not there.`) : error
   })
-  const given = told(() => casesIn(yamlIn(text, beside) as Json), beside)
-  const cases = given.map((one) => told(() => checkCase(ir, one), `${beside}: ${one.name}`))
+  const listed = describeError(() => casesIn(yamlIn(text, caseFile) as Json), caseFile)
+  const cases = listed.map((one) => describeError(() => checkCase(ir, one), `${caseFile}: ${one.name}`))
   if (!isSilent) {
     process.stdout.write(`${paint('bold', file, process.stdout)}\n`)
     for (const one of cases) printCase(one)
@@ -214,8 +225,8 @@ function printCase({ name, differences, simulated }: CheckedCase): void {
   output.write(`  ${mark} ${name}\n`)
   for (const { at, expected, found } of differences) {
     output.write(`      ${at}\n`)
-    output.write(`        ${paint('green', `- ${shown(expected)}`, output)}\n`)
-    output.write(`        ${paint('red', `+ ${shown(found)}`, output)}\n`)
+    output.write(`        ${paint('green', `- ${textOf(expected)}`, output)}\n`)
+    output.write(`        ${paint('red', `+ ${textOf(found)}`, output)}\n`)
   }
   if (differences.length === 0) return
   for (const { step, what, hint } of simulated.wanted ?? [])
@@ -224,14 +235,4 @@ function printCase({ name, differences, simulated }: CheckedCase): void {
   if (error !== undefined) output.write(`      ${error.instance} ${error.title}: ${error.detail}\n`)
 }
 
-const shown = (value: Json | undefined) => (value === undefined ? 'nothing' : JSON.stringify(value))
-
-export function testVerb(flows: Command): void {
-  flows
-    .command('test [files...]')
-    .description(
-      'run the cases beside flows (flow.yaml, flow.cases.yaml); all below this folder where none is named',
-    )
-    .option('--json', 'one JSON value: each flow, its cases, and where they differ')
-    .action(verb(test))
-}
+const textOf = (value: Json | undefined) => (value === undefined ? 'nothing' : JSON.stringify(value))

@@ -1,26 +1,27 @@
-/** `tenon flow run|watch`: an execution as it goes on, to its end; its output alone is on stdout. */
+/** `tenon flow run|watch`: watches an execution to its end; only its output is on stdout. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, framesOf } from '../client.ts'
 import { flowsClient } from '../settings.ts'
-import { jsonOf, printJson, verb, WORKSPACE } from '../verb.ts'
-import type { StepNews } from './drawing.ts'
+import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import type { StepUpdate } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, queueText } from './execution.ts'
 import { type View, viewOf } from './view.ts'
 
 const RETRY_MS = 500
-/** Until a queue is asked for again. */
+/** Poll interval of the queue. */
 const QUEUE_MS = 2_000
-/** For longer than that nobody waits for a platform that is away. */
-const PATIENCE_MS = 30_000
+/** How long the stream is retried while the platform does not answer. */
+const RETRY_BUDGET_MS = 30_000
 const WAIT_S = 30
 
 interface Event {
   readonly time: string
-  readonly data: Omit<StepNews, 'at' | 'seq'> & { readonly seq?: number }
+  readonly data: Omit<StepUpdate, 'at' | 'seq'> & { readonly seq?: number }
 }
 
-/** Shows an execution until it has ended. @returns the exit code: 0 where it completed */
+/** Shows an execution until it has ended. @returns the exit code: 0 if it completed */
 export async function follow(workspace: string | undefined, id: string): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
@@ -32,56 +33,57 @@ export async function follow(workspace: string | undefined, id: string): Promise
   process.once('SIGINT', leave)
   try {
     if (execution.queue !== undefined) await showQueue(workspace, id, view)
-    await showAll(workspace, id, view)
+    await showEvents(workspace, id, view)
   } finally {
     process.off('SIGINT', leave)
     view.end()
   }
-  return finish(client, base, await client.get<Execution>(`${base}/executions/${id}`))
+  return finish(client, base, id)
 }
 
-/** Until it has a place, or is cancelled: no event tells of those before it. */
+/** Shows the position in the queue until the execution gets a slot or is cancelled; no event reports the others in it. */
 async function showQueue(workspace: string | undefined, id: string, view: View): Promise<void> {
   for (;;) {
     const { client, base } = await flowsClient(workspace)
     const { queue } = await client.get<Execution>(`${base}/executions/${id}`)
-    view.note(queue && queueText(queue))
+    view.waitingFor(queue && queueText(queue))
     if (queue === undefined) return
-    await new Promise((done) => setTimeout(done, QUEUE_MS))
+    await delay(QUEUE_MS)
   }
 }
 
-/** Comes back where the connection breaks, or a token runs out, and goes on where it was. */
-async function showAll(workspace: string | undefined, id: string, view: View): Promise<void> {
-  let [last, heardMs] = ['0', Date.now()]
+/** Shows events until the end. Resumes the stream if the connection breaks or the token expires. */
+async function showEvents(workspace: string | undefined, id: string, view: View): Promise<void> {
+  let [last, receivedMs] = ['0', Date.now()]
   for (;;) {
     try {
       const { client, base } = await flowsClient(workspace)
       const headers = { 'last-event-id': last }
       const response = await client.send('GET', `${base}/executions/${id}/events`, { headers })
       for await (const { id: number = last, event, data } of framesOf(response)) {
-        heardMs = Date.now()
+        receivedMs = Date.now()
         last = number
-        const said = JSON.parse(data)
-        if (event === undefined) tell(said, view)
+        const message = JSON.parse(data)
+        if (event === undefined) show(message, view)
         else if (event === 'gap') view.gap()
-        else if (event === 'end' && said.code === 'ended') return
+        else if (event === 'end' && message.code === 'ended') return
       }
     } catch (error) {
-      if (error instanceof ApiError || Date.now() - heardMs > PATIENCE_MS) throw error
+      if (error instanceof ApiError || Date.now() - receivedMs > RETRY_BUDGET_MS) throw error
     }
-    await new Promise((done) => setTimeout(done, RETRY_MS))
+    await delay(RETRY_MS)
   }
 }
 
-function tell({ time, data }: Event, view: View): void {
+function show({ time, data }: Event, view: View): void {
   const { seq } = data
   if (seq === undefined) view.status(data.status)
   else view.step({ ...data, seq, at: time })
 }
 
-/** Says how it ended, and why. */
-async function finish(client: ApiClient, base: string, execution: Execution): Promise<number> {
+/** Prints the status, and the output or the error. @returns the exit code */
+async function finish(client: ApiClient, base: string, id: string): Promise<number> {
+  const execution = await client.get<Execution>(`${base}/executions/${id}`)
   process.stderr.write(`${execution.status}\n`)
   if (execution.status === 'completed') return printJson(execution.output)
   await printFault(client, base, execution, process.stderr)
@@ -89,8 +91,7 @@ async function finish(client: ApiClient, base: string, execution: Execution): Pr
   return 1
 }
 
-interface RunOptions {
-  readonly workspace?: string
+interface RunOptions extends WorkspaceOption {
   readonly input: string
   readonly version?: string
   readonly alias?: string
@@ -99,7 +100,7 @@ interface RunOptions {
   readonly detach?: boolean
 }
 
-/** Starts an execution, and watches it, waits for it, or leaves it alone. */
+/** Starts an execution, and watches it, waits for its end, or only prints its id. */
 async function run(flow: string, options: RunOptions): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   const body = {
@@ -117,28 +118,34 @@ async function run(flow: string, options: RunOptions): Promise<number> {
   const { id, temporal_url: url } = execution
   process.stderr.write(`${id}${url === undefined ? '' : `\n${url}`}\n`)
   if (!options.wait) return follow(options.workspace, id)
-  await showAll(options.workspace, id, SILENT)
-  return finish(client, base, await client.get<Execution>(`${base}/executions/${id}`))
+  await showEvents(options.workspace, id, SILENT)
+  return finish(client, base, id)
 }
 
-const SILENT: View = { step() {}, status() {}, note() {}, gap() {}, end() {} }
+const SILENT: View = { step() {}, status() {}, waitingFor() {}, gap() {}, end() {} }
 
 export function watchVerbs(flows: Command): void {
-  flows
-    .command('run <flow>')
-    .description('start a run and watch it to its end; its output alone is on stdout')
-    .option(...WORKSPACE)
-    .option('--input <json>', 'input of the run', '{}')
-    .option('--version <n>', 'a published version; the newest where absent')
-    .option('--alias <name>', 'the version that an alias means')
-    .option('--key <key>', 'what you know the run by, such as an order')
-    .option('--watch', 'show what happens (so it is where nothing else is said)')
-    .option('--wait', 'wait for the end and show nothing before')
-    .option('--detach', 'print the id and go')
-    .action(verb(run))
-  flows
-    .command('watch <execution>')
-    .description('watch a run to its end, from its beginning; exit code 0 where it completes')
-    .option(...WORKSPACE)
-    .action(verb((id: string, { workspace }: { workspace?: string }) => follow(workspace, id)))
+  addVerb(
+    flows,
+    'run <flow>',
+    'start an execution and watch it to its end; only its output is on stdout',
+    run,
+    [
+      WORKSPACE,
+      ['--input <json>', 'input of the execution', '{}'],
+      ['--version <n>', 'a published version; default: the newest'],
+      ['--alias <name>', 'an alias instead of a version'],
+      ['--key <key>', 'correlation key, such as the number of an order'],
+      ['--watch', 'show its progress (the default)'],
+      ['--wait', 'wait for the end without showing progress'],
+      ['--detach', 'print the id, and do not watch'],
+    ],
+  )
+  addVerb(
+    flows,
+    'watch <execution>',
+    'watch an execution from its start to its end; exit code 0 if it completes',
+    (id: string, { workspace }: WorkspaceOption) => follow(workspace, id),
+    [WORKSPACE],
+  )
 }

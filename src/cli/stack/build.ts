@@ -1,6 +1,7 @@
 /** Bundles the API, the worker and the CLI into one file each, and builds the workflow bundle. */
 
-import { access, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
@@ -25,11 +26,7 @@ export function currentBuild(): Promise<Build> {
 
 async function find(): Promise<Build> {
   const folder = buildFolder()
-  const known = await access(folder).then(
-    () => true,
-    () => false,
-  )
-  if (!known) await make(folder)
+  if (!existsSync(folder)) await make(folder)
   return {
     api: join(folder, 'api.mjs'),
     worker: join(folder, 'worker.mjs'),

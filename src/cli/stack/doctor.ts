@@ -1,6 +1,7 @@
 /** `tenon doctor`: checks the installation, and prints a line for each finding with its remedy. */
 
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -70,17 +71,12 @@ function hostOf(url: string | undefined): string | undefined {
 
 async function reach(name: string, address: string): Promise<Finding> {
   const [host = '', port = ''] = address.split(':')
-  const good = await new Promise<boolean>((done) => {
-    const socket = connect({ host, port: Number(port), timeout: 2_000 })
-    const end = (answer: boolean) => {
-      socket.destroy()
-      done(answer)
-    }
-    socket
-      .once('connect', () => end(true))
-      .once('error', () => end(false))
-      .once('timeout', () => end(false))
-  })
+  const socket = connect({ host, port: Number(port) })
+  const good = await once(socket, 'connect', { signal: AbortSignal.timeout(2_000) }).then(
+    () => true,
+    () => false,
+  )
+  socket.on('error', () => {}).destroy()
   return { name, good, detail: good ? address : `${address} does not answer` }
 }
 
@@ -94,25 +90,17 @@ const roles: Check = async ({ DATABASE_URL: url }) => {
     const { rows } = await client.query(
       `select rolname, rolsuper, rolbypassrls from pg_roles where rolname like 'tenon\\_%' order by 1`,
     )
-    const { rows: open } = await client.query(
+    const { rows: unforced } = await client.query(
       `select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
        where n.nspname = 'tenon' and c.relkind = 'r' and not (c.relrowsecurity and c.relforcerowsecurity)`,
     )
-    return [
-      ...rows.map(roleFinding),
-      {
-        name: 'row-level security',
-        good: open.length === 0,
-        detail:
-          open.length === 0
-            ? 'forced on every table'
-            : `not forced on ${open.map(({ relname }) => relname).join(', ')}`,
-      },
-    ]
+    const good = unforced.length === 0
+    const tables = unforced.map(({ relname }) => relname).join(', ')
+    const detail = good ? 'forced on every table' : `not forced on ${tables}`
+    return [...rows.map(roleFinding), { name: 'row-level security', good, detail }]
   } catch (error) {
-    return [
-      { name: 'PostgreSQL', good: false, detail: error instanceof Error ? error.message : String(error) },
-    ]
+    const detail = error instanceof Error ? error.message : String(error)
+    return [{ name: 'PostgreSQL', good: false, detail }]
   } finally {
     await client.end().catch(() => undefined)
   }
@@ -135,13 +123,7 @@ const deno: Check = async ({ TENON_DENO_BIN: path }) => {
     const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 })
     const version = /^deno (\S+)/.exec(stdout)?.[1] ?? ''
     const good = version.startsWith('2.')
-    return [
-      {
-        name: 'Deno',
-        good,
-        detail: good ? `${version} at ${path}` : `${version} at ${path}; Deno 2 is needed`,
-      },
-    ]
+    return [{ name: 'Deno', good, detail: `${version} at ${path}${good ? '' : '; Deno 2 is needed'}` }]
   } catch {
     return [{ name: 'Deno', good: false, detail: `${path} does not run: functions answer 503` }]
   }

@@ -94,8 +94,8 @@ function inheritedSettings(): Record<string, string> {
       'MONGODB_URL',
       'TENON_TRUSTED_PROXIES',
     ])
-  const named = names.map((name) => [name, process.env[name]] as const)
-  return Object.fromEntries(named.flatMap(([name, value]) => (value ? [[name, value]] : [])))
+  const { env } = process
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])))
 }
 
 function runProcess(

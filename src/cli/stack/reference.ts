@@ -28,7 +28,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
   }
 }
 
-/** @returns the exit code: with `check`, 1 where a file differs */
+/** @returns the exit code: with `check`, 1 if a file differs */
 export async function reference(options: { check?: boolean }): Promise<number> {
   await mkdir(FOLDER, { recursive: true })
   const stale: string[] = []
@@ -43,21 +43,22 @@ export async function reference(options: { check?: boolean }): Promise<number> {
   return options.check && stale.length > 0 ? 1 : 0
 }
 
-/** The rights of each operation, a line each, to be reviewed in diffs. */
+const POLICY_HEAD = `The rights that each operation needs. The caller needs one of the roles; if its key or token is restricted to scopes, it
+also needs the scope. [+scope] is needed for some inputs only. Without a scope (-), a restricted key or token cannot call
+the operation, unless its domain is any.
+`
+
+const POLICY_COLUMNS = ['OPERATION', 'METHOD', 'PATH', 'DOMAIN', 'ROLES', 'SCOPE', 'STABILITY']
+
+/** The rights of each operation, one line each, to be reviewed in diffs. */
 function policy(operations: readonly AnyOperation[]): string {
-  const lines = operations.map((operation) => {
+  const rows = operations.map((operation) => {
     const { name, http, domain, roles, stability } = operation
-    return [
-      name.padEnd(22),
-      http.method.padEnd(6),
-      http.path.padEnd(66),
-      domain.padEnd(16),
-      roles.join(',').padEnd(37),
-      scopesOf(operation).padEnd(32),
-      stability,
-    ].join(' ')
+    return [name, http.method, http.path, domain, roles.join(','), scopesOf(operation), stability]
   })
-  return `${lines.sort().join('\n')}\n`
+  const widths = [22, 6, 66, 16, 37, 32, 0]
+  const lineOf = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' ')
+  return `${POLICY_HEAD}\n${[lineOf(POLICY_COLUMNS), ...rows.map(lineOf).sort()].join('\n')}\n`
 }
 
 /** The scope of an operation; `[+…]` is needed for some inputs only. */
@@ -87,20 +88,20 @@ export interface ConformanceRow extends Partial<Omit<FlowCase, 'name'>> {
   /** The part of the specification's reference. */
   readonly of: string
   readonly construct: string
-  /** A definition without what every document needs. */
+  /** A definition without the members that every document has. */
   readonly flow?: JsonObject
-  /** The only code it is refused with. */
+  /** The only code of its diagnostics. */
   readonly fault?: string
   /** A file and the name of a test in it. */
   readonly test?: readonly [file: string, name: string]
-  /** What is not there. */
+  /** The construct is not supported: the reason. */
   readonly missing?: string
-  /** What of it is not there. */
+  /** The part that is not supported. */
   readonly partly?: string
   readonly note?: string
 }
 
-/** All rows, in the order of the files and of what stands in them. */
+/** All rows, in the order of the files. */
 export function conformanceRows(): readonly ConformanceRow[] {
   const files = ['flow.yaml', 'tasks.yaml', 'around.yaml']
   const others = readdirSync(CONFORMANCE_FOLDER).filter((file) => !files.includes(file))

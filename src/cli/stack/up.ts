@@ -1,5 +1,6 @@
 /** `tenon up` (npm start): starts servers and platform, runs the demo, prints a table, and serves until Ctrl-C. */
 
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -48,8 +49,8 @@ export async function up(options: UpOptions): Promise<number> {
     if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))
     screen.table(stack, launched.url, demo)
     if (options.once) return demo.execution.status === 'completed' ? 0 : 1
-    screen.serving()
-    await aborted(stopping)
+    screen.line('Serving. Ctrl-C stops everything.')
+    if (!stopping.aborted) await once(stopping, 'abort')
     return 0
   } catch (error) {
     if (stopping.aborted) return 130
@@ -117,13 +118,6 @@ function stopSignal(): AbortSignal {
   return controller.signal
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    if (signal.aborted) done()
-    signal.addEventListener('abort', () => done())
-  })
-}
-
 const QUIET_MS = 2_000
 const TITLE_CHARS = 14
 
@@ -177,10 +171,6 @@ class Screen {
     this.#keys(demo)
     this.#examples(url, demo)
     this.line(`\nReady in ${seconds(performance.now() - this.#startedMs)}`)
-  }
-
-  serving(): void {
-    this.line('Serving. Ctrl-C stops everything.')
   }
 
   end(byRequest: boolean): void {

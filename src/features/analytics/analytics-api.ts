@@ -3,10 +3,10 @@
 import Type from 'typebox'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { boundedMs, Duration } from '../../core/duration.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { boundedMs, Duration } from '../../core/units.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 
 interface Minute {

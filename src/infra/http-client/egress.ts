@@ -93,26 +93,25 @@ export class Egress {
   async #send(outbound: Outbound, { allowed, owner }: Sender, bounds: Bounds): Promise<Inbound> {
     const { url, method } = outbound
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
-    const place = placeOf(url)
-    const trusted = this.#allowed.has(place) || allowed.includes(place)
+    const server = hostAndPort(url)
+    const trusted = this.#allowed.has(server) || allowed.includes(server)
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    if (!trusted && isIP(host) !== 0) judge(host, this.#addresses)
-    const guard = trusted ? undefined : this.#guard
-    const way = { agent: false, ...(guard && { lookup: guard }) } as const
-    if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, way)
+    if (!trusted && isIP(host) !== 0) requirePublic(host, this.#addresses)
+    const connection = { agent: false, ...(!trusted && { lookup: this.#guard }) } as const
+    if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, connection)
     const key = `${owner} ${url.protocol} ${trusted}`
     const agent = this.#agents.get(key) ?? agentFor(url.protocol)
     this.#agents.set(key, agent)
-    return exchange(outbound, bounds, { ...way, agent }, way)
+    return exchange(outbound, bounds, { ...connection, agent }, connection)
   }
 }
 
 /** `host:port`, with the default port of the protocol. */
-export const placeOf = (url: URL): string =>
+export const hostAndPort = (url: URL): string =>
   `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
 /** @throws Problem `egress_refused` if the address is not one of the public Internet */
-function judge(address: string, addresses: PublicAddresses): void {
+function requirePublic(address: string, addresses: PublicAddresses): void {
   if (!addresses.isPublic(address)) throw refused('the address is not a public one')
 }
 
@@ -125,7 +124,7 @@ function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
     find(hostname, { ...options, all: true }).then(
       (found) => {
         try {
-          for (const { address } of found) judge(address, addresses)
+          for (const { address } of found) requirePublic(address, addresses)
         } catch (error) {
           return callback(error as Error, '')
         }
@@ -138,23 +137,23 @@ function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
   }
 }
 
-type Connecting = Pick<RequestOptions, 'agent' | 'lookup'>
+type ConnectionOptions = Pick<RequestOptions, 'agent' | 'lookup'>
 
 /** @param fresh how to repeat the request if a reused connection turned out to be closed */
 async function exchange(
   outbound: Outbound,
   { timeoutMs, bytesMax }: Bounds,
-  way: Connecting,
-  fresh?: Connecting,
+  connection: ConnectionOptions,
+  fresh?: ConnectionOptions,
 ): Promise<Inbound> {
   const untilMs = performance.now() + timeoutMs
   try {
-    const response = await answerTo(outbound, timeoutMs, way)
-    return await read(response, bytesMax)
+    return await read(await request(outbound, timeoutMs, connection), bytesMax)
   } catch (cause) {
     if (cause instanceof Problem) throw cause
     const leftMs = untilMs - performance.now()
-    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0) throw noAnswer(cause)
+    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0)
+      throw new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })
     return exchange(outbound, { timeoutMs: leftMs, bytesMax }, fresh)
   }
 }
@@ -162,14 +161,14 @@ async function exchange(
 /** The server had closed a reused connection. */
 class StaleConnection extends Error {}
 
-function answerTo(
+function request(
   { url, method, headers, body }: Outbound,
   timeoutMs: number,
-  way: Connecting,
+  connection: ConnectionOptions,
 ): Promise<IncomingMessage> {
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
   return new Promise((resolve, reject) => {
-    const sent = begin(() => open(url, { method, headers, ...way }, resolve))
+    const sent = begin(() => open(url, { method, headers, ...connection }, resolve))
     // Also fails a response in progress.
     const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
     sent.on('close', () => clearTimeout(late))
@@ -197,9 +196,7 @@ async function read(response: IncomingMessage, bytesMax: number): Promise<Inboun
     bytes += chunk.length
     if (bytes > bytesMax) {
       response.destroy()
-      throw new Problem('upstream_invalid', {
-        detail: `The answer has more than ${bytesMax} bytes.`,
-      })
+      throw new Problem('upstream_invalid', { detail: `The answer has more than ${bytesMax} bytes.` })
     }
     chunks.push(chunk)
   }
@@ -212,10 +209,7 @@ async function read(response: IncomingMessage, bytesMax: number): Promise<Inboun
   return { status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks) }
 }
 
-const noAnswer = (cause: unknown) =>
-  new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })
-
-/** For how many milliseconds the host's interfaces are taken to be as they were read. */
+/** How long the addresses of this host are cached. */
 const INTERFACES_CACHE_MS = 5_000
 
 /** All global unicast IPv6 that IANA assigns (RFC 4291 §2.4); the rest of the space is special or unassigned. */
@@ -241,8 +235,8 @@ export class PublicAddresses {
   /**
    * True for a unicast address of the public Internet (IANA's special-purpose registries, RFC 6890) that no interface
    * of this host has. An IPv4-mapped address counts as the IPv4 address in it; every other translated form (NAT64,
-   * 6to4, Teredo, RFC 6145) is refused, whatever it leads to.
-   * @param text an address in any spelling; false for what is none
+   * 6to4, Teredo, RFC 6145) is refused.
+   * @param text an address in any notation; any other text is not public
    */
   isPublic(text: string): boolean {
     if (!ipaddr.isValid(text)) return false

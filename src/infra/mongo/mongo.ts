@@ -27,7 +27,7 @@ export interface MongoQuery {
   readonly limit: number
 }
 
-interface Kept extends MongoDocument {
+interface StoredDocument extends MongoDocument {
   readonly _id: string
   readonly tenant: string
   readonly workspace: string
@@ -51,7 +51,7 @@ const OPTIONS = {
 export class MongoDocuments {
   readonly #url: string
   #client: Promise<MongoClient> | undefined
-  #ready: Promise<Collection<Kept>> | undefined
+  #ready: Promise<Collection<StoredDocument>> | undefined
 
   constructor(url: string) {
     this.#url = url
@@ -76,7 +76,7 @@ export class MongoDocuments {
   }
 
   /** The collection with its index, which is created once per process, and again after a failure. */
-  #collection(): Promise<Collection<Kept>> {
+  #collection(): Promise<Collection<StoredDocument>> {
     this.#ready ??= this.#open().catch((error: unknown) => {
       this.#ready = undefined
       throw error
@@ -84,8 +84,8 @@ export class MongoDocuments {
     return this.#ready
   }
 
-  async #open(): Promise<Collection<Kept>> {
-    const collection = (await this.#connected()).db(DATABASE).collection<Kept>('documents')
+  async #open(): Promise<Collection<StoredDocument>> {
+    const collection = (await this.#connected()).db(DATABASE).collection<StoredDocument>('documents')
     await collection.createIndex({ tenant: 1, workspace: 1, collection: 1, id: 1 })
     return collection
   }
@@ -96,12 +96,12 @@ export class DocumentsHandle {
   readonly #ref: WorkspaceRef
   readonly #role: Role
   readonly #canWrite: boolean
-  readonly #open: () => Promise<Collection<Kept>>
+  readonly #open: () => Promise<Collection<StoredDocument>>
 
   constructor(
     ref: WorkspaceRef,
     role: Role,
-    open: () => Promise<Collection<Kept>>,
+    open: () => Promise<Collection<StoredDocument>>,
     canWrite = role !== 'anon',
   ) {
     this.#ref = ref
@@ -118,7 +118,7 @@ export class DocumentsHandle {
   /** Inserts a document, or returns the one that has its id already. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
     this.#requireWrite()
-    return this.#ask(async (documents) => {
+    return this.#run(async (documents) => {
       try {
         await documents.insertOne(this.#stamped(collection, document))
         return document
@@ -134,10 +134,10 @@ export class DocumentsHandle {
   /** Inserts the documents with new ids. @returns their number */
   async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
     this.#requireWrite()
-    const kept = documents.map((document) => this.#stamped(collection, document))
-    return this.#ask(async (all) => {
+    const stamped = documents.map((document) => this.#stamped(collection, document))
+    return this.#run(async (all) => {
       try {
-        return (await all.insertMany(kept, { ordered: false })).insertedCount
+        return (await all.insertMany(stamped, { ordered: false })).insertedCount
       } catch (error) {
         return insertedDespiteDuplicates(error)
       }
@@ -152,13 +152,17 @@ export class DocumentsHandle {
       { $sort: sort },
       { $limit: limit },
     ]
-    return this.#ask((documents) =>
-      bounded(documents.aggregate<Kept>([...stages, { $project: { k: 0 } }], { maxTimeMS: this.#timeoutMs })),
+    return this.#run((documents) =>
+      bounded(
+        documents.aggregate<StoredDocument>([...stages, { $project: { k: 0 } }], {
+          maxTimeMS: this.#timeoutMs,
+        }),
+      ),
     )
   }
 
   count(collection: string, filter: MongoFilter): Promise<number> {
-    return this.#ask((documents) =>
+    return this.#run((documents) =>
       documents.countDocuments(this.#own(collection, filter), { maxTimeMS: this.#timeoutMs }),
     )
   }
@@ -169,14 +173,14 @@ export class DocumentsHandle {
     const own = { tenant, workspace, collection: { $gt: after } }
     // Not `distinct`: FerretDB supports no time limit for it.
     const stages = [{ $match: own }, { $sort: { collection: 1 } }, { $group: { _id: '$collection' } }]
-    return this.#ask(async (documents) => {
+    return this.#run(async (documents) => {
       const found = documents.aggregate<{ _id: string }>(stages, { maxTimeMS: this.#timeoutMs })
       return (await found.toArray()).map(({ _id }) => _id)
     })
   }
 
   get(collection: string, id: string): Promise<MongoDocument | undefined> {
-    return this.#ask(async (documents) => {
+    return this.#run(async (documents) => {
       const found = await documents.findOne(this.#own(collection, { id }), {
         projection: { k: 0 },
         maxTimeMS: this.#timeoutMs,
@@ -189,7 +193,7 @@ export class DocumentsHandle {
   replace(collection: string, from: number, to: MongoDocument): Promise<boolean> {
     this.#requireWrite()
     const { id, ...rest } = to
-    return this.#ask(async (documents) => {
+    return this.#run(async (documents) => {
       const answer = await documents.updateOne(this.#own(collection, { id, v: from }), { $set: rest })
       return answer.matchedCount === 1
     })
@@ -198,13 +202,13 @@ export class DocumentsHandle {
   /** @returns true if it existed at version `from` */
   delete(collection: string, id: string, from: number): Promise<boolean> {
     this.#requireWrite()
-    return this.#ask(async (documents) => {
+    return this.#run(async (documents) => {
       const answer = await documents.deleteOne(this.#own(collection, { id, v: from }))
       return answer.deletedCount === 1
     })
   }
 
-  #stamped(collection: string, document: MongoDocument): Kept {
+  #stamped(collection: string, document: MongoDocument): StoredDocument {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const _id = `${tenant}:${workspace}:${collection}:${document.id}`
     return { ...document, _id, tenant, workspace, collection }
@@ -225,7 +229,7 @@ export class DocumentsHandle {
     return this.#role === 'anon' ? LIMITS.statementTimeoutMs.anon : LIMITS.statementTimeoutMs.service
   }
 
-  async #ask<T>(work: (documents: Collection<Kept>) => Promise<T>): Promise<T> {
+  async #run<T>(work: (documents: Collection<StoredDocument>) => Promise<T>): Promise<T> {
     try {
       return await work(await this.#open())
     } catch (cause) {

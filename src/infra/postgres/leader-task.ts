@@ -16,7 +16,7 @@ interface LeaderTaskSpec {
   readonly waits: string
 }
 
-/** Held while this process is the leader. */
+/** The lease of the process that is the leader. */
 export interface Lease {
   /** Uses the connection that holds the lock: if it breaks, its statements fail, and the lease is lost. */
   readonly system: SystemScope
@@ -56,7 +56,7 @@ export class LeaderTask {
   async #run(work: (lease: Lease) => Promise<void>): Promise<void> {
     while (!this.#isOver) {
       try {
-        await this.#lead(work)
+        await this.#runElected(work)
       } catch (error) {
         const retryMs = this.#backoff.next()
         this.#log.warn({ err: error, retryMs }, this.#spec.waits)
@@ -65,7 +65,7 @@ export class LeaderTask {
     }
   }
 
-  async #lead(work: (lease: Lease) => Promise<void>): Promise<void> {
+  async #runElected(work: (lease: Lease) => Promise<void>): Promise<void> {
     const session = await this.#database.session()
     const system = new SystemScope(this.#spec.reason, session)
     const lock = sql`select pg_try_advisory_lock(${this.#spec.lock}) as "isOurs"`

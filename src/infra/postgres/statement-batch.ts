@@ -108,7 +108,7 @@ export class Batch implements Submittable {
       this.#prepared.columns.set(name, columns)
     }
     if (!known && !this.#parsed.includes(name)) {
-      this.#makeRoom(connection)
+      this.#closeOldest(connection)
       connection.parse({ name, text: statement.text, types: [] }, true)
       this.#parsed.push(name)
     }
@@ -121,7 +121,7 @@ export class Batch implements Submittable {
    * Queries of users have endless shapes, and each prepared statement occupies memory of the server until the connection
    * ends; so the least recently used one is closed.
    */
-  #makeRoom(connection: Connection): void {
+  #closeOldest(connection: Connection): void {
     const { columns } = this.#prepared
     for (const name of columns.keys()) {
       if (columns.size + this.#parsed.length < LIMITS.preparedStatementsMax) return

@@ -29,13 +29,13 @@ interface Group {
   timer: NodeJS.Timeout | undefined
 }
 
-const { membersMax, waitMs, lockMs, apartMs } = LIMITS.groups
+const { batchSizeMax, waitMs, lockTimeoutMs, cooldownMs } = LIMITS.groups
 
 export class TransactionBatcher {
   readonly #run: Run
   readonly #groups = new Map<string, Group>()
   /** Groups whose members run separately for a while, after one of them failed: more failures like it may follow. */
-  readonly #cooling = new LRUCache<string, true>({ max: LIMITS.keyCacheEntriesMax, ttl: apartMs })
+  readonly #cooling = new LRUCache<string, true>({ max: LIMITS.keyCacheEntriesMax, ttl: cooldownMs })
 
   constructor(run: Run) {
     this.#run = run
@@ -59,7 +59,7 @@ export class TransactionBatcher {
     return new Promise((resolve, reject) => {
       group.waiting.push({ statements, resolve, reject })
       group.timer ??= setTimeout(() => this.#send(key, group), waitMs)
-      if (group.waiting.length >= membersMax) this.#send(key, group)
+      if (group.waiting.length >= batchSizeMax) this.#send(key, group)
     })
   }
 
@@ -83,7 +83,9 @@ export class TransactionBatcher {
     const isAlone = members.length === 1
     try {
       const merged = coalesce(members.flatMap((member) => member.statements))
-      const rows = merged.split(await this.#run(context, merged.statements, isAlone ? undefined : lockMs))
+      const rows = merged.split(
+        await this.#run(context, merged.statements, isAlone ? undefined : lockTimeoutMs),
+      )
       for (const { statements, resolve } of members) resolve(rows.splice(0, statements.length))
     } catch (error) {
       if (isAlone || !isOfOneStatement(error)) {

@@ -66,7 +66,7 @@ export class ObjectClients {
   }
 
   /**
-   * The client of a workspace; `find` reads its identity where none is remembered.
+   * The client of a workspace; `find` reads its identity if it is not cached.
    * @throws Problem `bucket_required` if the workspace has no identity
    */
   async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
@@ -119,7 +119,7 @@ export function storeOf(config: Config) {
   } as const satisfies S3ClientConfig
 }
 
-/** The platform's own identity, which makes buckets and identities. */
+/** The platform's own identity, which creates buckets and identities. */
 export const rootOf = (config: Config) => ({
   accessKeyId: config.S3_ACCESS_KEY_ID,
   secretAccessKey: config.S3_SECRET_ACCESS_KEY,
@@ -137,7 +137,7 @@ export class Objects {
   }
 
   /**
-   * Makes a bucket for its owner. Idempotent for the same owner, by a tag that is set when it is made; a bucket that
+   * Creates a bucket for its owner. Idempotent for the same owner, by a tag that is set at its creation; a bucket that
    * exists without that tag belongs to another owner, even if the database has it.
    * @throws Problem `conflict`, or `dependency_unavailable`
    */

@@ -23,7 +23,7 @@ const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
   416: 'InvalidRange',
 }
 
-/** The key itself is not the store's: our trouble, not the caller's. */
+/** The store does not know the key of the platform, which is no error of the caller. */
 const KEY_REFUSED = ['InvalidAccessKeyId', 'SignatureDoesNotMatch']
 
 export function keyRefused(error: unknown): boolean {

@@ -40,8 +40,8 @@ const POLICY = 'own-bucket'
 
 /**
  * The policy document for one bucket.
- * @throws Problem `bucket_required` without a bucket, `InvalidBucketName` for a wildcard or anything else that is no
- *   name, or is the platform's own: an empty or wildcard scope is never written (interface.md, rule 1)
+ * @throws Problem `bucket_required` without a bucket, `InvalidBucketName` for a wildcard, any other invalid name, and
+ *   the platform's own bucket: an empty or wildcard scope is never written (interface.md, rule 1)
  */
 export function policyFor(bucket: string | null, actions: readonly StorageAction[]): string {
   if (bucket === null || bucket === '') throw new Problem('bucket_required')
@@ -66,11 +66,11 @@ export class StorageIdentities {
     })
   }
 
-  /** Makes the user, or brings its policy up to date. Idempotent. @throws as {@link policyFor}, or 503 */
+  /** Creates the user, or updates its policy. Idempotent. @throws as {@link policyFor}, or 503 */
   async ensureUser(workspaceId: WorkspaceId, bucket: string | null): Promise<void> {
     const PolicyDocument = policyFor(bucket, GRANTED)
     const UserName = userOf(workspaceId)
-    await answered(async () => {
+    await callIam(async () => {
       await this.#iam.send(new CreateUserCommand({ UserName })).catch((error: unknown) => {
         if (!(error instanceof IAMServiceException && error.name.startsWith('EntityAlreadyExists')))
           throw error
@@ -79,10 +79,10 @@ export class StorageIdentities {
     })
   }
 
-  /** Takes the user's policy away: its keys stay, and are good for nothing. Idempotent. */
+  /** Deletes the user's policy: its keys remain, without any right. Idempotent. */
   async shut(workspaceId: WorkspaceId): Promise<void> {
     const UserName = userOf(workspaceId)
-    await answered(async () => {
+    await callIam(async () => {
       await this.#iam
         .send(new DeleteUserPolicyCommand({ UserName, PolicyName: POLICY }))
         .catch((error: unknown) => {
@@ -91,9 +91,9 @@ export class StorageIdentities {
     })
   }
 
-  /** Makes a key; its secret is returned only here. */
+  /** Creates a key; its secret is returned only here. */
   async newKey(workspaceId: WorkspaceId): Promise<StorageKey> {
-    const made = await answered(() =>
+    const made = await callIam(() =>
       this.#iam.send(new CreateAccessKeyCommand({ UserName: userOf(workspaceId) })),
     )
     const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey } = made.AccessKey ?? {}
@@ -104,7 +104,7 @@ export class StorageIdentities {
   /** Deletes every key of the user but one. @returns true if that one exists */
   async keepOnly(workspaceId: WorkspaceId, accessKeyId: string | undefined): Promise<boolean> {
     const UserName = userOf(workspaceId)
-    return answered(async () => {
+    return callIam(async () => {
       const { AccessKeyMetadata = [] } = await this.#iam.send(new ListAccessKeysCommand({ UserName }))
       const known = AccessKeyMetadata.flatMap(({ AccessKeyId }) => (AccessKeyId ? [AccessKeyId] : []))
       for (const AccessKeyId of known.filter((id) => id !== accessKeyId))
@@ -120,7 +120,7 @@ export class StorageIdentities {
 
 const userOf = (workspaceId: WorkspaceId) => `tenon-${workspaceId}`
 
-async function answered<T>(work: () => Promise<T>): Promise<T> {
+async function callIam<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {
@@ -135,26 +135,27 @@ function unavailable(cause: unknown): Problem {
   })
 }
 
-interface StorageParts {
+interface StorageServices {
   readonly objects: Objects
   readonly identities: StorageIdentities
   readonly objectClients: ObjectClients
 }
 
+/** Creates the bucket of a workspace, and manages the keys and the rights of its storage identity. */
 export class StorageAdmin {
-  readonly #parts: StorageParts
+  readonly #services: StorageServices
 
-  constructor(parts: StorageParts) {
-    this.#parts = parts
+  constructor(services: StorageServices) {
+    this.#services = services
   }
 
   makeBucket(name: string, owner: string): Promise<void> {
-    return this.#parts.objects.makeBucket(name, owner)
+    return this.#services.objects.makeBucket(name, owner)
   }
 
   /** A new key of the workspace's storage identity, encrypted for the workspace; unused until it is stored. */
   async newKey(ref: WorkspaceRef, bucket: string | null): Promise<SealedIdentity> {
-    const { identities, objectClients } = this.#parts
+    const { identities, objectClients } = this.#services
     await identities.ensureUser(ref.workspaceId, bucket)
     // Keys that crashed attempts left behind count against the store's limit.
     await identities.keepOnly(ref.workspaceId, undefined)
@@ -164,12 +165,12 @@ export class StorageAdmin {
 
   /** Deletes every key of the workspace's storage identity but this one. @returns true if this one exists */
   keepKey(ref: WorkspaceRef, accessKeyId: string): Promise<boolean> {
-    return this.#parts.identities.keepOnly(ref.workspaceId, accessKeyId)
+    return this.#services.identities.keepOnly(ref.workspaceId, accessKeyId)
   }
 
   /** Opens the store to the workspace's own identity, or closes it; its keys stay as they are. Idempotent. */
   turn(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
-    const { identities } = this.#parts
+    const { identities } = this.#services
     return isOpen ? identities.ensureUser(ref.workspaceId, bucket) : identities.shut(ref.workspaceId)
   }
 }

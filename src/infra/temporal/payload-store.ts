@@ -32,7 +32,7 @@ export class PayloadStore {
     await this.#ready()
     const put = new PutObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name, Body: bytes })
     await this.#s3.send(put).catch((cause: unknown) => {
-      throw away(cause)
+      throw unavailable(cause)
     })
   }
 
@@ -42,7 +42,7 @@ export class PayloadStore {
       const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
       return Buffer.from((await Body?.transformToByteArray()) ?? [])
     } catch (cause) {
-      if (statusOf(cause) !== 404) throw away(cause)
+      if (statusOf(cause) !== 404) throw unavailable(cause)
       throw new Problem('payload_unreadable', { detail: 'It is not in the object store any more.', cause })
     }
   }
@@ -61,6 +61,6 @@ export class PayloadStore {
   }
 }
 
-function away(cause: unknown): Problem {
+function unavailable(cause: unknown): Problem {
   return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
 }

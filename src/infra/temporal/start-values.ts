@@ -8,8 +8,7 @@ import {
   TypedSearchAttributes,
 } from '@temporalio/common'
 import type { TenantRef } from '../../core/tenant.ts'
-import type { QUEUES } from '../../core/work.ts'
-import { MARK, type Mark, PURPOSE, type Purpose } from '../../core/work-input.ts'
+import { MARK, type Mark, PURPOSE, type Purpose, type QUEUES } from '../../core/work.ts'
 
 export interface Start {
   /** Workflow type: a name exported by src/workflows. */

@@ -268,10 +268,8 @@ class EagerStartProxy {
     if (release === undefined) return undefined
     this.#inFlight += 1
     try {
-      return {
-        runId: await this.#send(StartWorkflowExecutionRequest.encode(request).finish()),
-        started: true,
-      }
+      const runId = await this.#send(StartWorkflowExecutionRequest.encode(request).finish())
+      return { runId, started: true }
     } catch {
       return undefined
     } finally {

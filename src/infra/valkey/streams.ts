@@ -45,7 +45,7 @@ export class Streams {
   readonly #redis: Redis
   readonly #reader: Redis
   readonly #onError: (error: Error) => void
-  readonly #heard = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
+  readonly #subscriptions = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
   /** Streams that the reader waits for. */
   #awaited: ReadonlySet<StreamKey> = new Set()
   #readerId: number | undefined
@@ -69,7 +69,7 @@ export class Streams {
 
   /** Appends to the stream. @returns the entry's id */
   async publish(key: StreamKey, message: Message): Promise<string> {
-    const id = await this.#ask(() => this.#redis.xadd(...addition(key, message, LIMITS.eventsKeptPerTenant)))
+    const id = await this.#call(() => this.#redis.xadd(...addition(key, message, LIMITS.eventsKeptPerTenant)))
     return id ?? START
   }
 
@@ -80,13 +80,14 @@ export class Streams {
   async listen(key: StreamKey, listener: Listener): Promise<{ after: string; stop: () => void }> {
     const last = await this.lastId(key)
     // A listener that joins others gets their next entry, which may be later than `last`.
-    const known = this.#heard.get(key) ?? { last, listeners: new Set() }
+    const known = this.#subscriptions.get(key) ?? { last, listeners: new Set() }
     known.listeners.add(listener)
-    this.#heard.set(key, known)
+    this.#subscriptions.set(key, known)
     this.#wake(key)
     const stop = () => {
       known.listeners.delete(listener)
-      if (known.listeners.size === 0 && this.#heard.get(key) === known) this.#heard.delete(key)
+      if (known.listeners.size === 0 && this.#subscriptions.get(key) === known)
+        this.#subscriptions.delete(key)
     }
     return { after: known.last, stop }
   }
@@ -96,7 +97,7 @@ export class Streams {
    * @returns the entries; `isWhole` is false if entries in between were dropped
    */
   async following(key: StreamKey, after: string): Promise<{ entries: Entry[]; isWhole: boolean }> {
-    const rows = await this.#ask(() =>
+    const rows = await this.#call(() =>
       this.#redis.xrange(key, after, '+', 'COUNT', LIMITS.eventsReadAtOnce + 1),
     )
     const isThere = rows[0]?.[0] === after
@@ -107,7 +108,7 @@ export class Streams {
 
   /** True if the stream has never dropped an entry. */
   async #hasAll(key: StreamKey): Promise<boolean> {
-    const facts = await this.#ask(() => this.#redis.xinfo('STREAM', key))
+    const facts = await this.#call(() => this.#redis.xinfo('STREAM', key))
     const of = (name: string) => (facts as unknown[])[(facts as unknown[]).indexOf(name) + 1]
     return of('entries-added') === of('length')
   }
@@ -124,11 +125,11 @@ export class Streams {
 
   /** The id of the newest entry. */
   async lastId(key: StreamKey): Promise<string> {
-    const [last] = await this.#ask(() => this.#redis.xrevrange(key, '+', '-', 'COUNT', 1))
+    const [last] = await this.#call(() => this.#redis.xrevrange(key, '+', '-', 'COUNT', 1))
     return last?.[0] ?? START
   }
 
-  /** Starts the reader, or makes one that waits for other streams look again. */
+  /** Starts the reader, or unblocks it so that it reads the new stream as well. */
   #wake(key: StreamKey): void {
     if (this.#reading) {
       this.#unblock(key).catch(this.#onError)
@@ -138,17 +139,17 @@ export class Streams {
     void this.#read()
   }
 
-  /** More than once where need be: a question that is still on its way to the server cannot be ended there. */
+  /** Repeated, since a read that has not reached the server yet cannot be unblocked there. */
   async #unblock(key: StreamKey): Promise<void> {
-    while (this.#heard.has(key) && !this.#awaited.has(key) && !this.#closed) {
+    while (this.#subscriptions.has(key) && !this.#awaited.has(key) && !this.#closed) {
       if (this.#readerId !== undefined) await this.#redis.client('UNBLOCK', this.#readerId)
       await pause(UNBLOCK_MS)
     }
   }
 
-  /** Waits for all streams that are listened to at once, for as long as there are any. Never rejects. */
+  /** Reads all subscribed streams at once, as long as there are any. Never rejects. */
   async #read(): Promise<void> {
-    while (this.#heard.size > 0 && !this.#closed) {
+    while (this.#subscriptions.size > 0 && !this.#closed) {
       try {
         this.#readerId ??= await this.#reader.client('ID')
         await this.#readOnce()
@@ -162,14 +163,14 @@ export class Streams {
   }
 
   async #readOnce(): Promise<void> {
-    const waiting = [...this.#heard]
+    const waiting = [...this.#subscriptions]
     const keys = waiting.map(([key]) => key)
     this.#awaited = new Set(keys)
-    const places = waiting.map(([, { last }]) => last)
+    const lastIds = waiting.map(([, { last }]) => last)
     const count = LIMITS.eventsReadAtOnce
-    const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...places)
+    const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...lastIds)
     for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
-      const subscribed = this.#heard.get(key)
+      const subscribed = this.#subscriptions.get(key)
       for (const entry of rows.map(toEntry)) {
         // A listener that subscribed during this read may be further on.
         if (subscribed === undefined || !isBefore(subscribed.last, entry.id)) continue
@@ -179,7 +180,7 @@ export class Streams {
     }
   }
 
-  async #ask<T>(work: () => Promise<T>): Promise<T> {
+  async #call<T>(work: () => Promise<T>): Promise<T> {
     return work().catch((cause: unknown) => {
       throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
     })
@@ -187,11 +188,11 @@ export class Streams {
 }
 
 /** Arguments of XADD, with an approximate maximum length. */
-export function addition(key: StreamKey, message: Message, kept: number) {
+export function addition(key: StreamKey, message: Message, lengthMax: number) {
   const { topic, source, text, anonReads } = message
   const fields = ['topic', topic, 'source', source, 'event', text]
   if (anonReads !== undefined) fields.push('anon', anonReads ? '1' : '0')
-  return [key, 'MAXLEN', '~', kept, '*', ...fields] as const
+  return [key, 'MAXLEN', '~', lengthMax, '*', ...fields] as const
 }
 
 /** The fields are in the order in which {@link addition} writes them. */

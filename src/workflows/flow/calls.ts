@@ -12,7 +12,7 @@ import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type Begun, QUEUES } from '../../core/work.ts'
+import { type FirstAttempt, QUEUES } from '../../core/work.ts'
 import { summaryLine } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
@@ -98,7 +98,11 @@ async function callInlineIfFast(
 }
 
 /** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
-export async function callUntilAccepted(request: Call, hold: ExecutionGate, begun?: Begun): Promise<Json> {
+export async function callUntilAccepted(
+  request: Call,
+  hold: ExecutionGate,
+  begun?: FirstAttempt,
+): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
   const asked: FunctionCall = {
     function: name,

@@ -2,12 +2,12 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
-import type { GateState, RunStanding } from '../../core/run.ts'
-import type { Begun, Held } from '../../core/work.ts'
+import type { GateState, SuspensionState } from '../../core/run.ts'
+import type { FirstAttempt, SuspendedFailure } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 
 /** How the run's workspace stands; the workflow `suspension` sends it. */
-const standing = defineSignal<[RunStanding]>('suspensionChanged')
+const standing = defineSignal<[SuspensionState]>('suspensionChanged')
 
 const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']
 /** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
@@ -15,7 +15,7 @@ const REFUSED_MS = 1_000
 
 /** A call that was refused because of a suspension: at the door of activities, or further on. */
 interface Refusal {
-  readonly held?: Held
+  readonly held?: SuspendedFailure
 }
 
 export class ExecutionGate {
@@ -105,7 +105,7 @@ export class ExecutionGate {
   refusalOf(error: unknown): Refusal | undefined {
     const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
-    if (failure.type === 'held') return { held: failure.details?.[0] as Held }
+    if (failure.type === 'held') return { held: failure.details?.[0] as SuspendedFailure }
     return SUSPENDED.includes(failure.type) ? {} : undefined
   }
 
@@ -113,14 +113,14 @@ export class ExecutionGate {
    * Waits until the call may be made again.
    * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
    */
-  async waitAfterRefusal({ held }: Refusal): Promise<{ first_attempt?: Begun }> {
+  async waitAfterRefusal({ held }: Refusal): Promise<{ first_attempt?: FirstAttempt }> {
     if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
     if (!this.isClosed) await sleep(REFUSED_MS)
     if (this.isClosed) await this.untilOpen()
     return held === undefined ? {} : { first_attempt: held.begun }
   }
 
-  #hear({ seq, suspended }: RunStanding): void {
+  #hear({ seq, suspended }: SuspensionState): void {
     if (seq <= this.#seq) return
     this.#seq = seq
     this.#isSuspended = suspended

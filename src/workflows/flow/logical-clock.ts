@@ -3,7 +3,7 @@
 import { workflowInfo } from '@temporalio/workflow'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Begun } from '../../core/work.ts'
+import type { FirstAttempt } from '../../core/work.ts'
 
 /**
  * For ids of what is made beside the run. A task that was lost is done again later, by another clock; its local calls end
@@ -97,7 +97,7 @@ export class LogicalClock {
   }
 
   /** Where a call of a step begins that is local, or could be, whatever else the run does meanwhile. */
-  firstAttemptOf({ step, isConcurrent: beside }: CallRequest): Begun {
+  firstAttemptOf({ step, isConcurrent: beside }: CallRequest): FirstAttempt {
     this.#made += 1
     if (!beside) this.#alone += 1
     const order = (this.#alone % 2 ** 12) * 2 ** 20 + (beside ? concurrentOrder(step) : 0)

@@ -5,7 +5,7 @@ import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { ProblemCode } from '../../core/problem.ts'
-import { type FunctionRunInput, type Held, type Json, QUEUES } from '../../core/work.ts'
+import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
 
 /** @throws what the code failed with, so that the run is red in the Temporal UI */
 export async function functionRun(input: FunctionRunInput): Promise<Json> {
@@ -39,7 +39,7 @@ function told(error: unknown): unknown {
 
 /** Of whom somebody waits at the door, or a run that will ask again. */
 function refused({ details, message }: ApplicationFailure): ApplicationFailure {
-  const [{ code }] = details as [Held]
+  const [{ code }] = details as [SuspendedFailure]
   return failure(code, message)
 }
 

@@ -198,7 +198,7 @@ test('alias: set, listed, run, removed: effective', async () => {
   const ran = await tenon('flow', 'run', 'greet', '--alias', 'production', '--wait')
   expect([ran.code, JSON.parse(ran.stdout)]).toEqual([0, { message: 'Hello' }])
   const wrong = await tenon('flow', 'alias', 'set', 'greet', 'canary', '1:90', 'two')
-  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('two is no version')])
+  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('two is not a version')])
   expect((await tenon('flow', 'alias', 'remove', 'greet', 'production')).code).toBe(0)
   const removed = await tenon('flow', 'run', 'greet', '--alias', 'production')
   expect([removed.code, removed.stderr]).toEqual([1, expect.stringContaining('not_found')])

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { printFaults } from '../../../src/cli/flows/diagnostics.ts'
+import { printDiagnostics } from '../../../src/cli/flows/diagnostics.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const run = promisify(execFile)
@@ -127,7 +127,7 @@ test('colours: terminal: coloured; otherwise: plain', () => {
   }
   const shown = (output: object) => {
     const texts: string[] = []
-    printFaults('f', [fault], { write: (text) => texts.push(text), ...output })
+    printDiagnostics('f', [fault], 'error', { write: (text) => texts.push(text), ...output })
     return texts.join('')
   }
   const plain = 'f:2:3 wrong_type: No.\n2 | a\n  |   ^\n'
@@ -168,19 +168,19 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   const passed = await tenon('flow test', withoutServer(), 'tested')
   expect([passed.code, passed.stderr]).toEqual([0, ''])
   expect(passed.stdout).toBe(`greet.yaml
-  ✓ whoever has a name is greeted, and the greeting is kept
-  ✓ whoever has none is told so
+  ✓ with a name: the greeting is stored
+  ✓ without a name: nothing is stored
   coverage: 4 of 4 tasks, 2 of 2 ways
 2 passed
 `)
   const cases = join(folder, 'tested/greet.cases.yaml')
-  const first = (await readFile(cases, 'utf8')).split('- name: whoever has none')[0] ?? ''
+  const first = (await readFile(cases, 'utf8')).split("- name: 'without a name")[0] ?? ''
   await writeFile(cases, first.replace('output: { message', 'output: { massage'))
   const failed = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([failed.code, failed.stdout]).toEqual([
     1,
     `tested/greet.yaml
-  ✗ whoever has a name is greeted, and the greeting is kept
+  ✗ with a name: the greeting is stored
       output.massage
         - "Hello, Ada!"
         + nothing

@@ -23,7 +23,7 @@ test('up --once: new folder: creates a tenant, uses each service, prints the res
   expect(stdout).toContain('"message": "Hello, Ada!"')
   expect(stdout).toMatch(/^ {2}document +notes\/\S+, created and found/m)
   expect(stdout).toMatch(/^ {2}object +main-\S+\/hello\.txt, 21 bytes/m)
-  expect(stdout).toMatch(/^ {2}event +demo\.greeted, heard after \d+ ms$/m)
+  expect(stdout).toMatch(/^ {2}event +demo\.greeted, received after \d+ ms$/m)
   expect(stdout).toMatch(/^ {2}function +greet\(.*→ \{"message":"Hello, Ada!","letters":3\}$/m)
   expect(stdout).toMatch(/^ {2}MCP server +http:\S+\/servers\/demo\/mcp$/m)
   const [, line = ''] = /^ {2}(\{"mcpServers".*)$/m.exec(stdout) ?? []
@@ -86,6 +86,6 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   }).catch((error: { code: number; stderr: string }) => error)
   expect(unreachable).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('Nobody answers at http://127.0.0.1:1'),
+    stderr: expect.stringContaining('No server answers at http://127.0.0.1:1'),
   })
 }, 120_000)

@@ -8,7 +8,7 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { PAYLOAD_BUCKET } from '../../../src/core/object-key.ts'
-import { MARK, REJECTED } from '../../../src/core/work-input.ts'
+import { MARK, REJECTED } from '../../../src/core/work.ts'
 import { clientOf, rootClient } from '../../support/clients/object-store.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {

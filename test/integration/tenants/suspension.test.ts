@@ -3,8 +3,7 @@
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantId } from '../../../src/core/tenant.ts'
-import type { SuspensionInput } from '../../../src/core/work.ts'
-import { QUEUES } from '../../../src/core/work.ts'
+import { QUEUES, type SuspensionInput } from '../../../src/core/work.ts'
 import { count, deploy, post } from '../../support/clients/idempotency.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import {

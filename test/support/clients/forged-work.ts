@@ -6,7 +6,7 @@
 import type { Client } from '@temporalio/client'
 import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import proto, { type temporal } from '@temporalio/proto'
-import { PURPOSE } from '../../../src/core/work-input.ts'
+import { PURPOSE } from '../../../src/core/work.ts'
 import { eventually, unique } from '../fixtures/tenants.ts'
 import { openInProcessPlatform } from '../stack/in-process-platform.ts'
 import { withRawClient } from '../stack/temporal.ts'

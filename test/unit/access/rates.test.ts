@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest'
 import { Rates } from '../../../src/access/rate-limit/limiter.ts'
 import { limitOf, networkOf, rateOf } from '../../../src/access/rate-limit/memory-buckets.ts'
-import { parseRate } from '../../../src/core/rate.ts'
+import { parseRate } from '../../../src/core/units.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 
 const NEEDED = {

@@ -1,7 +1,7 @@
 /** Drawings of executions in a terminal, against golden texts with a fixed clock and width. */
 
 import { expect, test } from 'vitest'
-import { drawRun, RunTree, type StepNews, timeText } from '../../../src/cli/flows/drawing.ts'
+import { drawRun, RunTree, type StepUpdate, timeText } from '../../../src/cli/flows/drawing.ts'
 import { viewOf } from '../../../src/cli/flows/view.ts'
 
 const T0 = Date.parse('2026-01-01T00:00:00Z')
@@ -14,8 +14,8 @@ const news = (
   seq: number,
   task: string,
   status: string,
-  more: Partial<StepNews> = {},
-): StepNews => {
+  more: Partial<StepUpdate> = {},
+): StepUpdate => {
   const name = task.split('/').at(-1) ?? ''
   const at_ = new Date(T0 + at).toISOString()
   return { seq, task, name, kind: 'set', summary: `${name}: does ${name}`, status, at: at_, ...more }
@@ -42,9 +42,9 @@ const EVENTS = [
   news(61_900, 8, '/do/3/pay/try/0/ask', 'held', { error: ERROR }),
 ]
 
-function drawn(events: readonly StepNews[], columns = 100): string {
+function drawn(events: readonly StepUpdate[], columns = 100): string {
   const tree = new RunTree()
-  for (const event of events) tree.take(event)
+  for (const event of events) tree.apply(event)
   return drawRun(HEAD, tree, { nowMs: T0 + 100_000, columns, output: { write() {} } }).join('\n')
 }
 

@@ -24,15 +24,15 @@ const textOf = ({ values }: Sql): string => String(values[0])
 interface Transaction {
   readonly context: SessionContext
   readonly texts: readonly string[]
-  readonly lockMs: number | undefined
+  readonly lockTimeoutMs: number | undefined
 }
 
 /** A server that answers each statement one tick later with its text, and rejects those it is told to. */
 function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
   const seen: Transaction[] = []
-  const groups = new TransactionBatcher(async (context, statements, lockMs) => {
+  const groups = new TransactionBatcher(async (context, statements, lockTimeoutMs) => {
     const texts = statements.map(textOf)
-    seen.push({ context, texts, lockMs })
+    seen.push({ context, texts, lockTimeoutMs })
     await new Promise((soon) => setImmediate(soon))
     const error = refuses(texts)
     if (error !== undefined) throw error
@@ -81,16 +81,20 @@ test('transaction: gets its own results, and shares only with the same session s
 
 test('transactions: arrive while one is running: are one batch, up to the maximum size', async () => {
   const { groups, seen } = server()
-  const count = 2 * LIMITS.groups.membersMax + 1
+  const count = 2 * LIMITS.groups.batchSizeMax + 1
   const names = Array.from({ length: count }, (_, n) => `${n}`)
   await Promise.all(names.map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
   expect(seen.map(({ texts }) => texts.length)).toEqual([
     1,
-    LIMITS.groups.membersMax,
-    LIMITS.groups.membersMax,
+    LIMITS.groups.batchSizeMax,
+    LIMITS.groups.batchSizeMax,
   ])
   // Alone it waits for a lock for the full time; a batch does not.
-  expect(seen.map(({ lockMs }) => lockMs)).toEqual([undefined, LIMITS.groups.lockMs, LIMITS.groups.lockMs])
+  expect(seen.map(({ lockTimeoutMs }) => lockTimeoutMs)).toEqual([
+    undefined,
+    LIMITS.groups.lockTimeoutMs,
+    LIMITS.groups.lockTimeoutMs,
+  ])
 })
 
 test('batch: one transaction fails: each is retried by itself, only that one fails, and batching pauses', async () => {

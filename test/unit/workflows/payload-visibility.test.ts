@@ -2,7 +2,7 @@
 
 import { RawValue } from '@temporalio/common'
 import { expect, test } from 'vitest'
-import { MARK, WorkInput } from '../../../src/core/work-input.ts'
+import { MARK, WorkInput } from '../../../src/core/work.ts'
 import { payloadConverter } from '../../../src/workflows/payload-converter.ts'
 
 const about = { namespace: 'n', workflowId: 'w' }

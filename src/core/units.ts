@@ -1,4 +1,4 @@
-/** Durations in settings: a whole number and a unit, such as `90s`, `15m`, `1h`. */
+/** Quantities with units in settings and inputs: durations such as `90s`, request rates such as `300/min burst 30`. */
 
 import Type from 'typebox'
 import { Problem } from './problem.ts'
@@ -29,4 +29,18 @@ export function boundedMs(
   if (ms >= bounds.minMs && ms <= bounds.maxMs) return ms
   const detail = `${field.name} lies between ${bounds.minMs / 1_000}s and ${bounds.maxMs / 1_000}s.`
   throw new Problem('validation_failed', { detail, errors: [{ ...field, detail }] })
+}
+
+/** `300/min burst 30`; the burst is a minute's requests by default. */
+export const RATE_PATTERN = '^[1-9][0-9]{0,6}/min( burst [1-9][0-9]{0,6})?$'
+
+export interface Rate {
+  readonly perMinute: number
+  readonly burst: number
+}
+
+/** @param text of the form of {@link RATE_PATTERN} */
+export function parseRate(text: string): Rate {
+  const [perMinute = 1, burst = perMinute] = (text.match(/[0-9]+/g) ?? []).map(Number)
+  return { perMinute, burst }
 }
