@@ -8,17 +8,18 @@ import { VISIBLE_PATTERN } from '../core/visible-text.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
 /** An operation on the structure of tenants: what the caller sees is bounded by its credential alone. */
-export const onStructure = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
+export const adminOperation = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
   operation('admin', spec)
 
 /** An operation inside one workspace. Admins name it by the input field `ws`; keys carry it. */
-export const inWorkspace = <I extends TObject, O extends TSchema>(
+export const workspaceOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
 ) => operation('workspace', spec)
 
 /** An operation that reaches nothing but its caller, whoever that is. */
-export const aboutCaller = <I extends TObject, O extends TSchema>(spec: OperationSpec<CallerScope, I, O>) =>
-  operation('caller', spec)
+export const callerOperation = <I extends TObject, O extends TSchema>(
+  spec: OperationSpec<CallerScope, I, O>,
+) => operation('caller', spec)
 
 /** Closed: a member that is not declared is a fault of the caller, not something to ignore. */
 export const Input = <P extends Type.TProperties>(properties: P) =>

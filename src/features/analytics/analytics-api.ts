@@ -1,7 +1,7 @@
 /** Reports requests, errors and latency of a workspace over a window, from counters by the minute. */
 
 import Type from 'typebox'
-import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { boundedMs, Duration } from '../../core/duration.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -49,7 +49,7 @@ const Point = Type.Unsafe<[string, number | null]>(
   Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
 )
 
-export const queryAnalytics = inWorkspace({
+export const queryAnalytics = workspaceOperation({
   name: 'analytics.query',
   summary: 'Requests, errors or latency of the workspace over a window',
   roles: WRITERS,

@@ -1,7 +1,7 @@
 /** API keys: made for one workspace, listed masked, changed, revoked. */
 
 import Type from 'typebox'
-import { Input, Name, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -25,7 +25,7 @@ import {
   Status,
 } from './key.ts'
 
-export const createApiKey = onStructure({
+export const createApiKey = adminOperation({
   name: 'api_key.create',
   summary: 'Create an API key; its text is in this answer only',
   roles: ADMINS,
@@ -60,7 +60,7 @@ export const createApiKey = onStructure({
   },
 })
 
-export const getApiKey = onStructure({
+export const getApiKey = adminOperation({
   name: 'api_key.get',
   summary: 'Read an API key, masked',
   roles: ADMINS,
@@ -70,7 +70,7 @@ export const getApiKey = onStructure({
   run: (scope, { id }) => findApiKey(scope, id),
 })
 
-export const listApiKeys = onStructure({
+export const listApiKeys = adminOperation({
   name: 'api_key.list',
   summary: 'List API keys, masked',
   roles: ADMINS,
@@ -95,7 +95,7 @@ export const listApiKeys = onStructure({
   },
 })
 
-export const updateApiKey = onStructure({
+export const updateApiKey = adminOperation({
   name: 'api_key.update',
   summary: 'Rename, disable, enable, narrow or limit an API key, or move its end; what is not named stays',
   roles: ADMINS,
@@ -148,7 +148,7 @@ function unchangeable({ status }: ApiKey): Problem {
   return new Problem('state_conflict', { detail, members: { state: status } })
 }
 
-export const revokeApiKey = onStructure({
+export const revokeApiKey = adminOperation({
   name: 'api_key.revoke',
   summary: 'Revoke an API key: at once on this node, within 5 s on all',
   roles: ADMINS,
@@ -165,7 +165,7 @@ export const revokeApiKey = onStructure({
   },
 })
 
-export const rotateApiKey = onStructure({
+export const rotateApiKey = adminOperation({
   name: 'api_key.rotate',
   summary: 'Replace an API key by a new one of the same rights; the old one ends after a time of grace',
   roles: ADMINS,

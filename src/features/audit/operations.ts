@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { PLATFORM_CHAIN } from '../../access/audit/entry.ts'
-import { Input, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -72,7 +72,7 @@ interface Row {
 const COLUMNS = sql`seq::text as id, entry::json as entry, encode(prev_hash, 'hex') as prev_hash,
   encode(hash, 'hex') as hash`
 
-export const listAudit = onStructure({
+export const listAudit = adminOperation({
   name: 'audit.list',
   summary: 'List entries of the audit log, newest first',
   roles: ADMINS,
@@ -136,7 +136,7 @@ const Verified = Type.Object({
 })
 type Verified = Static<typeof Verified>
 
-export const verifyAudit = onStructure({
+export const verifyAudit = adminOperation({
   name: 'audit.verify',
   summary: 'Verify the chain of the audit log, up to 10,000 entries a call',
   roles: TENANT_ADMINS,

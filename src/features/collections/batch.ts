@@ -1,7 +1,7 @@
 /** Operations that change several documents in one call: all or none, or each by itself. */
 
 import Type, { type Static } from 'typebox'
-import { Input, inWorkspace, Ref } from '../../access/operation-builders.ts'
+import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -70,7 +70,7 @@ const Results = Type.Object({
   results: Type.Array(Result),
 })
 
-export const batchDocuments = inWorkspace({
+export const batchDocuments = workspaceOperation({
   name: 'collection.batch',
   summary: 'Change several documents of a collection at once: all or none',
   roles: READERS,
@@ -90,7 +90,7 @@ export const batchDocuments = inWorkspace({
     ),
 })
 
-export const batchAnywhere = inWorkspace({
+export const batchAnywhere = workspaceOperation({
   name: 'batch.run',
   area: 'collections',
   summary: 'Change documents of several collections at once: all or none',

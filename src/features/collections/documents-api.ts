@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { anonSettings } from '../../access/anon-settings.ts'
 import { documentsOf } from '../../access/capabilities.ts'
-import { AnyName, Id, Input, inWorkspace, Ref } from '../../access/operation-builders.ts'
+import { AnyName, Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
@@ -44,7 +44,7 @@ function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
   throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
 }
 
-export const createDocument = inWorkspace({
+export const createDocument = workspaceOperation({
   name: 'collection.create',
   summary: 'Create a document',
   roles: READERS,
@@ -89,7 +89,7 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
   }),
 )
 
-export const getDocument = inWorkspace({
+export const getDocument = workspaceOperation({
   name: 'collection.get',
   summary: 'Read a document, or some of its fields',
   roles: READERS,
@@ -113,7 +113,7 @@ export const getDocument = inWorkspace({
   },
 })
 
-export const listDocuments = inWorkspace({
+export const listDocuments = workspaceOperation({
   name: 'collection.list',
   summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
   roles: READERS,
@@ -144,7 +144,7 @@ export const listDocuments = inWorkspace({
     }),
 })
 
-export const queryDocuments = inWorkspace({
+export const queryDocuments = workspaceOperation({
   name: 'collection.query',
   summary: 'Query documents with a filter in JSON',
   roles: READERS,
@@ -188,7 +188,7 @@ const conditions = {
 }
 const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 
-export const updateDocument = inWorkspace({
+export const updateDocument = workspaceOperation({
   name: 'collection.update',
   summary: 'Set the named fields of a document; the others stay',
   roles: READERS,
@@ -222,7 +222,7 @@ export const updateDocument = inWorkspace({
   },
 })
 
-export const patchDocument = inWorkspace({
+export const patchDocument = workspaceOperation({
   name: 'collection.patch',
   summary: 'Merge a patch into a document (RFC 7396): members are set, null takes one away, at any depth',
   roles: READERS,
@@ -242,7 +242,7 @@ export const patchDocument = inWorkspace({
   },
 })
 
-export const deleteDocument = inWorkspace({
+export const deleteDocument = workspaceOperation({
   name: 'collection.delete',
   summary: 'Delete a document',
   roles: READERS,
@@ -273,7 +273,7 @@ const Listed = Type.Object({
 })
 type Listed = Static<typeof Listed>
 
-export const listCollections = inWorkspace({
+export const listCollections = workspaceOperation({
   name: 'collections.list',
   summary: 'List collections by name: what is declared, and what has documents',
   roles: READERS,

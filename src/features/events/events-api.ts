@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
 import { anonSettings, closedCollection, requireEvents } from '../../access/anon-settings.ts'
-import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -28,7 +28,7 @@ const TopicPattern = Type.String({
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
 
-export const publishEvent = inWorkspace({
+export const publishEvent = workspaceOperation({
   name: 'event.publish',
   summary: 'Publish an event to the tenant',
   roles: WRITERS,
@@ -49,7 +49,7 @@ export const publishEvent = inWorkspace({
   },
 })
 
-export const subscribeEvents = inWorkspace({
+export const subscribeEvents = workspaceOperation({
   name: 'event.subscribe',
   summary:
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',

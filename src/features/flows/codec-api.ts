@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { payloadsOf } from '../../access/capabilities.ts'
-import { AnyName, Input, onStructure, Ref } from '../../access/operation-builders.ts'
+import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
@@ -39,7 +39,7 @@ const Payloads = Type.Array(
 
 const Output = Type.Object({ payloads: Payloads })
 
-export const decodePayloads = onStructure({
+export const decodePayloads = adminOperation({
   name: 'codec.decode',
   summary: 'Decrypt Temporal payloads; an admin, only those of the own tenant',
   roles: TENANT_ADMINS,
@@ -64,7 +64,7 @@ export const decodePayloads = onStructure({
   run: async (scope, { payloads }) => ({ payloads: await payloadsOf(scope).decode(payloads) }),
 })
 
-export const encodePayloads = onStructure({
+export const encodePayloads = adminOperation({
   name: 'codec.encode',
   summary: 'Encrypt payloads for Temporal with the key of a tenant',
   roles: TENANT_ADMINS,

@@ -2,7 +2,7 @@
 
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
-import { Id, Input, inWorkspace, Ref, Time } from '../../access/operation-builders.ts'
+import { Id, Input, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { OperationSpec } from '../../core/operation.ts'
@@ -28,7 +28,7 @@ export function existing<T>(noun: string, row: T | undefined): T {
 /** An operation on the flows of a workspace: for its admins, and a preview. */
 export const flowOperation = <I extends TObject, O extends TSchema>(
   spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
-) => inWorkspace({ roles: ADMINS, stability: 'preview', ...spec })
+) => workspaceOperation({ roles: ADMINS, stability: 'preview', ...spec })
 
 export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
 const FlowName = Type.String({

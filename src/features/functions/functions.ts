@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { workflowsOf } from '../../access/capabilities.ts'
-import { Id, Input, inWorkspace, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { boundedMs, Duration, durationMs } from '../../core/duration.ts'
 import { uuidOf } from '../../core/ids.ts'
@@ -77,7 +77,7 @@ const VERSIONED = sql`functions f ${JOIN_VERSION}`
 const named = (id: string): Sql => sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
 const FunctionRef = Ref('function, or its name where the credential names a workspace')
 
-export const createFunction = onStructure({
+export const createFunction = adminOperation({
   name: 'function.create',
   summary: 'Deploy a function; a name that is there gets its next version',
   roles: ADMINS,
@@ -135,7 +135,7 @@ function functionInvalid(faults: readonly Fault[]): Problem {
   return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
 }
 
-export const getFunction = onStructure({
+export const getFunction = adminOperation({
   name: 'function.get',
   summary: 'Read a function and the source of its version',
   roles: ADMINS,
@@ -150,7 +150,7 @@ export const getFunction = onStructure({
     ),
 })
 
-export const listFunctions = onStructure({
+export const listFunctions = adminOperation({
   name: 'function.list',
   summary: 'List functions',
   roles: ADMINS,
@@ -168,7 +168,7 @@ export const listFunctions = onStructure({
     ),
 })
 
-export const configureFunction = onStructure({
+export const configureFunction = adminOperation({
   name: 'function.configure',
   summary: 'Set the named members of a function’s configuration, for runs that start from now on',
   roles: ADMINS,
@@ -187,7 +187,7 @@ export const configureFunction = onStructure({
   },
 })
 
-export const deleteFunction = onStructure({
+export const deleteFunction = adminOperation({
   name: 'function.delete',
   summary: 'Delete a function with all its versions; runs that have begun go on',
   roles: ADMINS,
@@ -229,7 +229,7 @@ const invokeOutput = Type.Object({
   result: Type.Unknown({ description: 'What the function returned.' }),
 })
 
-export const invokeFunction = inWorkspace({
+export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
   summary: 'Invoke a function and wait for its result',
   roles: READERS,
@@ -252,7 +252,7 @@ export const invokeLending = (secrets: LentSecrets): typeof invokeFunction => ({
 })
 
 /** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
-export const invokeVersion = inWorkspace({
+export const invokeVersion = workspaceOperation({
   ...invokeFunction,
   input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
   output: invokeOutput,

@@ -3,13 +3,13 @@
 import Type, { type Static } from 'typebox'
 import { issuerAdminOf } from '../../access/capabilities.ts'
 import {
+  adminOperation,
   Holder,
   HolderRole,
   Id,
   Input,
   Name,
   OptionalTime,
-  onStructure,
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
@@ -68,7 +68,7 @@ const link = (id: string, digest: Buffer, accepted: boolean) => sql`
   update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
   where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
 
-export const createAccount = onStructure({
+export const createAccount = adminOperation({
   name: 'account.create',
   summary: 'Invite a person; the invitation is in this answer only',
   roles: ADMINS,
@@ -106,7 +106,7 @@ export const createAccount = onStructure({
   },
 })
 
-export const getAccount = onStructure({
+export const getAccount = adminOperation({
   name: 'account.get',
   summary: 'Read an account',
   roles: ADMINS,
@@ -116,7 +116,7 @@ export const getAccount = onStructure({
   run: (scope, { id }) => find(scope, id),
 })
 
-export const listAccounts = onStructure({
+export const listAccounts = adminOperation({
   name: 'account.list',
   summary: 'List accounts',
   roles: ADMINS,
@@ -136,7 +136,7 @@ export const listAccounts = onStructure({
   },
 })
 
-export const updateAccount = onStructure({
+export const updateAccount = adminOperation({
   name: 'account.update',
   summary: 'Rename, disable or enable an account; disabled, it is signed out everywhere within 5 s',
   roles: ADMINS,
@@ -158,7 +158,7 @@ export const updateAccount = onStructure({
   },
 })
 
-export const inviteAccount = onStructure({
+export const inviteAccount = adminOperation({
   name: 'account.invite',
   summary: 'Invite a person again who has not accepted yet; the invitation before is void',
   roles: ADMINS,
@@ -202,7 +202,7 @@ function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
   throw new Problem('forbidden', { detail })
 }
 
-export const resetAccount = onStructure({
+export const resetAccount = adminOperation({
   name: 'account.reset',
   summary:
     'End the password of an accepted account, with its sessions and tokens; the link for another one is in this answer only',
@@ -226,7 +226,7 @@ function notAccepted(id: string): Problem {
   return new Problem('state_conflict', { detail })
 }
 
-export const confirmAccount = onStructure({
+export const confirmAccount = adminOperation({
   name: 'account.confirm',
   summary:
     'Confirm that an account is its person’s after a reset: it decides approvals again that were asked for before, but those of executions that you have started',
@@ -247,7 +247,7 @@ export const confirmAccount = onStructure({
   },
 })
 
-export const deleteAccount = onStructure({
+export const deleteAccount = adminOperation({
   name: 'account.delete',
   summary: 'Delete an account; its tokens end within 5 s',
   roles: ADMINS,

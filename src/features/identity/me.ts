@@ -1,7 +1,7 @@
 /** Shows the caller as the platform sees it: subject, roles, scopes, tenant. */
 
 import Type from 'typebox'
-import { aboutCaller, Id, Input, OptionalTime } from '../../access/operation-builders.ts'
+import { callerOperation, Id, Input, OptionalTime } from '../../access/operation-builders.ts'
 import { domainOf, EVERYBODY } from '../../core/policy.ts'
 
 const Me = Type.Object({
@@ -25,7 +25,7 @@ const Me = Type.Object({
   scopes: Type.Array(Type.String(), { description: 'What narrows its roles; empty where nothing does.' }),
 })
 
-export const getMe = aboutCaller({
+export const getMe = callerOperation({
   name: 'me.get',
   summary: 'Read who you are here, and which routes are open to you',
   roles: EVERYBODY,

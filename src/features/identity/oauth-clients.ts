@@ -4,13 +4,13 @@ import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { issuerAdminOf } from '../../access/capabilities.ts'
 import {
+  adminOperation,
   Holder,
   HolderRole,
   Id,
   Input,
   Name,
   OptionalTime,
-  onStructure,
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
@@ -53,7 +53,7 @@ const WithSecret = Type.Interface([OAuthClient], {
 const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, redirect_uris, registered,
   created_by, created_at, rotated_at`
 
-export const createOAuthClient = onStructure({
+export const createOAuthClient = adminOperation({
   name: 'oauth_client.create',
   summary: 'Create an OAuth client; the secret of a machine is in this answer only',
   roles: ADMINS,
@@ -98,7 +98,7 @@ export const createOAuthClient = onStructure({
   },
 })
 
-export const getOAuthClient = onStructure({
+export const getOAuthClient = adminOperation({
   name: 'oauth_client.get',
   summary: 'Read an OAuth client',
   roles: ADMINS,
@@ -112,7 +112,7 @@ export const getOAuthClient = onStructure({
   },
 })
 
-export const listOAuthClients = onStructure({
+export const listOAuthClients = adminOperation({
   name: 'oauth_client.list',
   summary: 'List OAuth clients',
   roles: ADMINS,
@@ -130,7 +130,7 @@ export const listOAuthClients = onStructure({
   },
 })
 
-export const rotateOAuthClient = onStructure({
+export const rotateOAuthClient = adminOperation({
   name: 'oauth_client.rotate_secret',
   summary: 'Give a machine another secret; the one before counts no more within 5 s',
   roles: ADMINS,
@@ -148,7 +148,7 @@ export const rotateOAuthClient = onStructure({
   },
 })
 
-export const deleteOAuthClient = onStructure({
+export const deleteOAuthClient = adminOperation({
   name: 'oauth_client.delete',
   summary: 'Delete an OAuth client; its tokens end within 5 s',
   roles: ADMINS,
@@ -186,7 +186,7 @@ function fault(name: string, detail: string): Problem {
   return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
 }
 
-export const rotateIssuerKeys = onStructure({
+export const rotateIssuerKeys = adminOperation({
   name: 'issuer.rotate_keys',
   summary: 'Sign with a new key; older ones verify until their tokens have run out, or end at once',
   roles: OPERATORS,

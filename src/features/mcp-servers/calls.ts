@@ -1,7 +1,7 @@
 /** Calling a tool over REST, through the same gate as the wire, and reading what was called. */
 
 import Type, { type Static } from 'typebox'
-import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import { isUuid } from '../../core/ids.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -11,7 +11,7 @@ import { callTool, record } from './call-tool.ts'
 import { published } from './manifest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
-export const callServer = inWorkspace({
+export const callServer = workspaceOperation({
   name: 'mcp_server.call',
   summary: 'Call a tool of the active version: the same gate as the MCP endpoint',
   roles: ADMINS,
@@ -75,7 +75,7 @@ const Call = Type.Object({
   request_id: Type.Union([Type.String(), Type.Null()]),
 })
 
-export const listCalls = inWorkspace({
+export const listCalls = workspaceOperation({
   name: 'mcp_call.list',
   summary: 'List the calls on a hosted MCP server, oldest first, the refused ones included',
   roles: ADMINS,

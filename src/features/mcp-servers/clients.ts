@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { Id, Input, inWorkspace, Name, Ref, Time } from '../../access/operation-builders.ts'
+import { Id, Input, Name, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -25,7 +25,7 @@ type AgentClient = Static<typeof AgentClient>
 
 const COLUMNS = sql`id as client_id, name, scopes, created_by, created_at`
 
-export const createClient = inWorkspace({
+export const createClient = workspaceOperation({
   name: 'mcp_client.create',
   summary: 'Create a client for an agent; its secret is in this answer only',
   roles: ADMINS,
@@ -84,7 +84,7 @@ async function refuseUnlessOffered(
 const UNPUBLISHED =
   'The server has no scopes before it is published: publish it first, or leave `scopes` out.'
 
-export const listClients = inWorkspace({
+export const listClients = workspaceOperation({
   name: 'mcp_client.list',
   summary: 'List the clients of a hosted MCP server',
   roles: ADMINS,
@@ -101,7 +101,7 @@ export const listClients = inWorkspace({
   },
 })
 
-export const deleteClient = inWorkspace({
+export const deleteClient = workspaceOperation({
   name: 'mcp_client.delete',
   summary: 'Delete a client; its tokens end within 5 s',
   roles: ADMINS,

@@ -1,7 +1,7 @@
 /** Curation: which candidates become tools, under which names, texts and scopes. Still a draft. */
 
 import Type, { type Static } from 'typebox'
-import { Input, inWorkspace } from '../../access/operation-builders.ts'
+import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -29,7 +29,7 @@ const CandidateView = Type.Object({
   risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
 })
 
-export const listCandidates = inWorkspace({
+export const listCandidates = workspaceOperation({
   name: 'mcp_candidate.list',
   summary: 'List what could be a tool: collections, published flows, events',
   roles: ADMINS,
@@ -45,7 +45,7 @@ export const listCandidates = inWorkspace({
   },
 })
 
-export const curate = inWorkspace({
+export const curate = workspaceOperation({
   name: 'mcp_curation.replace',
   summary: 'Replace the draft: which candidates are tools, under which names, texts and scopes',
   roles: ADMINS,

@@ -1,7 +1,16 @@
 /** Hosted MCP servers: created as a draft, renamed, suspended, deleted. */
 
 import Type, { type Static } from 'typebox'
-import { AnyName, Id, Input, inWorkspace, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
+import {
+  AnyName,
+  Id,
+  Input,
+  Name,
+  Ref,
+  Slug,
+  Time,
+  workspaceOperation,
+} from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -77,7 +86,7 @@ export async function findServer(scope: WorkspaceScope, server: string): Promise
   return row
 }
 
-export const createServer = inWorkspace({
+export const createServer = workspaceOperation({
   name: 'mcp_server.create',
   summary: 'Create a hosted MCP server (a draft)',
   roles: ADMINS,
@@ -125,7 +134,7 @@ function taken(error: unknown): unknown {
   return new Problem('conflict', { detail: `There is an MCP server with this ${what} already.` })
 }
 
-export const listServers = inWorkspace({
+export const listServers = workspaceOperation({
   name: 'mcp_server.list',
   summary: 'List hosted MCP servers',
   roles: ADMINS,
@@ -142,7 +151,7 @@ export const listServers = inWorkspace({
   },
 })
 
-export const getServer = inWorkspace({
+export const getServer = workspaceOperation({
   name: 'mcp_server.get',
   summary: 'Read a hosted MCP server with its draft',
   roles: ADMINS,
@@ -153,7 +162,7 @@ export const getServer = inWorkspace({
   run: (scope, { server }) => findServer(scope, server),
 })
 
-export const updateServer = inWorkspace({
+export const updateServer = workspaceOperation({
   name: 'mcp_server.update',
   summary: 'Rename, describe, suspend or resume a hosted MCP server; its slug stays',
   roles: ADMINS,
@@ -191,7 +200,7 @@ export const updateServer = inWorkspace({
   },
 })
 
-export const deleteServer = inWorkspace({
+export const deleteServer = workspaceOperation({
   name: 'mcp_server.delete',
   summary: 'Delete a hosted MCP server with its versions and clients; the record of its calls stays',
   roles: ADMINS,

@@ -1,7 +1,7 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
-import { Input, inWorkspace, OptionalTime, Time } from '../../access/operation-builders.ts'
+import { Input, OptionalTime, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -14,7 +14,7 @@ import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, W
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 
-export const publishServer = inWorkspace({
+export const publishServer = workspaceOperation({
   name: 'mcp_version.create',
   summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
   roles: ADMINS,
@@ -108,7 +108,7 @@ function shown(row: Version): Version {
   return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
 }
 
-export const listServerVersions = inWorkspace({
+export const listServerVersions = workspaceOperation({
   name: 'mcp_version.list',
   summary: 'List published versions of a hosted MCP server, oldest first',
   roles: ADMINS,
@@ -135,7 +135,7 @@ const OneVersion = {
   version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
 }
 
-export const activateServerVersion = inWorkspace({
+export const activateServerVersion = workspaceOperation({
   name: 'mcp_version.activate',
   summary: 'Make a published version the active one: also the way back',
   roles: ADMINS,
@@ -153,7 +153,7 @@ export const activateServerVersion = inWorkspace({
   },
 })
 
-export const approveServerVersion = inWorkspace({
+export const approveServerVersion = workspaceOperation({
   name: 'mcp_version.approve',
   summary:
     'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',

@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { requirePublic } from '../../access/anon-settings.ts'
-import { Input, inWorkspace, Time } from '../../access/operation-builders.ts'
+import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
@@ -26,7 +26,7 @@ const IfNoneMatch = Header('An ETag that the object must not have; `*`: there mu
 const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
 const PATH = '/v1/objects/{bucket}/{key*}'
 
-export const putObject = inWorkspace({
+export const putObject = workspaceOperation({
   name: 'object.put',
   summary: 'Store an object',
   roles: WRITERS,
@@ -62,7 +62,7 @@ export const putObject = inWorkspace({
   },
 })
 
-export const headObject = inWorkspace({
+export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read what is known of an object, without its content',
   roles: READERS,
@@ -80,7 +80,7 @@ export const headObject = inWorkspace({
   },
 })
 
-export const getObject = inWorkspace({
+export const getObject = workspaceOperation({
   name: 'object.get',
   summary: 'Read an object, or a range of it',
   roles: READERS,
@@ -104,7 +104,7 @@ export const getObject = inWorkspace({
   },
 })
 
-export const deleteObject = inWorkspace({
+export const deleteObject = workspaceOperation({
   name: 'object.delete',
   summary: 'Delete an object',
   roles: WRITERS,
@@ -124,7 +124,7 @@ const Listed = Type.Object({
   last_modified: Time,
 })
 
-export const listObjects = inWorkspace({
+export const listObjects = workspaceOperation({
   name: 'object.list',
   summary: 'List the objects of a bucket',
   roles: READERS,

@@ -3,7 +3,14 @@
 import Type, { type Static } from 'typebox'
 import { enterWorkspace } from '../../access/access.ts'
 import { hasDocumentStore, streamsOf } from '../../access/capabilities.ts'
-import { aboutCaller, Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import {
+  adminOperation,
+  callerOperation,
+  Id,
+  Input,
+  OptionalTime,
+  Ref,
+} from '../../access/operation-builders.ts'
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
@@ -101,7 +108,7 @@ const OF = {
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
-export const setQuotas = onStructure({
+export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
   roles: OPERATORS,
@@ -188,7 +195,7 @@ const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
     ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
     : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
 
-export const getQuotas = onStructure({
+export const getQuotas = adminOperation({
   name: 'quota.get',
   summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
   roles: ADMINS,
@@ -285,7 +292,7 @@ const Sizes = Type.Object(
   >,
 )
 
-export const getLimits = aboutCaller({
+export const getLimits = callerOperation({
   name: 'limits.get',
   summary: 'Read how often you may ask, and how large what you send may be',
   roles: EVERYBODY,

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/capabilities.ts'
-import { Id, Input, OptionalTime, onStructure, Ref, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
@@ -37,7 +37,7 @@ export type Job = Static<typeof Job>
 /** Of the table `operations`, as a {@link Job}. */
 export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
 
-export const getOperation = onStructure({
+export const getOperation = adminOperation({
   name: 'operation.get',
   summary: 'Read an operation and its steps',
   roles: TENANT_ADMINS,
@@ -48,7 +48,7 @@ export const getOperation = onStructure({
     findRow<Job>(scope, 'operation', sql`select ${JOB_COLUMNS} from operations where id = ${id}`),
 })
 
-export const listOperations = onStructure({
+export const listOperations = adminOperation({
   name: 'operation.list',
   summary: 'List operations',
   roles: TENANT_ADMINS,

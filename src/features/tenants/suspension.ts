@@ -2,7 +2,7 @@
 
 import Type, { type Static, type TSchema } from 'typebox'
 import { tenantWorkflowsOf } from '../../access/capabilities.ts'
-import { Input, onStructure, Ref } from '../../access/operation-builders.ts'
+import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -27,7 +27,7 @@ type Noun = 'tenant' | 'workspace'
 type Find<O extends TSchema> = (scope: AdminScope, id: string) => Promise<Static<O>>
 
 const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
-  onStructure({
+  adminOperation({
     name: `${noun}.suspend`,
     summary: `Suspend a ${noun}: within 5 s nothing of it goes on, and nothing of it is lost`,
     roles,
@@ -41,7 +41,7 @@ const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], outpu
   })
 
 const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
-  onStructure({
+  adminOperation({
     name: `${noun}.resume`,
     summary: `Resume a suspended ${noun}: its runs go on where they stopped`,
     roles,

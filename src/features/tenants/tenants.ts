@@ -2,11 +2,11 @@
 
 import Type, { type Static } from 'typebox'
 import {
+  adminOperation,
   Id,
   Input,
   Name,
   OptionalTime,
-  onStructure,
   Ref,
   Slug,
   Time,
@@ -62,7 +62,7 @@ const provisioned = (path: string) => ({
   location: (output: { readonly id: string }) => `${'type' in output ? '/v1/operations' : path}/${output.id}`,
 })
 
-export const createTenant = onStructure({
+export const createTenant = adminOperation({
   name: 'tenant.create',
   summary: 'Create a tenant',
   roles: OPERATORS,
@@ -86,7 +86,7 @@ export const createTenant = onStructure({
   },
 })
 
-export const getTenant = onStructure({
+export const getTenant = adminOperation({
   name: 'tenant.get',
   summary: 'Read a tenant',
   roles: TENANT_ADMINS,
@@ -96,7 +96,7 @@ export const getTenant = onStructure({
   run: (scope, { id }) => findTenant(scope, id),
 })
 
-export const listTenants = onStructure({
+export const listTenants = adminOperation({
   name: 'tenant.list',
   summary: 'List tenants; a tenant admin sees its own',
   roles: TENANT_ADMINS,
@@ -137,7 +137,7 @@ const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspende
 export const findWorkspace = (scope: AdminScope, id: string) =>
   findRow<Workspace>(scope, 'workspace', sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id}`)
 
-export const createWorkspace = onStructure({
+export const createWorkspace = adminOperation({
   name: 'workspace.create',
   summary: 'Create a workspace with its bucket',
   roles: TENANT_ADMINS,
@@ -218,7 +218,7 @@ function bucketTaken(bucket: string | null): Problem {
   return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
 }
 
-export const getWorkspace = onStructure({
+export const getWorkspace = adminOperation({
   name: 'workspace.get',
   summary: 'Read a workspace',
   roles: ADMINS,
@@ -228,7 +228,7 @@ export const getWorkspace = onStructure({
   run: (scope, { id }) => findWorkspace(scope, id),
 })
 
-export const listWorkspaces = onStructure({
+export const listWorkspaces = adminOperation({
   name: 'workspace.list',
   summary: 'List workspaces',
   roles: ADMINS,

@@ -9,7 +9,7 @@ import {
   checkPrefixes,
   PublicRead,
 } from '../../access/anon-settings.ts'
-import { Id, Input, OptionalTime, onStructure, Ref } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, memo } from '../../access/scope-cache.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -45,7 +45,7 @@ export const Services = Type.Object({
 })
 export type Services = Static<typeof Services>
 
-export const configureServices = onStructure({
+export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
     'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
@@ -91,7 +91,7 @@ const setting = (
   select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
   on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
 
-export const getServices = onStructure({
+export const getServices = adminOperation({
   name: 'service.get',
   summary: 'Read the switches of a workspace',
   roles: ADMINS,

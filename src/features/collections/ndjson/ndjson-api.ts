@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import Type from 'typebox'
 import { firstUse } from '../../../access/idempotency.ts'
-import { Input, inWorkspace } from '../../../access/operation-builders.ts'
+import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -26,7 +26,7 @@ const MEDIA_TYPES: readonly string[] = [
 const Header = (description: string) =>
   Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax, description }))
 
-export const importDocuments = inWorkspace({
+export const importDocuments = workspaceOperation({
   name: 'collection.import',
   summary: 'Create documents from lines of JSON; those whose id is there already are left as they are',
   roles: READERS,
@@ -99,7 +99,7 @@ function refuseOthers(headers: { content_type?: string; content_encoding?: strin
   throw new Problem('media_type_unsupported', { detail: `This route takes ${NDJSON}, not compressed.` })
 }
 
-export const exportDocuments = inWorkspace({
+export const exportDocuments = workspaceOperation({
   name: 'collection.export',
   summary: 'Read all documents as lines of JSON: filtered and ordered; by id where no order is given',
   roles: READERS,

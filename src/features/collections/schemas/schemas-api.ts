@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { hasDocumentStore, hasDocuments } from '../../../access/capabilities.ts'
-import { Input, onStructure, Ref, Wait } from '../../../access/operation-builders.ts'
+import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -22,7 +22,7 @@ import { changeSchema } from './change-schema.ts'
 import { memoKey } from './declaration-cache.ts'
 import { outcomeOf, startBuilding } from './index-build.ts'
 
-export const createSchema = onStructure({
+export const createSchema = adminOperation({
   name: 'schema.create',
   summary: 'Declare a collection',
   roles: ADMINS,
@@ -104,7 +104,7 @@ async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> 
 const findSchema = (scope: AdminScope, id: string) =>
   findRow<Schema>(scope, 'schema', sql`select ${COLUMNS} from schemas where id = ${id}`)
 
-export const getSchema = onStructure({
+export const getSchema = adminOperation({
   name: 'schema.get',
   summary: 'Read the declaration of a collection',
   roles: ADMINS,
@@ -114,7 +114,7 @@ export const getSchema = onStructure({
   run: (scope, { id }) => findSchema(scope, id),
 })
 
-export const listSchemas = onStructure({
+export const listSchemas = adminOperation({
   name: 'schema.list',
   summary: 'List declared collections',
   roles: ADMINS,
@@ -132,7 +132,7 @@ export const listSchemas = onStructure({
     ),
 })
 
-export const deleteSchema = onStructure({
+export const deleteSchema = adminOperation({
   name: 'schema.delete',
   summary: 'Withdraw the declaration of an empty collection',
   roles: ADMINS,
@@ -157,7 +157,7 @@ export const deleteSchema = onStructure({
 const full = () =>
   new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
 
-export const updateSchema = onStructure({
+export const updateSchema = adminOperation({
   name: 'schema.update',
   summary: 'Change the declaration of a collection; what is not named stays',
   roles: ADMINS,
