@@ -1,6 +1,12 @@
 /** The activities that workflows may call: types only. Add, never change; recorded histories contain them. */
 
-import type { FlowTriggerInput, PlaceTurn, RegistrationInput, RunUpdate, Triggered } from '../core/run.ts'
+import type {
+  FlowTriggerInput,
+  RegistrationInput,
+  RunUpdate,
+  SlotGeneration,
+  Triggered,
+} from '../core/run.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   Begun,
@@ -67,9 +73,9 @@ export interface Activities {
   /** Runs user code once; never attempted a second time. */
   runFunction(input: FunctionRunInput): Promise<Json>
   /** A run that waits gives its place among those of its flow back; idempotent. */
-  leavePlace(place: PlaceTurn): Promise<void>
+  leavePlace(place: SlotGeneration): Promise<void>
   /** It wants it again: answers whether it has it, else it is told by the signal `placed`. Idempotent. */
-  wantPlace(place: PlaceTurn & { readonly at_once: boolean }): Promise<boolean>
+  wantPlace(place: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
   /** Brings the projection of a run up to date; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

@@ -10,8 +10,8 @@ import type { Platform } from '../app/platform.ts'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
-import { type Delivered, startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
-import type { Received } from '../features/flows/triggers/webhook-signatures.ts'
+import { type DeliveryResult, startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
+import type { VerifiedDelivery } from '../features/flows/triggers/webhook-signatures.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -61,7 +61,7 @@ class WebhookHandler {
     if (!this.#senders.has(senderOf(request))) limiter.visitor(request.ip).tolerate()
   }
 
-  async handle(request: FastifyRequest, reply: FastifyReply): Promise<Delivered> {
+  async handle(request: FastifyRequest, reply: FastifyReply): Promise<DeliveryResult> {
     const { ws, id } = request.params as Place
     const delivery = { headers: request.headers, body: bodyOf(request) }
     const received = await this.#platform.webhooks.receive(ws, id, delivery)
@@ -77,7 +77,7 @@ class WebhookHandler {
     return delivered
   }
 
-  #remember(request: FastifyRequest, { ref, triggerId }: Received): void {
+  #remember(request: FastifyRequest, { ref, triggerId }: VerifiedDelivery): void {
     const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
     request.workspace = ref
     request.auditContext = { place: ref, sure: true, actor, before: null, after: null }

@@ -51,18 +51,18 @@ export interface RunUpdate {
   /** Whether the execution is paused, if that changed, and the reason given. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
-  /** The generation of the slot that the execution acknowledges ({@link PlaceTurn}). */
+  /** The generation of the slot that the execution acknowledges ({@link SlotGeneration}). */
   readonly placed?: number
 }
 
 /** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
-export interface PlaceTurn {
+export interface SlotGeneration {
   readonly execution_id: string
   readonly turn: number
 }
 
 /** The slot of an execution with `holdWhileWaiting: false`: held, yielded, or requested again. */
-export interface PlaceState {
+export interface SlotState {
   readonly turn: number
   readonly is: 'taken' | 'away' | 'wanted'
 }
@@ -119,7 +119,7 @@ interface RunContinued {
   readonly hold: HoldState
   readonly record: RecordState
   /** Absent if it never yields its slot. */
-  readonly place?: PlaceState
+  readonly place?: SlotState
 }
 
 /** Suspension and pause of an execution, and for how long it has been stopped. */
@@ -150,7 +150,7 @@ export interface RecordState {
 }
 
 /** The recorded result or error of a step. For a step that only waits, `output` is null. */
-export type Reused = ({ readonly output: Json } | { readonly error: Json }) & {
+export type ReusedResult = ({ readonly output: Json } | { readonly error: Json }) & {
   /** Set for decisions of people, which are reused only if the digest of the step's data is equal. */
   readonly digest?: string
   /** The execution of the flow that it ran. */
@@ -162,7 +162,7 @@ export interface RunReuse {
   /** The path of the step from which on nothing is reused. */
   readonly from: string
   /** By the paths of steps. */
-  readonly answers: { readonly [place: string]: Reused }
+  readonly answers: { readonly [place: string]: ReusedResult }
 }
 
 /** An execution that another execution starts. */

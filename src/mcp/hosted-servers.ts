@@ -11,8 +11,8 @@ import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { callTool, record } from '../features/mcp-servers/call-tool.ts'
-import { type Published, published } from '../features/mcp-servers/manifest.ts'
+import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
+import { findPublished, type Published } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { bearerOf, type End, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
 import type { WireServer, WireTool } from './wire/wire-server.ts'
@@ -123,11 +123,11 @@ class HostedHandler {
   async open(request: FastifyRequest, message: Message): Promise<WireServer> {
     const visit = this.#visitOf(request)
     const { server, guest, scope } = visit
-    const version = await published(scope, server.id, server.version)
+    const version = await findPublished(scope, server.id, server.version)
     const { manifest } = version
     const named = message.method === 'tools/call' ? message.params?.name : undefined
     const wanted = manifest.tools.find(({ name }) => name === named)
-    const consented = (await published(scope, server.id, guest.consentedVersion)).manifest.tools
+    const consented = (await findPublished(scope, server.id, guest.consentedVersion)).manifest.tools
     const isConsented = (tool: Tool) => isCovered(tool, consented)
     if (wanted !== undefined) this.#refuseWithoutConsent(request, visit, wanted, isConsented(wanted))
     const allowed = manifest.tools.filter(
@@ -198,7 +198,7 @@ class HostedHandler {
     if (visit.recorded || (refused === undefined && message.method !== 'tools/call')) return
     visit.recorded = true
     const name = message.params?.name
-    await record(visit.scope, {
+    await recordCall(visit.scope, {
       serverId: visit.server.id,
       version: visit.server.version,
       ...(typeof name === 'string' && { tool: name }),
@@ -215,7 +215,7 @@ class HostedHandler {
 
   async #refusedAtDoor(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
-    await record(this.#platform.access.openHosted(server, 'nobody'), {
+    await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
       version: server.version,
       channel: 'wire',

@@ -95,7 +95,7 @@ export const expireKeys = (workspaceId: string): Sql => sql`
     for update skip locked))`
 
 /** @throws Problem `validation_failed` for a time that has passed: to end a key now is to revoke it */
-export function refusePast(expiresAt: string | null | undefined): void {
+export function rejectPast(expiresAt: string | null | undefined): void {
   if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
   const detail = 'It lies in the past.'
   const errors = [{ in: 'body', name: 'expires_at', pointer: '/expires_at', detail }] as const

@@ -19,7 +19,7 @@ import {
   Kind,
   newKey,
   RateLimit,
-  refusePast,
+  rejectPast,
   Scopes,
   STATUS,
   Status,
@@ -46,7 +46,7 @@ export const createApiKey = adminOperation({
     location: ({ id }) => `/v1/api-keys/${id}`,
   },
   run: async (scope, { workspace_id, kind, name, ...more }) => {
-    refusePast(more.expires_at)
+    rejectPast(more.expires_at)
     const of = {
       ...{ id: scope.newId('key'), kind, name, scopes: checkedScopes(more.scopes ?? [], kind) },
       ...{ rateLimit: more.rate_limit ?? null, expiresAt: more.expires_at ?? null, rotatedFrom: null },
@@ -119,7 +119,7 @@ export const updateApiKey = adminOperation({
     json: ['application/merge-patch+json', 'application/json'],
   },
   run: async (scope, { id, name, status, ...more }) => {
-    refusePast(more.expires_at)
+    rejectPast(more.expires_at)
     const { kind } = await findApiKey(scope, id)
     const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
     const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
@@ -194,7 +194,7 @@ export const rotateApiKey = adminOperation({
     location: ({ id }) => `/v1/api-keys/${id}`,
   },
   run: async (scope, { id, grace_seconds: grace = LIMITS.keyGraceSeconds, expires_at: wanted }) => {
-    refusePast(wanted)
+    rejectPast(wanted)
     const old = await findApiKey(scope, id)
     const newId = scope.newId('key')
     const expiresAt = wanted === undefined ? asLong(old) : wanted

@@ -93,8 +93,8 @@ export const listAudit = adminOperation({
     const rows = await scope.rows<Row>(sql`
       select ${COLUMNS} from audit
       where tenant_id = ${chainOf(scope, input.tenant_id)} and seq < coalesce(nullif(${after}, '')::bigint, 9e18::bigint)
-        ${only('at', '>=', instant(input.since))} ${only('at', '<', instant(input.until))}
-        ${only('operation', '=', input.operation)} ${only('outcome', '=', input.outcome)}
+        ${memberFilter('at', '>=', instant(input.since))} ${memberFilter('at', '<', instant(input.until))}
+        ${memberFilter('operation', '=', input.operation)} ${memberFilter('outcome', '=', input.outcome)}
         ${input.actor === undefined ? sql`` : sql`and entry::jsonb #>> '{actor,subject}' = ${input.actor}`}
       order by seq desc limit ${limit}`)
     const { data, page } = pageFrom(input, rows)
@@ -102,11 +102,11 @@ export const listAudit = adminOperation({
   },
 })
 
-function only(member: string, by: '=' | '>=' | '<', value: string | undefined): Sql {
+/** A condition on a member of the entry; none without a value. Texts compare by code point, as times do. */
+function memberFilter(member: string, by: '=' | '>=' | '<', value: string | undefined): Sql {
   if (value === undefined) return sql``
-  const told = sql`(entry::jsonb ->> ${member}) collate "C"`
-  if (by === '=') return sql`and ${told} = ${value}`
-  return by === '<' ? sql`and ${told} < ${value}` : sql`and ${told} >= ${value}`
+  const operator = { '=': sql`=`, '>=': sql`>=`, '<': sql`<` }[by]
+  return sql`and (entry::jsonb ->> ${member}) collate "C" ${operator} ${value}`
 }
 
 /** As entries write it, so that texts compare as the times do. */
@@ -159,7 +159,7 @@ export const verifyAudit = adminOperation({
   output: Verified,
   http: { method: 'GET', path: '/v1/audit/verify' },
   run: async (scope, { tenant_id, after = 0, anchor }) => {
-    await refuseUnlessThere(scope, tenant_id)
+    await requireChain(scope, tenant_id)
     const row = await scope.row<Found>(verification(chainOf(scope, tenant_id), after, anchor))
     if (row === undefined) throw new TypeError('an aggregate gives a row')
     const { checked, last, head_seq, head_hash, ended } = row
@@ -172,7 +172,7 @@ export const verifyAudit = adminOperation({
 })
 
 /** @throws Problem `not_found` for a chain that is another tenant's, or that no tenant has */
-async function refuseUnlessThere(scope: AdminScope, asked: string | undefined): Promise<void> {
+async function requireChain(scope: AdminScope, asked: string | undefined): Promise<void> {
   if (asked === undefined || asked === scope.tenantId) return
   const isOperator = scope.tenantId === undefined
   if (isOperator && asked === PLATFORM_CHAIN) return

@@ -41,11 +41,11 @@ export interface Subscription {
   /** Id of the last event that the client has seen; later events are sent first. */
   readonly after?: string
   /** Restricts the events that the subscriber may receive. */
-  readonly admits?: Admits
+  readonly admits?: EventFilter
 }
 
 /** True if an event may be sent now; a promise if that takes a query. */
-export type Admits = (entry: Entry) => boolean | Promise<boolean>
+export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
 
 /** State of a live subscription: the newest id, and the receiver of live events once the past is sent. */
 interface Live {
@@ -64,7 +64,7 @@ interface Sending {
 }
 
 /** True for topics of document changes, which only the platform publishes. */
-export const isOfChanges = (topic: string): boolean => /^collections(\.|$)/.test(topic)
+export const isChangeTopic = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
 /** Builds a CloudEvent. */
 export function cloudEvent(
@@ -100,7 +100,7 @@ export class Events {
   }
 
   /** The last ids of both streams. @throws Problem `dependency_unavailable` */
-  async places(): Promise<{ events: string; changes: string }> {
+  async lastIds(): Promise<{ events: string; changes: string }> {
     const [events, changes] = await Promise.all([
       this.#streams.lastId(eventsOf(this.#ref.tenantId)),
       this.#streams.lastId(changesOf(this.#ref)),
@@ -119,7 +119,7 @@ export class Events {
    */
   async subscribe(subscription: Subscription): Promise<Feed> {
     const { topic, after } = subscription
-    const key = isOfChanges(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
+    const key = isChangeTopic(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
     const live: Live = { newest: START, deliver: undefined }
     const listening = await this.#streams.listen(key, (entry) => {
       live.newest = entry.id

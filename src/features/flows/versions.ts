@@ -20,9 +20,9 @@ import {
   Warnings,
   Ws,
 } from './definitions.ts'
-import { watching } from './triggers/events.ts'
-import { changeTriggers, declared, replaceTriggers } from './triggers/trigger-store.ts'
-import { newSecrets } from './triggers/webhooks.ts'
+import { offsetStatements } from './triggers/events.ts'
+import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
+import { createSecrets } from './triggers/webhooks.ts'
 
 export const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -67,8 +67,8 @@ export const publishFlow = flowOperation({
     const { head: ir, text, sha256, secrets } = compiled.flow
     const missing = await missingSecrets(scope, secrets)
     if (missing.length > 0) throw flowInvalid(missing)
-    const hooks = newSecrets(scope, id, ir)
-    const { before, after } = await watching(scope, id, ir)
+    const hooks = createSecrets(scope, id, ir)
+    const { before, after } = await offsetStatements(scope, id, ir)
     // Of two concurrent requests with the same latest version, the primary key accepts one; the other answers 409.
     const publish = () =>
       scope
@@ -92,9 +92,9 @@ export const publishFlow = flowOperation({
             detail: 'The flow was published by another request at the same time.',
           })
         })
-    const answers = await changeTriggers(scope, id, declared(ir), publish)
+    const answers = await changeTriggers(scope, id, declaredTriggers(ir), publish)
     const [version] = answers[1] ?? []
-    const webhooks = [...hooks.shown(answers.at(-1) ?? [])]
+    const webhooks = [...hooks.toResponse(answers.at(-1) ?? [])]
     const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
     return { ...published, ...(webhooks.length > 0 && { webhooks }) }
   },

@@ -191,7 +191,7 @@ async function find(scope: AdminScope, id: string): Promise<Account> {
 }
 
 /** @throws Problem `forbidden` where the caller is not strictly above the account */
-function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
+function requireHigherRole(scope: AdminScope, { id, role }: Account): void {
   const { actor } = scope
   if (actor.subject === id)
     throw new Problem('forbidden', {
@@ -212,7 +212,7 @@ export const resetAccount = adminOperation({
   http: { method: 'POST', path: '/v1/accounts/{id}/reset', body: '*' },
   run: async (scope, { id }) => {
     const before = await find(scope, id)
-    refuseUnlessAbove(scope, before)
+    requireHigherRole(scope, before)
     const { url, digest } = issuerAdminOf(scope).invite()
     const account = await scope.row<Account>(link(id, digest, true))
     if (account === undefined) throw before.status === 'disabled' ? disabled() : notAccepted(id)
@@ -235,7 +235,7 @@ export const confirmAccount = adminOperation({
   output: Account,
   http: { method: 'POST', path: '/v1/accounts/{id}/confirm', body: '*' },
   run: async (scope, { id }) => {
-    refuseUnlessAbove(scope, await find(scope, id))
+    requireHigherRole(scope, await find(scope, id))
     const { subject } = scope.actor
     const account = await scope.row<Account>(sql`
       update accounts set updated_at = now(), confirmed_by =

@@ -73,7 +73,7 @@ export const createOAuthClient = adminOperation({
     location: ({ client_id }) => `/v1/oauth-clients/${client_id}`,
   },
   run: async (scope, { kind, name, role, redirect_uris: redirectUris = [], ...named }) => {
-    refuseUnfit(kind, role, redirectUris)
+    checkClient(kind, role, redirectUris)
     const place =
       role === undefined
         ? await resolveNamedAssignment(scope, named)
@@ -170,7 +170,7 @@ function newSecret(): { text: string; digest: string } {
 }
 
 /** @throws Problem `validation_failed` */
-function refuseUnfit(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
+function checkClient(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
   if (kind === 'machine' && role === undefined) throw fault('role', 'A machine has a role.')
   if (kind === 'machine' && uris.length > 0) throw fault('redirect_uris', 'A machine is sent nowhere.')
   if (kind === 'public' && role !== undefined)

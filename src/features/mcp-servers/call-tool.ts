@@ -19,7 +19,7 @@ export interface ToolResult {
   readonly is_error: boolean
 }
 
-export interface ToolCall extends Seen {
+export interface ToolCall extends CallContext {
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown
@@ -41,9 +41,9 @@ export async function callTool(
   const startedMs = performance.now()
   const tool = version.manifest.tools.find(({ name }) => name === call.tool)
   const { result, cause, refused, ...outcome } =
-    tool === undefined ? unknownTool(call) : await admitted(scope, version, tool, call)
+    tool === undefined ? unknownTool(call) : await runWithinQuota(scope, version, tool, call)
   if (cause !== undefined) scope.logError(cause, `tool of ${call.serverId}`)
-  await record(scope, {
+  await recordCall(scope, {
     ...call,
     ...outcome,
     version: version.version,
@@ -53,7 +53,7 @@ export async function callTool(
   return result
 }
 
-interface Ended extends Outcome {
+interface CallEnd extends Outcome {
   readonly result?: ToolResult
   /** What went wrong on our side: for the log alone. */
   readonly cause?: unknown
@@ -61,23 +61,23 @@ interface Ended extends Outcome {
   readonly refused?: Problem
 }
 
-async function admitted(
+async function runWithinQuota(
   scope: WorkspaceScope,
   version: Published,
   tool: Tool,
   call: ToolCall,
-): Promise<Ended> {
+): Promise<CallEnd> {
   try {
     await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return broken(error)
+    if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return toolErrorOf(error)
     const transportStatus = call.channel === 'rest' ? error.status : 200
-    return { ...failed(error.code, error.message), outcome: 'denied', transportStatus, refused: error }
+    return { ...toolError(error.code, error.message), outcome: 'denied', transportStatus, refused: error }
   }
   return attempt(scope, version, tool, call)
 }
 
-function unknownTool({ channel }: ToolCall): Ended {
+function unknownTool({ channel }: ToolCall): CallEnd {
   const transportStatus = channel === 'rest' ? 404 : 200
   return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
 }
@@ -88,20 +88,23 @@ async function attempt(
   version: Published,
   tool: Tool,
   call: ToolCall,
-): Promise<Ended> {
+): Promise<CallEnd> {
   const args = call.arguments ?? {}
   const by = { kind: call.channel === 'wire' ? 'mcp_client' : 'token', requestId: call.requestId } as const
   try {
     if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax)) {
-      return failed('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
+      return toolError(
+        'validation_failed',
+        `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`,
+      )
     }
     const argumentsSha256 = digest(canonical(args))
     const faults = version.faults(tool, args)
-    if (faults !== undefined) return { ...failed('validation_failed', faults), argumentsSha256 }
-    const ended = await run(scope, tool, args as Record<string, unknown>, by).catch(broken)
+    if (faults !== undefined) return { ...toolError('validation_failed', faults), argumentsSha256 }
+    const ended = await run(scope, tool, args as Record<string, unknown>, by).catch(toolErrorOf)
     return { ...ended, argumentsSha256 }
   } catch (error) {
-    return broken(error)
+    return toolErrorOf(error)
   }
 }
 
@@ -111,7 +114,7 @@ async function run(
   tool: Tool,
   args: Record<string, unknown>,
   by: AuditCaller,
-): Promise<Ended> {
+): Promise<CallEnd> {
   const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
   const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
   if (source === undefined || operation === undefined) {
@@ -125,7 +128,7 @@ async function run(
   const text = JSON.stringify(output) ?? 'null'
   const bytes = Buffer.byteLength(text)
   if (bytes > LIMITS.mcpResultBytesMax) {
-    return failed('output_too_large', `The result has ${bytes} bytes; ask for less at once.`)
+    return toolError('output_too_large', `The result has ${bytes} bytes; ask for less at once.`)
   }
   const structured = typeof output === 'object' && output !== null && !Array.isArray(output)
   const result: ToolResult = {
@@ -136,22 +139,22 @@ async function run(
   return { outcome: bad ? 'tool_error' : 'ok', transportStatus: 200, result }
 }
 
-function failed(code: string, message: string): Ended {
+function toolError(code: string, message: string): CallEnd {
   const result: ToolResult = { content: [{ type: 'text', text: `${code}: ${message}` }], is_error: true }
   return { outcome: 'tool_error', transportStatus: 200, code, result }
 }
 
-function broken(error: unknown): Ended {
+function toolErrorOf(error: unknown): CallEnd {
   // What is final is of the tenant's own code: its author is the one to tell.
   if (error instanceof Problem && (error.status < 500 || error.row.final))
-    return failed(error.code, error.message)
+    return toolError(error.code, error.message)
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
-  return { ...failed(code, 'Something is wrong on our side. Try again later.'), cause }
+  return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
 }
 
 /** What the door knows of a call. */
-interface Seen {
+interface CallContext {
   readonly channel: 'wire' | 'rest'
   readonly principal: string | null
   readonly requestId: string
@@ -167,7 +170,7 @@ interface Outcome {
   readonly argumentsSha256?: string
 }
 
-export interface Recorded extends Seen, Outcome {
+export interface CallRecord extends CallContext, Outcome {
   readonly serverId: string
   readonly version?: number
   readonly tool?: string
@@ -175,7 +178,7 @@ export interface Recorded extends Seen, Outcome {
 }
 
 /** @throws Problem where the database does not take it: a call without its record is no call that went well */
-export async function record(scope: WorkspaceScope, call: Recorded): Promise<void> {
+export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promise<void> {
   await scope.batch(sql`
     insert into mcp_calls (server_id, id, version, tool, principal, channel, transport_status, rpc_code, outcome,
       code, arguments_sha256, duration_ms, request_id)

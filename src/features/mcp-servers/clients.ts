@@ -44,7 +44,7 @@ export const createClient = workspaceOperation({
   output: Type.Interface([AgentClient], { client_secret: Type.String({ description: 'Shown once.' }) }),
   http: { method: 'POST', path: `${SERVERS}/{server}/clients`, body: '*', status: () => 201 },
   run: async (scope, { server, name, scopes }) => {
-    const { id } = await refuseUnlessOffered(scope, await findServer(scope, server), scopes)
+    const { id } = await rejectUnknownScopes(scope, await findServer(scope, server), scopes)
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
     const made = await scope.row<AgentClient>(sql`
       insert into mcp_clients (server_id, id, name, secret_hash, scopes, created_by)
@@ -61,7 +61,7 @@ export const createClient = workspaceOperation({
  * Refuses scopes that no token of the client could have: the server offers those of its active and its latest version.
  * @throws Problem `validation_failed`; `state_conflict` before the server is published
  */
-async function refuseUnlessOffered(
+async function rejectUnknownScopes(
   scope: WorkspaceScope,
   server: McpServer,
   scopes: readonly string[] = [],

@@ -10,7 +10,7 @@ import type { Annotations } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-import { type Candidate, hidden, refuse, type Tool } from './tool.ts'
+import { type Candidate, findHidden, rejectErrors, type Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
 /** For companions of long tools, and what reads as if it came from the platform. */
@@ -56,8 +56,8 @@ export const curate = workspaceOperation({
   run: async (scope, { server, tools }) => {
     const { id } = await findServer(scope, server)
     const candidates = await candidatesOf(scope)
-    const kept = keyed(tools, candidates)
-    drafted(kept, candidates)
+    const kept = byCandidate(tools, candidates)
+    draftTools(kept, candidates)
     const row = await scope.row<Static<typeof McpServer>>(sql`
       update mcp_servers set curation = ${JSON.stringify(kept)}::jsonb, updated_at = now(),
         state = case when state = 'created' then 'curated' else state end
@@ -70,7 +70,7 @@ export const curate = workspaceOperation({
 type Choices = Readonly<Record<string, Choice>>
 
 /** A candidate may be called by its name as well, where that names one alone; it is kept under what identifies it. */
-function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
+function byCandidate(choices: Choices, candidates: readonly Candidate[]): Choices {
   const keyOf = (given: string): string => {
     const named = candidates.filter(({ candidate, name }) => candidate === given || name === given)
     const [only] = named.length === 1 ? named : []
@@ -83,7 +83,7 @@ function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
  * The tools that a curation makes of the candidates there are, ordered by name.
  * @throws Problem `validation_failed` with every fault: unknown candidates, names, texts, weakened annotations
  */
-export function drafted(choices: Choices, candidates: readonly Candidate[]): Tool[] {
+export function draftTools(choices: Choices, candidates: readonly Candidate[]): Tool[] {
   const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
   const faults: (InputError | undefined)[] = []
   const tools: Tool[] = []
@@ -99,7 +99,7 @@ export function drafted(choices: Choices, candidates: readonly Candidate[]): Too
   faults.push(...collisions(tools))
   if (tools.length > LIMITS.mcpToolsMax)
     faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
-  refuse(faults)
+  rejectErrors(faults)
   return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
@@ -122,8 +122,8 @@ function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputErro
   return [
     NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
     RESERVED.test(name) ? fault(key, '/name', 'is a reserved name') : undefined,
-    hidden(choice.title ?? '', at(key, '/title')),
-    hidden(choice.description ?? '', at(key, '/description')),
+    findHidden(choice.title ?? '', at(key, '/title')),
+    findHidden(choice.description ?? '', at(key, '/description')),
     ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
       weakens(candidate.annotations, hint as keyof Annotations, value)
         ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)

@@ -47,7 +47,7 @@ export interface Published {
 const CACHE = new LRUCache<string, Published>({ max: LIMITS.mcpManifestsCachedMax })
 
 /** @throws Problem `not_found` where the version is not of this workspace */
-export async function published(
+export async function findPublished(
   scope: WorkspaceScope,
   serverId: string,
   version: number,
@@ -158,7 +158,7 @@ export async function lastOffered(
 }
 
 export async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
-  return (await published(scope, id, version)).manifest.tools
+  return (await findPublished(scope, id, version)).manifest.tools
 }
 
 /** Tools under a scope that was offered before, which it did not reach, or which did less. */

@@ -18,7 +18,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { hidden, refuse } from './tool.ts'
+import { findHidden, rejectErrors } from './tool.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')
@@ -101,7 +101,7 @@ export const createServer = workspaceOperation({
     location: ({ path }) => path?.replace(/\/mcp$/, ''),
   },
   run: async (scope, { name, description = '', ...input }) => {
-    refuse([hidden(name, '/name'), hidden(description, '/description')])
+    rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
     const slug = input.slug ?? slugOf(name)
     const made = await scope
       .row<McpServer>(
@@ -179,7 +179,7 @@ export const updateServer = workspaceOperation({
   output: McpServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
   run: async (scope, { server, name, description, suspended }) => {
-    refuse([hidden(name ?? '', '/name'), hidden(description ?? '', '/description')])
+    rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     const row = await scope
       .row<McpServer>(sql`
         update mcp_servers set

@@ -40,9 +40,9 @@ export interface Tool extends Omit<Candidate, 'risk'> {
 /** The schema of a tool's arguments: the operation's input without what is fixed or in the form of URLs, closed. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
   const { headers, rest } = operation.http
-  const chosen = ([name]: [string, unknown]) =>
+  const isArgument = ([name]: [string, unknown]) =>
     !Object.hasOwn(fixed, name) && headers?.[name] !== 'prefer' && name !== rest
-  const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(chosen))
+  const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(isArgument))
   const required = (operation.input.required ?? []).filter((name) => Object.hasOwn(properties, name))
   const schema = { type: 'object', properties, required, additionalProperties: false }
   return JSON.parse(JSON.stringify(schema)) as JsonSchema
@@ -59,14 +59,14 @@ export function toolName(text: string): string {
 export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** @returns a fault for the first hidden character; line breaks and tabs are none */
-export function hidden(text: string, pointer: string): InputError | undefined {
+export function findHidden(text: string, pointer: string): InputError | undefined {
   const detail = hiddenIn(text.replaceAll(/[\n\t]/g, ' '))
   if (detail === undefined) return undefined
   return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
 }
 
 /** @throws Problem `validation_failed` with the first of them, where there are any */
-export function refuse(errors: readonly (InputError | undefined)[]): void {
+export function rejectErrors(errors: readonly (InputError | undefined)[]): void {
   const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
   if (found.length === 0) return
   const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
@@ -82,10 +82,10 @@ export interface Source {
   /** Asked before each call. @throws Problem where the source is switched off */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
   /** The tool's result from what the operation gave; where absent, the same. */
-  readonly answer?: (output: never) => Answer
+  readonly answer?: (output: never) => ToolOutput
 }
 
-export interface Answer {
+export interface ToolOutput {
   readonly output: unknown
   readonly failed: boolean
 }

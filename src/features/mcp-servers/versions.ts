@@ -9,7 +9,7 @@ import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { drafted } from './curation.ts'
+import { draftTools } from './curation.ts'
 import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
@@ -33,7 +33,7 @@ export const publishServer = workspaceOperation({
     if (draft.state === 'suspended')
       throw new Problem('state_conflict', { detail: 'The server is suspended.' })
     const { name, description, curation } = draft
-    const tools = drafted(curation.tools, await candidatesOf(scope))
+    const tools = draftTools(curation.tools, await candidatesOf(scope))
     if (tools.length === 0)
       throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
     const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
@@ -104,7 +104,7 @@ const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_v
   case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
 
 /** Of the tools, the list shows the names; the manifest in full is what clients get. */
-function shown(row: Version): Version {
+function toVersion(row: Version): Version {
   return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
 }
 
@@ -125,7 +125,7 @@ export const listServerVersions = workspaceOperation({
         join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
       where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
     const page = pageFrom(input, rows, ({ version }) => version)
-    return { ...page, data: page.data.map(shown) }
+    return { ...page, data: page.data.map(toVersion) }
   },
 })
 
@@ -146,10 +146,10 @@ export const activateServerVersion = workspaceOperation({
   run: async (scope, { server, version }) => {
     const { id } = await findServer(scope, server)
     const statement = sql`
-      update mcp_servers s set ${pointingTo(version)} from mcp_server_versions v
+      update mcp_servers s set ${activeVersionIs(version)} from mcp_server_versions v
       where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
     const refusal = `Version ${version} widens what was consented to: an admin has to approve it first.`
-    return pointed(scope, { id, version }, statement, refusal)
+    return moveActiveVersion(scope, { id, version }, statement, refusal)
   },
 })
 
@@ -169,19 +169,19 @@ export const approveServerVersion = workspaceOperation({
         update mcp_server_versions v set approved_by = ${scope.actor.subject}, approved_at = now()
         where v.server_id = ${id} and v.version = ${version} and not ${APPROVED} returning v.version
       )
-      update mcp_servers s set ${pointingTo(version)} from approved where s.id = ${id} returning s.id`
-    return pointed(scope, { id, version }, statement, `Version ${version} needs no approval.`)
+      update mcp_servers s set ${activeVersionIs(version)} from approved where s.id = ${id} returning s.id`
+    return moveActiveVersion(scope, { id, version }, statement, `Version ${version} needs no approval.`)
   },
 })
 
-const pointingTo = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
+const activeVersionIs = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
   state = case when s.state = 'suspended' then s.state else 'published' end`
 
 /**
  * Moves the pointer of a server by a statement that returns a row if it may.
  * @throws Problem `not_found`; `state_conflict` with the refusal if the statement moved nothing
  */
-async function pointed(
+async function moveActiveVersion(
   scope: WorkspaceScope,
   { id, version }: { readonly id: string; readonly version: number },
   statement: Sql,
@@ -195,5 +195,5 @@ async function pointed(
   )
   if (row === undefined) throw notFound('version')
   if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
-  return shown(row as unknown as Version)
+  return toVersion(row as unknown as Version)
 }

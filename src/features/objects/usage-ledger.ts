@@ -17,7 +17,7 @@ import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
 export class ObjectLedger {
   readonly #database: Database
   readonly #context: SessionContext
-  readonly #measure: (object: Stored) => Promise<number>
+  readonly #measure: (object: StoredObject) => Promise<number>
   readonly #limited: () => Promise<boolean>
 
   /**
@@ -27,7 +27,7 @@ export class ObjectLedger {
   constructor(
     database: Database,
     context: SessionContext,
-    measure: (object: Stored) => Promise<number>,
+    measure: (object: StoredObject) => Promise<number>,
     limited: () => Promise<boolean>,
   ) {
     this.#database = database
@@ -37,7 +37,7 @@ export class ObjectLedger {
   }
 
   /** Begins an upload, without reserving bytes yet. */
-  async begin(object: Stored): Promise<Reservation> {
+  async begin(object: StoredObject): Promise<Reservation> {
     return new Reservation(this, object, await this.#limited())
   }
 
@@ -46,7 +46,7 @@ export class ObjectLedger {
    * @returns false if there is no limit
    * @throws Problem `quota_exceeded`
    */
-  async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
+  async reserve(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     try {
       return await this.#take(object, upload, bytes)
     } catch (error) {
@@ -57,7 +57,7 @@ export class ObjectLedger {
   }
 
   /** Measures an object that may have changed and records its size. One query if there is no limit. */
-  async settle(object: Stored, upload = ''): Promise<void> {
+  async reconcile(object: StoredObject, upload = ''): Promise<void> {
     const [[row] = []] = await this.#run(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
@@ -72,7 +72,7 @@ export class ObjectLedger {
   }
 
   /** Adds listed objects; keeps those that it has, whose count is newer. */
-  async adopt(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
+  async register(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
     const objects = [...listed].map(([key, bytes]) => ({
       id: idOf({ bucket, key }).toString('hex'),
       key,
@@ -89,11 +89,11 @@ export class ObjectLedger {
       sql`select key, bytes from stored_objects where upload = '' and bucket = ${bucket}`,
     )
     for (const { key, bytes } of rows as unknown as { key: string; bytes: number }[])
-      if (listed.get(key) !== bytes) await this.settle({ bucket, key })
+      if (listed.get(key) !== bytes) await this.reconcile({ bucket, key })
     while ((await this.#settleExpired()) > 0);
   }
 
-  async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
+  async #take(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
     const lease = `${LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#run(
@@ -107,8 +107,8 @@ export class ObjectLedger {
     const [rows = []] = await this.#run(
       sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
     )
-    for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
-      await this.settle({ bucket, key }, upload)
+    for (const { bucket, key, upload } of rows as unknown as (StoredObject & { upload: string })[])
+      await this.reconcile({ bucket, key }, upload)
     return rows.length
   }
 
@@ -117,23 +117,24 @@ export class ObjectLedger {
   }
 }
 
-const idOf = ({ bucket, key }: Stored): Buffer => createHash('sha256').update(`${bucket}/${key}`).digest()
+const idOf = ({ bucket, key }: StoredObject): Buffer =>
+  createHash('sha256').update(`${bucket}/${key}`).digest()
 
 /** An object as the store names it. */
-export interface Stored {
+export interface StoredObject {
   readonly bucket: string
   readonly key: string
 }
 
 export class Reservation {
   readonly #ledger: ObjectLedger
-  readonly #object: Stored
+  readonly #object: StoredObject
   readonly #upload = randomUUID()
   #bytes = 0
   #untilMs = 0
   #limited: boolean
 
-  constructor(ledger: ObjectLedger, object: Stored, limited: boolean) {
+  constructor(ledger: ObjectLedger, object: StoredObject, limited: boolean) {
     this.#limited = limited
     this.#ledger = ledger
     this.#object = object
@@ -144,7 +145,7 @@ export class Reservation {
    * @param bytes of the upload so far
    * @throws Problem `quota_exceeded`
    */
-  async cover(bytes: number): Promise<void> {
+  async reserve(bytes: number): Promise<void> {
     if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
     const wanted = Math.max(bytes, this.#bytes)
     this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
@@ -158,8 +159,8 @@ export class Reservation {
    * @throws Problem `quota_exceeded`, and what `work` throws
    */
   async during<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    await this.cover(bytes)
-    const settle = () => this.#ledger.settle(this.#object, this.#upload)
+    await this.reserve(bytes)
+    const settle = () => this.#ledger.reconcile(this.#object, this.#upload)
     const made = await work().catch(async (error: unknown) => {
       // If the store failed, the reservation stays until its lease expires; then the object is measured again.
       await settle().catch(() => {})
@@ -204,7 +205,7 @@ export class Upload {
   async *#measured(): AsyncGenerator<Uint8Array> {
     for await (const chunk of counted(this.#source, this.#max)) {
       this.bytes += chunk.byteLength
-      await this.#reservation.cover(this.bytes)
+      await this.#reservation.reserve(this.bytes)
       yield chunk
     }
   }

@@ -4,7 +4,7 @@ import { CancellationScope, defineSignal, proxyActivities, setHandler, sleep } f
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FlowRunInput, PlaceState, PlaceTurn } from '../../core/run.ts'
+import type { FlowRunInput, SlotGeneration, SlotState } from '../../core/run.ts'
 import { settled } from '../ordered-results-interceptor.ts'
 import type { Details } from './current-details.ts'
 import type { Hold } from './execution-gate.ts'
@@ -12,7 +12,7 @@ import type { Moments } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 /** Whoever frees a place tells who has it now. */
-const placed = defineSignal<[PlaceTurn]>('placed')
+const placed = defineSignal<[SlotGeneration]>('placed')
 
 /** Tasks of their own: that the run has asked is in its history before it is done, so run and queue agree whoever dies. */
 const { leavePlace, wantPlace } = proxyActivities<Activities>({
@@ -35,7 +35,7 @@ export class Place {
   /** Calls, and flows that are waited for: what is work, and no waiting. */
   #underWay = 0
   #turn: number
-  #is: PlaceState['is']
+  #is: SlotState['is']
   #watch: CancellationScope | undefined
   #leaving: Promise<void> | undefined
   #shown: (() => void) | undefined
@@ -59,7 +59,7 @@ export class Place {
     else this.#rest()
   }
 
-  get state(): PlaceState {
+  get state(): SlotState {
     return { turn: this.#turn, is: this.#is }
   }
 
@@ -141,7 +141,7 @@ export class Place {
     this.#rest()
   }
 
-  #named(): PlaceTurn {
+  #named(): SlotGeneration {
     return { execution_id: this.#executionId, turn: this.#turn }
   }
 }

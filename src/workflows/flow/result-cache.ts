@@ -4,7 +4,7 @@ import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { repeatedPathPrefix } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
-import type { Reused, RunReuse } from '../../core/run.ts'
+import type { ReusedResult, RunReuse } from '../../core/run.ts'
 
 /**
  * All of it happens before the outside answers anything else: so what goes on beside the step from which the run is
@@ -12,7 +12,7 @@ import type { Reused, RunReuse } from '../../core/run.ts'
  */
 export class Reuse {
   readonly #from: string | undefined
-  readonly #left: Map<string, Reused>
+  readonly #left: Map<string, ReusedResult>
   readonly #used = new Set<string>()
   #isReached = false
 

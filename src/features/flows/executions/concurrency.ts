@@ -6,7 +6,7 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FlowRunInput, PlaceTurn } from '../../../core/run.ts'
+import type { FlowRunInput, SlotGeneration } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
@@ -85,7 +85,10 @@ export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<b
 }
 
 /** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by `turn`. */
-export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: PlaceTurn): Promise<void> {
+export async function yieldSlot(
+  scope: WorkspaceScope,
+  { execution_id, turn }: SlotGeneration,
+): Promise<void> {
   const next = await scope.rows<{ id: string }>(
     sql`select p as id from tenon.yield_slot(${execution_id}, ${turn}::integer) p`,
   )
@@ -98,7 +101,7 @@ export async function yieldSlot(scope: WorkspaceScope, { execution_id, turn }: P
  */
 export async function reacquireSlot(
   scope: WorkspaceScope,
-  { execution_id, turn, at_once }: PlaceTurn & { readonly at_once: boolean },
+  { execution_id, turn, at_once }: SlotGeneration & { readonly at_once: boolean },
 ): Promise<boolean> {
   const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
     select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others

@@ -16,7 +16,7 @@ export interface RecordedRun {
 }
 
 /** A condition for steps of tasks that call or wait for the outside. */
-const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
+const IS_EXTERNAL = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
   readonly seq: number
@@ -79,7 +79,7 @@ export async function callingSteps(
 ): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
   const [asking = [], undoing = []] = await scope.batch(
     sql`select ${STEP} from execution_steps
-      where execution_id = ${id} and ${OUTSIDE} and status <> 'skipped'
+      where execution_id = ${id} and ${IS_EXTERNAL} and status <> 'skipped'
       order by seq limit ${LIMITS.executionStepsShownMax}`,
     sql`select distinct pointer from execution_steps
       where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
@@ -95,7 +95,7 @@ export async function answeredSteps(
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
     select ${STEP}, result, error, truncated, digest, child from execution_steps
-    where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
+    where execution_id = ${id} and ${IS_EXTERNAL} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
 }
 

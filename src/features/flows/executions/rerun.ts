@@ -10,7 +10,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Reused, RunReuse } from '../../../core/run.ts'
+import type { ReusedResult, RunReuse } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { existing, FLOWS, flowOperation } from '../definitions.ts'
 import { Target } from './commands.ts'
@@ -241,7 +241,7 @@ function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
 }
 
 /** The reused result of a step. The outputs of `emit` and `wait` are computed again. */
-function reusedOf(step: AnsweredStep, { decided }: RerunRecord): Reused {
+function reusedOf(step: AnsweredStep, { decided }: RerunRecord): ReusedResult {
   const { kind, result, error, digest, child } = step
   const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
   const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }

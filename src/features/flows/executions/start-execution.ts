@@ -64,7 +64,7 @@ export async function startFlow(
   checkJson('input', start.input, LIMITS.runInputBytesMax)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
-    (await admitExecution(scope, which, start)) ?? (await notFoundReason(scope, flow, version, start.alias))
+    (await admitExecution(scope, which, start)) ?? (await throwNotFound(scope, flow, version, start.alias))
   if (admitted.shouldStart) await startOrFail(scope, admitted)
   return admitted.workflowId
 }
@@ -89,7 +89,7 @@ export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boo
 }
 
 /** @throws Problem the reason why there is nothing to start */
-async function notFoundReason(
+async function throwNotFound(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
@@ -152,17 +152,21 @@ export async function admitExecution(
       ${insertExecution(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
     )
     select chosen.*, ${SEALED} from chosen`
-  const [[row] = []] = (await scope.batchShared('writing', admission).catch(asDeleted)) as unknown as [
+  const [[row] = []] = (await scope.batchShared('writing', admission).catch(rethrowDeleted)) as unknown as [
     AdmittedRow[]?,
   ]
   if (row === undefined) return undefined
-  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), shouldStart: !row.is_old }
+  const admitted = {
+    workflowId: row.workflow_id,
+    run: workflowInput(scope, row, start),
+    shouldStart: !row.is_old,
+  }
   if (row.is_old) return admitted
   if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
   if (row.concurrency !== null)
     return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
   if (row.is_checked)
-    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
+    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(rethrowDeleted)
   return admitted
 }
 
@@ -198,20 +202,20 @@ async function acquire(
   start: ExecutionStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
-  const [, [taken] = []] = (await scope
+  const [, [slot] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
-    .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of taken?.to_cancel ?? []) await cancelRun(scope, id)
-  return taken?.state === 'admitted'
+    .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
+  for (const id of slot?.to_cancel ?? []) await cancelRun(scope, id)
+  return slot?.state === 'admitted'
 }
 
 /** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
-function asDeleted(error: unknown): never {
+function rethrowDeleted(error: unknown): never {
   throw violated(error) === undefined ? error : notFound('flow')
 }
 
 /** The workflow's input as its row would give it, with the results that a rerun reuses. */
-function runOf(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
+function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }

@@ -3,7 +3,7 @@
 import { workflowsOf } from '../../../access/capabilities.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import type { FlowRunInput, PlaceTurn, RunTrigger } from '../../../core/run.ts'
+import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
@@ -50,7 +50,7 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (repair-execution.ts)
  * repeats what fails here.
  * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
@@ -93,7 +93,7 @@ async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
     select e.workflow_id, a.generation as turn from concurrency_slots a join executions e on e.id = a.execution_id
     where a.execution_id = ${id} and a.notify_pending and e.ended_at is null`)
   if (row === undefined) return
-  const value: PlaceTurn = { execution_id: id, turn: row.turn }
+  const value: SlotGeneration = { execution_id: id, turn: row.turn }
   await workflowsOf(scope).signal(row.workflow_id, { name: 'placed', value })
 }
 

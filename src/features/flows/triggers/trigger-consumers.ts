@@ -17,7 +17,7 @@ import {
   timeOf,
 } from '../../../infra/valkey/streams.ts'
 
-const DUTY = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
+const TASK = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
 
 /** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>
@@ -45,7 +45,7 @@ export interface TriggerState {
 }
 
 /** The interval in which a stream has dropped events. */
-interface Gap {
+interface StreamGap {
   readonly fromMs: number
   readonly toMs: number
 }
@@ -57,7 +57,7 @@ export class TriggerConsumers {
   readonly #log: Log
 
   constructor(database: Database, streams: Streams, log: Log) {
-    this.#turn = new LeaderTask(database, DUTY, log)
+    this.#turn = new LeaderTask(database, TASK, log)
     this.#streams = streams
     this.#log = log
   }
@@ -200,7 +200,7 @@ class TriggerConsumer {
     return busyMs
   }
 
-  #logGap(stream: Offset, { fromMs, toMs }: Gap): void {
+  #logGap(stream: Offset, { fromMs, toMs }: StreamGap): void {
     const [from, to] = [fromMs, toMs].map((ms) => new Date(ms).toISOString())
     this.#services.log.warn({ trigger: this.#id, stream, from, to }, 'event trigger missed dropped events')
   }
@@ -236,7 +236,7 @@ function keyOf({ ref, spec }: TriggerState, offset: Offset): StreamKey | undefin
 }
 
 /** The gap between the last handled entry and the oldest that the stream still has. */
-const gapBetween = (after: string, [first]: readonly Entry[]): Gap => ({
+const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
   fromMs: timeOf(after),
   toMs: timeOf(first?.id ?? after),
 })
@@ -271,7 +271,7 @@ function storeProgress(
   system: SystemScope,
   { ref, triggerId, version, ...before }: TriggerState,
   { events_offset, changes_offset, gathered }: TriggerState,
-  gap: Gap | undefined,
+  gap: StreamGap | undefined,
 ): Promise<Pick<TriggerState, 'paused'> | undefined> {
   const missed =
     gap === undefined

@@ -52,7 +52,7 @@ const SCHEDULE = {
 const Schedule = Type.Object(SCHEDULE)
 type Schedule = Static<typeof Schedule>
 
-const StandingSchedule = Type.Object({
+const ScheduleWithStatus = Type.Object({
   ...SCHEDULE,
   next: Type.Array(Time, { description: 'Its next start times; empty while it is paused.' }),
   taken: Type.Integer({ description: 'Number of starts.' }),
@@ -74,7 +74,7 @@ interface ScheduleRow extends Omit<Schedule, 'last_run'> {
   readonly last_ended_at: string | null
 }
 
-async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
+async function findSchedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
   const rows = await scope.rows<ScheduleRow>(sql`
     select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
       e.ended_at as last_ended_at
@@ -91,7 +91,7 @@ function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...r
 }
 
 async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule> {
-  const [row] = await schedules(scope, sql`t.id = ${id}`, 1)
+  const [row] = await findSchedules(scope, sql`t.id = ${id}`, 1)
   if (row === undefined) throw notFound('schedule')
   return row
 }
@@ -106,7 +106,7 @@ export const listSchedules = flowOperation({
     const { after, limit } = pageBounds(input)
     const flow = input.flow ?? null
     const wanted = sql`t.id > ${after} and (${flow}::text is null or f.id = ${flow} or f.name = ${flow})`
-    return pageFrom(input, await schedules(scope, wanted, limit))
+    return pageFrom(input, await findSchedules(scope, wanted, limit))
   },
 })
 
@@ -114,7 +114,7 @@ export const getSchedule = flowOperation({
   name: 'schedule.get',
   summary: 'Read a schedule with its next start times',
   input: Input(one),
-  output: StandingSchedule,
+  output: ScheduleWithStatus,
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
@@ -201,7 +201,7 @@ const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
 const RECORDS = sql`${TRIGGERS} left join trigger_offsets w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
-function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+function toTriggerRecord(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
   const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
   const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
   const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
@@ -221,7 +221,7 @@ export const listTriggers = flowOperation({
     )
     return pageFrom(
       input,
-      rows.map((row) => shown(scope, row)),
+      rows.map((row) => toTriggerRecord(scope, row)),
     )
   },
 })
@@ -241,7 +241,7 @@ export const rotateTriggerSecret = flowOperation({
   run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
 })
 
-const pausing = (paused: boolean) =>
+const setTriggerPaused = (paused: boolean) =>
   flowOperation({
     name: paused ? 'trigger.pause' : 'trigger.resume',
     summary: paused
@@ -260,9 +260,9 @@ const pausing = (paused: boolean) =>
           sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
         ),
       )
-      return shown(scope, row)
+      return toTriggerRecord(scope, row)
     },
   })
 
-export const pauseTrigger = pausing(true)
-export const resumeTrigger = pausing(false)
+export const pauseTrigger = setTriggerPaused(true)
+export const resumeTrigger = setTriggerPaused(false)

@@ -7,23 +7,23 @@ import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
 import { makeSecret, webhookPurpose } from './webhook-signatures.ts'
 
 const KEY = 'webhook:'
 
-export const webhooks: TriggerKind = {
+export const webhookTriggers: TriggerKind = {
   kind: 'webhook',
   declared: ({ schedule }: FlowIR) => (schedule?.webhooks ?? []).map(declared),
 }
 
-const declared = (webhook: Webhook): Declared => ({
+const declared = (webhook: Webhook): DeclaredTrigger => ({
   key: `${KEY}${webhook.name}`,
   spec: { headers: [...(webhook.headers ?? [])] },
 })
 
 /** Headers that executions of this webhook get, as declared by the flow. */
-export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
+export const declaredHeaders = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
   (spec as { headers: string[] }).headers
 
 const nameOf = (key: string): string => key.slice(KEY.length)
@@ -32,11 +32,11 @@ const nameOf = (key: string): string => key.slice(KEY.length)
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
   addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
-interface NewSecrets {
+interface CreatedSecrets {
   /** For the transaction that publishes the version, after its triggers. A webhook with a secret keeps it. */
   readonly statement: Sql
   /** @param rows of the statement. A new secret is shown only once. */
-  readonly shown: (rows: readonly object[]) => readonly {
+  readonly toResponse: (rows: readonly object[]) => readonly {
     readonly id: string
     readonly name: string
     readonly url: string
@@ -45,11 +45,11 @@ interface NewSecrets {
 }
 
 /** Creates secrets for the webhooks of a version that have none. */
-export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): NewSecrets {
-  const secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
+export function createSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): CreatedSecrets {
+  const secrets = new Map(webhookTriggers.declared(ir).map(({ key }) => [key, makeSecret()]))
   const made = [...secrets].map(([key, secret]) => ({
     key,
-    sealed: sealed(scope, flowId, key, secret).toString('base64'),
+    sealed: encryptSecret(scope, flowId, key, secret).toString('base64'),
   }))
   return {
     statement: sql`with made as (
@@ -61,7 +61,7 @@ export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): N
       )
       select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
       from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
-    shown: (rows) =>
+    toResponse: (rows) =>
       (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
         const secret = is_new ? secrets.get(key) : undefined
         const url = urlOf(scope, id)
@@ -70,7 +70,7 @@ export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): N
   }
 }
 
-function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
+function encryptSecret(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
   return encryptFor(scope, webhookPurpose(flowId, key), Buffer.from(secret))
 }
 
@@ -87,7 +87,7 @@ export async function rotateSecret(
   )
   if (trigger === undefined) throw notFound('webhook')
   const secret = makeSecret()
-  const made = sealed(scope, trigger.flow_id, trigger.key, secret)
+  const made = encryptSecret(scope, trigger.flow_id, trigger.key, secret)
   const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
   const row = await scope.row<{ previous_until: string }>(sql`
     update webhook_secrets set sealed = ${made}, previous = sealed, previous_until = now() + ${grace}, rotated_at = now()

@@ -7,8 +7,8 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { callTool, record } from './call-tool.ts'
-import { published } from './manifest.ts'
+import { callTool, recordCall } from './call-tool.ts'
+import { findPublished } from './manifest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const callServer = workspaceOperation({
@@ -49,10 +49,10 @@ export const callServer = workspaceOperation({
         code: 'state_conflict',
         durationMs: 0,
       } as const
-      await record(scope, { ...call, ...denied })
+      await recordCall(scope, { ...call, ...denied })
       throw new Problem('state_conflict', { detail: `The server is ${state}.` })
     }
-    const version = await published(scope, id, active_version)
+    const version = await findPublished(scope, id, active_version)
     const result = await callTool(scope, version, { ...call, arguments: input.arguments })
     if (result === undefined) throw notFound('tool')
     return result
