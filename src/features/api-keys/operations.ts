@@ -4,10 +4,11 @@ import Type from 'typebox'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { creates, findRow, listPage } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import {
   ApiKey,
@@ -38,18 +39,17 @@ export const createApiKey = adminOperation({
     expires_at: Type.Optional(Time),
   }),
   output: ApiKeyWithSecret,
-  http: {
-    method: 'POST',
-    path: '/v1/api-keys',
-    body: '*',
-    status: () => 201,
-    location: ({ id }) => `/v1/api-keys/${id}`,
-  },
+  http: creates('/v1/api-keys'),
   run: async (scope, { workspace_id, kind, name, ...more }) => {
     rejectPast(more.expires_at)
     const of = {
-      ...{ id: scope.newId('key'), kind, name, scopes: checkedScopes(more.scopes ?? [], kind) },
-      ...{ rateLimit: more.rate_limit ?? null, expiresAt: more.expires_at ?? null, rotatedFrom: null },
+      id: scope.newId('key'),
+      kind,
+      name,
+      scopes: checkedScopes(more.scopes ?? [], kind),
+      rateLimit: more.rate_limit ?? null,
+      expiresAt: more.expires_at ?? null,
+      rotatedFrom: null,
     }
     const owner = sql`select tenant_id, id as workspace_id from workspaces
       where id = ${workspace_id} and ${ACTIVE}`
@@ -81,18 +81,13 @@ export const listApiKeys = adminOperation({
   }),
   output: PageOf(ApiKey),
   http: { method: 'GET', path: '/v1/api-keys' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const [workspaceId, status] = [input.workspace_id ?? null, input.status ?? null]
-    return pageFrom(
+  run: (scope, { workspace_id = null, status = null, ...input }) =>
+    listPage<ApiKey>(
+      scope,
       input,
-      await scope.rows<ApiKey>(sql`
-        select ${COLUMNS} from api_keys
-        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
-          and (${status}::text is null or ${STATUS} = ${status})
-        order by id limit ${limit}`),
-    )
-  },
+      sql`select ${COLUMNS} from api_keys where (${workspace_id}::text is null or workspace_id = ${workspace_id})
+        and (${status}::text is null or ${STATUS} = ${status})`,
+    ),
 })
 
 export const updateApiKey = adminOperation({
@@ -156,10 +151,12 @@ export const revokeApiKey = adminOperation({
   output: ApiKey,
   http: { method: 'DELETE', path: '/v1/api-keys/{id}' },
   run: async (scope, { id }) => {
-    const key = await scope.row<ApiKey>(sql`
-      update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
-      where id = ${id} returning ${COLUMNS}`)
-    if (key === undefined) throw notFound('API key')
+    const key = await findRow<ApiKey>(
+      scope,
+      'API key',
+      sql`update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
+        where id = ${id} returning ${COLUMNS}`,
+    )
     invalidateKey(scope, id)
     return key
   },

@@ -10,7 +10,8 @@ import { isTooDeep, Serialized } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { FLOWS, flowInvalid, flowOperation, inFlowThread, Source, Ws } from './definitions.ts'
+import { previewOperation } from '../operation-helpers.ts'
+import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './executions/history.ts'
 
 const After = Type.Optional(
@@ -61,7 +62,7 @@ const SimulatedFlow = Type.Object({
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
-export const simulateFlow = flowOperation({
+export const simulateFlow = previewOperation({
   name: 'flow.simulate',
   summary: 'Simulate a flow with given answers in virtual time; nothing is called',
   reads: true,
@@ -159,7 +160,7 @@ const Edge = Type.Object({
   label: Type.Optional(Type.String({ description: 'Its condition, such as that of a case.' })),
 })
 
-export const graphFlow = flowOperation({
+export const graphFlow = previewOperation({
   name: 'flow.graph',
   summary:
     'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all faults if it is not valid',

@@ -1,24 +1,22 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
-import { Input, OptionalTime, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { previewOperation } from '../operation-helpers.ts'
 import { draftTools } from './curation.ts'
 import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 
-export const publishServer = workspaceOperation({
+export const publishServer = previewOperation({
   name: 'mcp_version.create',
   summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     version: Type.Integer(),
@@ -103,16 +101,14 @@ const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_v
   jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
   case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
 
-/** Of the tools, the list shows the names; the manifest in full is what clients get. */
+/** Without the texts and schemas of its tools, which only MCP clients get. */
 function toVersion(row: Version): Version {
   return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
 }
 
-export const listServerVersions = workspaceOperation({
+export const listServerVersions = previewOperation({
   name: 'mcp_version.list',
   summary: 'List published versions of a hosted MCP server, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, server: Server }),
   output: PageOf(Version),
   http: { method: 'GET', path: `${SERVERS}/{server}/versions` },
@@ -124,8 +120,7 @@ export const listServerVersions = workspaceOperation({
       select ${COLUMNS} from mcp_server_versions v
         join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
       where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
-    const page = pageFrom(input, rows, ({ version }) => version)
-    return { ...page, data: page.data.map(toVersion) }
+    return pageFrom(input, rows.map(toVersion), ({ version }) => version)
   },
 })
 
@@ -135,11 +130,9 @@ const OneVersion = {
   version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
 }
 
-export const activateServerVersion = workspaceOperation({
+export const activateServerVersion = previewOperation({
   name: 'mcp_version.activate',
   summary: 'Make a published version the active one: also the way back',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/activate`, body: '*' },
@@ -153,12 +146,10 @@ export const activateServerVersion = workspaceOperation({
   },
 })
 
-export const approveServerVersion = workspaceOperation({
+export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
   summary:
     'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },

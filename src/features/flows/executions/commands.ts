@@ -9,7 +9,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
 import { decidedIn, flowsRunBy } from './history.ts'
@@ -31,9 +32,10 @@ interface Open {
 
 /** @throws Problem `not_found`; `state_conflict` if it has ended */
 async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
-  const row = existing(
+  const row = await findRow<Open>(
+    scope,
     'execution',
-    await scope.row<Open>(sql`select id, workflow_id, ended_at from executions where id = ${id}`),
+    sql`select id, workflow_id, ended_at from executions where id = ${id}`,
   )
   if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
   return row
@@ -52,7 +54,7 @@ const largeCommand = (name: string, summary: string, verb: string) => {
   return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
 }
 
-export const signalExecution = flowOperation({
+export const signalExecution = previewOperation({
   name: 'execution.signal',
   summary: 'Send a CloudEvent to an execution',
   input: Input({
@@ -83,7 +85,7 @@ export const signalExecution = flowOperation({
   },
 })
 
-export const approveExecution = flowOperation({
+export const approveExecution = previewOperation({
   ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
   input: Input({
     ...Target,
@@ -120,13 +122,13 @@ async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
   throw new Problem('state_conflict', { detail })
 }
 
-export const retryStep = flowOperation({
+export const retryStep = previewOperation({
   ...largeCommand('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
-export const skipStep = flowOperation({
+export const skipStep = previewOperation({
   ...largeCommand('execution.skip_step', 'Skip a held step and continue with a given output', 'skip-step'),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
@@ -136,7 +138,7 @@ export const skipStep = flowOperation({
   },
 })
 
-export const cancelExecution = flowOperation({
+export const cancelExecution = previewOperation({
   name: 'execution.cancel',
   summary: 'Cancel an execution; completed tasks with a compensation are undone first',
   input: Input(Target),
@@ -208,7 +210,7 @@ async function findStep(
   throw new Problem('state_conflict', { detail: 'Several steps wait: select one by `pointer#iteration`.' })
 }
 
-export const pauseExecution = flowOperation({
+export const pauseExecution = previewOperation({
   ...command(
     'execution.pause',
     'Pause an execution: running calls finish, nothing else starts, and its timeouts stop',
@@ -227,7 +229,7 @@ export const pauseExecution = flowOperation({
   run: (scope, { id, reason = null }) => setPaused(scope, id, { paused: true, reason }),
 })
 
-export const resumeExecution = flowOperation({
+export const resumeExecution = previewOperation({
   ...command('execution.resume', 'Resume a paused execution', 'resume'),
   input: Input(Target),
   run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
@@ -237,7 +239,7 @@ async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Pr
   return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
 }
 
-export const patchExecution = flowOperation({
+export const patchExecution = previewOperation({
   ...command(
     'execution.patch_data',
     'Patch the data of an execution that is paused or has a held step',

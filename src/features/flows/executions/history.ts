@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import { existing } from '../definitions.ts'
+import { findRow } from '../../operation-helpers.ts'
 
 export interface RecordedRun {
   readonly flow_id: string
@@ -51,13 +51,12 @@ export interface Decided {
 }
 
 /** @throws Problem `not_found` */
-export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
-  return existing(
+export const recordedRun = (scope: WorkspaceScope, id: string) =>
+  findRow<RecordedRun>(
+    scope,
     'execution',
-    await scope.row<RecordedRun>(sql`
-    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`),
+    sql`select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`,
   )
-}
 
 const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
 

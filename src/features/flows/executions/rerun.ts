@@ -12,7 +12,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ReusedResult, RunReuse } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { existing, FLOWS, flowOperation } from '../definitions.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS } from '../definitions.ts'
 import { Target } from './commands.ts'
 import { Execution, readExecution } from './executions.ts'
 import {
@@ -53,7 +54,7 @@ type RerunPlan = Static<typeof Plan>
 
 const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
-export const rerunExecution = flowOperation({
+export const rerunExecution = previewOperation({
   name: 'execution.rerun',
   summary: 'Rerun an ended execution, from the start or from a step',
   input: Input({
@@ -173,10 +174,11 @@ function namedBy(named: string): Sql {
 }
 
 async function irOf(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
-  const row = existing(
+  const row = await findRow<{ ir: string }>(
+    scope,
     'flow version',
-    await scope.row<{ ir: string }>(sql`
-    select ir from flow_versions where flow_id = ${flow} and version = ${version}`),
+    sql`
+    select ir from flow_versions where flow_id = ${flow} and version = ${version}`,
   )
   return JSON.parse(row.ir) as FlowIR
 }
