@@ -47,9 +47,8 @@ const WORKSPACE_QUOTAS = [
 /** Quotas of a tenant over all of its workspaces. */
 const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 
-/** Quotas that are counted only while they are limited: they are not in PostgreSQL, or of a window of time. */
-const COUNTED_WHILE_LIMITED = /^object_bytes$|_per_(day|minute)$/
-const isAlwaysCounted = (name: string): boolean => !COUNTED_WHILE_LIMITED.test(name)
+/** Quotas that are counted only while they are set: their use is not in PostgreSQL, or is of a time window. */
+const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -134,13 +133,17 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
   const names: readonly string[] = target.tenant_id === undefined ? WORKSPACE_QUOTAS : TENANT_QUOTAS
   for (const [name, max] of entries) {
     if (!names.includes(name))
-      throw misplaced(name, `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
+      throw bodyProblem(
+        `/limits/${name}`,
+        `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
+      )
     if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
-      throw misplaced(name, 'Documents in MongoDB are not counted yet, so they cannot be limited.')
+      throw bodyProblem(
+        `/limits/${name}`,
+        'Documents in MongoDB are not counted yet, so they cannot be limited.',
+      )
   }
 }
-
-const misplaced = (name: string, detail: string) => bodyProblem(`/limits/${name}`, detail)
 
 /** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
 async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
@@ -160,14 +163,12 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
   for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-    const ended = await scope.batch(...statements).then(
-      () => true,
-      (error: unknown) => {
-        if (refusal(error) !== 'deadlock') throw error
-        return false
-      },
-    )
-    if (ended) return
+    try {
+      await scope.batch(...statements)
+      return
+    } catch (error) {
+      if (refusal(error) !== 'deadlock') throw error
+    }
   }
   throw new Problem('overloaded')
 }
@@ -181,19 +182,21 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
     const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
     return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
   }
+  const used =
+    name === 'workspaces'
+      ? activeWorkspaces(tenantId)
+      : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
   const set = sql`
     insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
-    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${currentUse(tenantId, workspaceId, name)}, tenon.window_end(${name}))
+    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${used}, tenon.window_end(${name}))
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
   // Before the lock, since writers may wait for it; and after it, for tables that were created meanwhile.
   const watch = sql`select tenon.enable_counting(${tenantId}, ${workspaceId}, ${name})`
   return [watch, lock, watch, set]
 }
 
-const currentUse = (tenantId: string, workspaceId: string, name: string): Sql =>
-  name === 'workspaces'
-    ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
-    : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
+const activeWorkspaces = (tenantId: string): Sql =>
+  sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
 
 export const getQuotas = adminOperation({
   name: 'quota.get',
@@ -208,32 +211,29 @@ export const getQuotas = adminOperation({
 async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   const { tenantId, workspaceId } = owner
   if (workspaceId !== '')
-    return { workspace_id: workspaceId, quotas: toQuotas(await counted(scope, owner, WORKSPACE_QUOTAS)) }
-  const rows = await counted(scope, owner, TENANT_QUOTAS)
-  const streams = await streamsOf(scope, tenantId)
-  const quotas = rows.map((row) => (row.name === 'sse_streams' ? withStreams(row, streams) : row))
+    return { workspace_id: workspaceId, quotas: toQuotas(await readRows(scope, owner, WORKSPACE_QUOTAS)) }
+  const rows = await readRows(scope, owner, TENANT_QUOTAS)
+  // Streams are counted in Valkey.
+  const { usual, open } = await streamsOf(scope, tenantId)
+  const quotas = rows.map((row) =>
+    row.name === 'sse_streams' ? { ...row, limit: row.limit === -1 ? usual : row.limit, used: open } : row,
+  )
   return { tenant_id: tenantId, quotas: toQuotas(quotas) }
 }
 
-/** Streams are counted in Valkey. */
-function withStreams(row: QuotaRow, { usual, open }: { usual: number; open: number | null }): QuotaRow {
-  return { ...row, limit: row.limit === -1 ? usual : row.limit, used: open }
-}
-
 /** Reads quotas; an expired window has nothing used, and tools are counted when they are read. */
-function counted(
+function readRows(
   scope: AdminScope,
   { tenantId, workspaceId }: Owner,
   names: readonly string[],
 ): Promise<QuotaRow[]> {
-  const alwaysCounted = JSON.stringify(names.filter(isAlwaysCounted))
+  const alwaysCounted = JSON.stringify(names.filter((name) => !COUNTED_WHILE_SET.test(name)))
   return scope.rows<QuotaRow>(sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
         when q.resets_at <= now() then 0
         when q.name is not null then q.used
-        when n.name = 'workspaces' then
-          (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))
+        when n.name = 'workspaces' then ${activeWorkspaces(tenantId)}
         when ${alwaysCounted}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)

@@ -15,7 +15,7 @@ export interface RecordedRun {
   readonly ended_at: string | null
 }
 
-/** A condition for steps of tasks that call or wait for the outside. */
+/** A condition for steps of tasks that call something outside the flow, or wait for it. */
 const IS_EXTERNAL = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
@@ -71,19 +71,21 @@ export function recordedStep(
     order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
 }
 
-/** Steps that called the outside, in the order in which they started, and the pointers of compensation steps. */
-export async function callingSteps(
-  scope: WorkspaceScope,
-  id: string,
-): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
-  const [asking = [], undoing = []] = await scope.batch(
+/** Steps of tasks with external effects, in the order in which they started, and compensation steps. */
+interface CallingSteps {
+  readonly calling: readonly RecordedStep[]
+  readonly compensating: readonly { readonly pointer: string }[]
+}
+
+export async function callingSteps(scope: WorkspaceScope, id: string): Promise<CallingSteps> {
+  const [calling = [], compensating = []] = await scope.batch(
     sql`select ${STEP} from execution_steps
       where execution_id = ${id} and ${IS_EXTERNAL} and status <> 'skipped'
       order by seq limit ${LIMITS.executionStepsShownMax}`,
     sql`select distinct pointer from execution_steps
       where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
   )
-  return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
+  return { calling, compensating } as unknown as CallingSteps
 }
 
 /** Steps with results, in the order in which they started. Returns up to one more than `max`, which shows that there are more. */
