@@ -75,18 +75,18 @@ export const subscribeEvents = workspaceOperation({
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {
-    const admission = async () => {
+    const checkAccess = async () => {
       await requireEvents(scope)
       return subscriptionFilter(scope, topic)
     }
-    const admits = await admission()
+    const filter = await checkAccess()
     const feed = await eventsIn(scope).subscribe({
       topic,
       ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),
-      ...(admits !== undefined && { admits }),
+      ...(filter !== undefined && { filter }),
     })
-    return { ...feed, recheck: async () => void (await admission()) }
+    return { ...feed, recheck: async () => void (await checkAccess()) }
   },
 })
 

@@ -21,7 +21,7 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
-import { ObjectLedger, type StoredObject, Upload } from './usage-ledger.ts'
+import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -64,10 +64,8 @@ export class WorkspaceObjects {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const target = targetOf(object)
-    const reservation = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
-    return reservation.during(source.length ?? 0, () =>
-      this.#upload(target, new Upload(source, max, reservation), options),
-    )
+    const upload = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key }, source)
+    return upload.during(() => this.#upload(target, upload, options))
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
