@@ -55,7 +55,7 @@ export interface RunUpdate {
   readonly placed?: number
 }
 
-/** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
+/** A concurrency slot and its generation, `turn`: how often the execution has yielded the slot. */
 export interface SlotGeneration {
   readonly execution_id: string
   readonly turn: number

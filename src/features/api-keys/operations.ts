@@ -1,4 +1,4 @@
-/** API keys: made for one workspace, listed masked, changed, revoked. */
+/** API keys of a workspace: create, list, update, rotate, revoke. */
 
 import Type from 'typebox'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
@@ -194,19 +194,11 @@ export const rotateApiKey = adminOperation({
     rejectPast(wanted)
     const old = await findApiKey(scope, id)
     const newId = scope.newId('key')
-    const expiresAt = wanted === undefined ? asLong(old) : wanted
-    const { kind, name, workspace_id } = old
-    const of = {
-      id: newId,
-      kind,
-      name,
-      scopes: old.scopes,
-      rateLimit: old.rate_limit,
-      expiresAt,
-      rotatedFrom: id,
-    }
+    const expiresAt = wanted === undefined ? sameLifetime(old) : wanted
+    const { kind, name, workspace_id, scopes, rate_limit: rateLimit } = old
+    const of = { id: newId, kind, name, scopes, rateLimit, expiresAt, rotatedFrom: id }
     const { key, insert } = newKey(scope, of, replacedBy(newId, id))
-    // The old one first: without grace, its place in the quota is free for the new one.
+    // The old key first: without a grace period it stops counting towards the quota before the new key is counted.
     const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]
     const [, , [made] = []] = await scope.batch(...statements)
     if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
@@ -215,22 +207,22 @@ export const rotateApiKey = adminOperation({
   },
 })
 
-/** Of two at once the second waits for the first, and then finds the key replaced. */
+/** Of two concurrent calls, the second waits for the first and then finds the key replaced. */
 const replace = (newId: string, id: string, grace: number) => sql`
   update api_keys set replaced_by = ${newId}, expires_at = least(expires_at, now() + ${grace} * interval '1 second'),
     ended_at = case when ${grace} > 0 then ended_at else now() end
   where id = ${id} and ${STATUS} = 'active'
     and exists (select from workspaces where id = api_keys.workspace_id and ${ACTIVE})`
 
-/** The row that {@link replace} has just changed, if it has. */
+/** The row that {@link replace} has just changed, if any. */
 const replacedBy = (newId: string, id: string) =>
   sql`select tenant_id, workspace_id from api_keys where id = ${id} and replaced_by = ${newId}`
 
 /** Years of RFC 3339 have four digits. */
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** RFC 3339, or null where the old key never ends. */
-function asLong({ created_at, expires_at }: ApiKey): string | null {
+/** The end of a new key that lives as long as the old one was to; null if that never ends. */
+function sameLifetime({ created_at, expires_at }: ApiKey): string | null {
   if (expires_at === null) return null
   const untilMs = Date.now() + Date.parse(expires_at) - Date.parse(created_at)
   return new Date(Math.min(untilMs, LAST_MS)).toISOString()

@@ -24,15 +24,15 @@ const Step = Type.Optional(
   }),
 )
 
-interface Open {
+interface OpenExecution {
   readonly id: string
   readonly workflow_id: string
   readonly ended_at: string | null
 }
 
 /** @throws Problem `not_found`; `state_conflict` if it has ended */
-async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
-  const row = await findRow<Open>(
+async function findOpen(scope: WorkspaceScope, id: string): Promise<OpenExecution> {
+  const row = await findRow<OpenExecution>(
     scope,
     'execution',
     sql`select id, workflow_id, ended_at from executions where id = ${id}`,
@@ -42,17 +42,17 @@ async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
 }
 
 /** An operation that sends a command to an open execution and returns the execution. */
-const command = (name: string, summary: string, verb: string) => ({
+const command = (name: string, summary: string, verb: string, bodyBytesMax?: number) => ({
   name,
   summary,
   output: Execution,
-  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${verb}`, body: '*' as const },
+  http: {
+    method: 'POST' as const,
+    path: `${FLOWS}/executions/{id}/${verb}`,
+    body: '*' as const,
+    ...(bodyBytesMax !== undefined && { bodyBytesMax }),
+  },
 })
-
-const largeCommand = (name: string, summary: string, verb: string) => {
-  const { http, ...rest } = command(name, summary, verb)
-  return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
-}
 
 export const signalExecution = previewOperation({
   name: 'execution.signal',
@@ -86,7 +86,12 @@ export const signalExecution = previewOperation({
 })
 
 export const approveExecution = previewOperation({
-  ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
+  ...command(
+    'execution.approve',
+    'Decide an approval that an execution waits for',
+    'approve',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({
     ...Target,
     step: Step,
@@ -123,13 +128,23 @@ async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
 }
 
 export const retryStep = previewOperation({
-  ...largeCommand('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
+  ...command(
+    'execution.retry_step',
+    'Retry a held step (`onFault: hold`)',
+    'retry-step',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
 export const skipStep = previewOperation({
-  ...largeCommand('execution.skip_step', 'Skip a held step and continue with a given output', 'skip-step'),
+  ...command(
+    'execution.skip_step',
+    'Skip a held step and continue with a given output',
+    'skip-step',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
@@ -178,7 +193,7 @@ async function releaseStep(
 /** @throws Problem `state_conflict` with the reason if the workflow rejects it */
 async function sendUpdate(
   scope: WorkspaceScope,
-  { id, workflow_id }: Open,
+  { id, workflow_id }: OpenExecution,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
   const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined

@@ -1,4 +1,7 @@
-/** Concurrency slots: statements that acquire, release and promote them, and the queue of a key. */
+/**
+ * Concurrency slots: statements that acquire, release and promote them, and the queue of a key. At the end of an execution,
+ * the transaction that records it releases its slot (record.ts); repair-execution.ts does so after a crash.
+ */
 
 import { type Static, Type } from 'typebox'
 import { concurrencyKey } from '../../../../flows-dsl/compile/concurrency.ts'
@@ -62,8 +65,8 @@ export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
 
 /** A statement that records that the execution has acknowledged its slot of that generation. */
-export const ackSlot = (id: string, turn: number): Sql => sql`
-  update concurrency_slots set notify_pending = false where execution_id = ${id} and generation = ${turn}::integer`
+export const ackSlot = (id: string, generation: number): Sql => sql`
+  update concurrency_slots set notify_pending = false where execution_id = ${id} and generation = ${generation}::integer`
 
 /** A statement that reads the queue position of an execution; no row if it is not queued. */
 export const queuePosition = (id: string): Sql => sql`
@@ -84,28 +87,28 @@ export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<b
   return row?.cancelled === true
 }
 
-/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by `turn`. */
+/** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by generation. */
 export async function yieldSlot(
   scope: WorkspaceScope,
-  { execution_id, turn }: SlotGeneration,
+  { execution_id, turn: generation }: SlotGeneration,
 ): Promise<void> {
   const next = await scope.rows<{ id: string }>(
-    sql`select p as id from tenon.yield_slot(${execution_id}, ${turn}::integer) p`,
+    sql`select p as id from tenon.yield_slot(${execution_id}, ${generation}::integer) p`,
   )
   await resumeAdmitted(scope, next)
 }
 
 /**
- * Queues for a slot after {@link yieldSlot}. Idempotent by `turn`.
+ * Queues for a slot after {@link yieldSlot}. Idempotent by generation.
  * @returns true if the execution holds a slot, or if there is no record of its slot: then nothing limits it
  */
 export async function reacquireSlot(
   scope: WorkspaceScope,
-  { execution_id, turn, at_once }: SlotGeneration & { readonly at_once: boolean },
+  { execution_id, turn: generation, at_once }: SlotGeneration & { readonly at_once: boolean },
 ): Promise<boolean> {
   const row = await scope.row<{ has_it: boolean; others: readonly { readonly id: string }[] }>(sql`
     select w.has_it, (select coalesce(json_agg(json_build_object('id', o)), '[]') from unnest(w.others) o) as others
-    from tenon.reacquire_slot(${execution_id}, ${turn}::integer, ${at_once}::boolean) w`)
+    from tenon.reacquire_slot(${execution_id}, ${generation}::integer, ${at_once}::boolean) w`)
   await resumeAdmitted(scope, row?.others ?? [])
   return row?.has_it ?? true
 }

@@ -1,4 +1,7 @@
-/** Starts executions for due triggers: schedules, webhook deliveries and events, on behalf of the publisher of the version. */
+/**
+ * Starts executions for schedules, webhook deliveries and events, on behalf of the publisher of the version. Deduplicates
+ * deliveries by their id and events by their source and id.
+ */
 
 import { hash } from 'node:crypto'
 import { inputOf } from '../../../../flows-dsl/event-correlation.ts'
@@ -108,15 +111,15 @@ async function claimDelivery(
   deliveryId: string,
   body: Buffer,
 ): Promise<{ id: string; isNew: boolean }> {
-  const made = scope.newId('run')
+  const newId = scope.newId('run')
   const digest = hash('sha256', body, 'hex')
-  const kept = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
+  const expiredBefore = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
   const [, , [row] = []] = await scope.batch(
     sql`delete from webhook_deliveries where trigger_id = ${triggerId} and delivery_id in (
-      select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${kept}
+      select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
       order by received_at limit ${LIMITS.webhookDeliveriesForgottenAtOnce})`,
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, execution_id)
-      values (${triggerId}, ${deliveryId}, ${digest}, ${made}) on conflict do nothing`,
+      values (${triggerId}, ${deliveryId}, ${digest}, ${newId}) on conflict do nothing`,
     sql`select execution_id, body_sha256 from webhook_deliveries
       where trigger_id = ${triggerId} and delivery_id = ${deliveryId}`,
   )
@@ -125,22 +128,22 @@ async function claimDelivery(
     throw new Problem('conflict', { detail: 'This `webhook-id` was used with another body before.' })
   }
   const id = String(row['execution_id'])
-  return { id, isNew: id === made }
+  return { id, isNew: id === newId }
 }
 
 function webhookInput(
   { id, sentMs }: VerifiedHeaders,
   { headers, body }: Delivery,
-  shown: readonly string[],
+  declared: readonly string[],
 ): WebhookInput {
-  const all = [...HEADERS, ...shown].map((name) => [name, headers[name]] as const)
-  const given = all.filter((pair): pair is readonly [string, string] => typeof pair[1] === 'string')
+  const copied = [...HEADERS, ...declared].flatMap((name) => {
+    const text = headers[name]
+    return typeof text === 'string' ? [[name, text.slice(0, LIMITS.webhookHeaderCharsMax)]] : []
+  })
   return {
     id,
     time: new Date(sentMs).toISOString(),
-    headers: Object.fromEntries(
-      given.map(([name, text]) => [name, text.slice(0, LIMITS.webhookHeaderCharsMax)]),
-    ),
+    headers: Object.fromEntries(copied),
     body: parseBody(headers['content-type'], body),
   }
 }
