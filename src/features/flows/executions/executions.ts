@@ -221,29 +221,21 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
   const descending = input.order !== 'asc'
   const rows = await scope.rows<ListedExecution>(sql`
     select ${OUTLINE} from executions
-    where true ${ofFlow} ${ofStatus(input.status)} ${equal(sql`version`, input.version)}
-      ${equal(sql`trigger_kind`, input.trigger)} ${equal(sql`trigger_id`, input.trigger_id)}
-      ${equal(sql`correlation_key`, input.correlation_key)} ${since(input.started_after)}
-      ${until(input.started_before)} ${behind(after, descending)}
+    where true ${ofFlow} ${statusFilter(input.status)} ${filter(sql`version =`, input.version)}
+      ${filter(sql`trigger_kind =`, input.trigger)} ${filter(sql`trigger_id =`, input.trigger_id)}
+      ${filter(sql`correlation_key =`, input.correlation_key)} ${filter(sql`started_at >=`, input.started_after)}
+      ${filter(sql`started_at <`, input.started_before)} ${behind(after, descending)}
     ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
     limit ${limit}`)
-  const cursorOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
-  return pageFrom(
-    input,
-    rows.map((row) => linked(scope, row)),
-    cursorOf,
-  )
+  const listed = rows.map((row) => linked(scope, row))
+  return pageFrom(input, listed, ({ started_at, id }) => `${Date.parse(started_at)}-${id}`)
 }
 
-const equal = (column: Sql, value: string | number | undefined): Sql =>
-  value === undefined ? sql`` : sql`and ${column} = ${value}`
-const since = (time: string | undefined): Sql =>
-  time === undefined ? sql`` : sql`and started_at >= ${time}::timestamptz`
-const until = (time: string | undefined): Sql =>
-  time === undefined ? sql`` : sql`and started_at < ${time}::timestamptz`
+const filter = (comparison: Sql, value: string | number | undefined): Sql =>
+  value === undefined ? sql`` : sql`and ${comparison} ${value}`
 
 /** A filter on the status that is shown: an open execution that is suspended or paused counts as suspended. */
-function ofStatus(status: Filters['status']): Sql {
+function statusFilter(status: Filters['status']): Sql {
   if (status === undefined) return sql``
   if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
   if (status === 'suspended')
