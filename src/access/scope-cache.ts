@@ -32,7 +32,7 @@ export const LIMITED_QUOTAS = 'limited'
 const NAME_BYTES = 64
 
 /** Cached, so that unlimited workspaces skip the quota query. Other nodes see a new limit after `LIMITS.memoMs`. */
-export async function isLimited(scope: WorkspaceScope, quota: string): Promise<boolean> {
+export async function hasQuota(scope: WorkspaceScope, quota: string): Promise<boolean> {
   const limited = await memo(scope, LIMITED_QUOTAS, async () => {
     const rows = await scope.rows<{ name: string }>(sql`select name from tenon.limited() as name`)
     return { value: new Set(rows.map(({ name }) => name)), bytes: rows.length * NAME_BYTES }

@@ -10,7 +10,7 @@ import { QUEUES } from '../core/work.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import { hearing, mender } from './flow/background-work.ts'
+import { createEventHandler, createRepair } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/requests.ts'
 import { createActivities } from './index.ts'
@@ -93,8 +93,8 @@ async function main(): Promise<void> {
   void platform.functions.warmUp()
   void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'functions isolation'))
   platform.relay.start()
-  platform.overdue.start(mender(platform.access))
-  platform.watcher.start(hearing(platform.access, log))
+  platform.overdue.start(createRepair(platform.access))
+  platform.watcher.start(createEventHandler(platform.access, log))
   log.info({ queues: Object.values(QUEUES) }, 'ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

@@ -14,10 +14,10 @@ import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
-import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
+import { ExecutionReconciler } from '../features/flows/executions/find-orphans.ts'
 import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { TriggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
-import { Webhooks } from '../features/flows/triggers/webhook-signatures.ts'
+import { WebhookVerifier } from '../features/flows/triggers/webhook-signatures.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
@@ -87,7 +87,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
-    webhooks: new Webhooks(database, secrets),
+    webhooks: new WebhookVerifier(database, secrets),
     functions,
     relay,
     codec,

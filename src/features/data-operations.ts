@@ -9,60 +9,45 @@ import { publishEvent, subscribeEvents } from './events/events-api.ts'
 import { invokeFunction } from './functions/functions.ts'
 import * as objects from './objects/objects.ts'
 
-/** Operations that a flow may call by name, with the same input schema and rights checks. */
-const CALLABLE: readonly AnyOperation[] = [
-  documents.createDocument,
-  documents.getDocument,
-  documents.listDocuments,
-  documents.queryDocuments,
-  documents.updateDocument,
-  documents.deleteDocument,
-  objects.putObject,
-  objects.getObject,
-  objects.deleteObject,
-  publishEvent,
-  invokeFunction,
-]
-
-/** Short operations that may run twice: they read, or create under a seeded id (decision 4). */
-const LOCAL: readonly AnyOperation[] = [
-  documents.createDocument,
-  documents.getDocument,
-  documents.listDocuments,
-  documents.queryDocuments,
-  publishEvent,
-]
-
-/** Operations that store their arguments where others can read them, so a flow must not pass them secrets. */
-const STORING: readonly AnyOperation[] = [
-  documents.createDocument,
-  documents.updateDocument,
-  objects.putObject,
-]
-
-export const storesArguments = (operation: AnyOperation): boolean => STORING.includes(operation)
-
-export function findCallable(name: string): AnyOperation | undefined {
-  return CALLABLE.find((operation) => operation.name === name)
+interface CallableTraits {
+  /** Short, and may run twice: it reads, or creates under a seeded id (decision 4). */
+  readonly local?: true
+  /** Stores its arguments where others can read them, so a flow must not pass it secrets. */
+  readonly stores?: true
 }
 
-interface CatalogueFunction {
+/** Operations that a flow may call by name, with the same input schema and rights checks. */
+const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation, CallableTraits>([
+  [documents.createDocument, { local: true, stores: true }],
+  [documents.getDocument, { local: true }],
+  [documents.listDocuments, { local: true }],
+  [documents.queryDocuments, { local: true }],
+  [documents.updateDocument, { stores: true }],
+  [documents.deleteDocument, {}],
+  [objects.putObject, { stores: true }],
+  [objects.getObject, {}],
+  [objects.deleteObject, {}],
+  [publishEvent, { local: true }],
+  [invokeFunction, {}],
+])
+
+export const storesArguments = (operation: AnyOperation): boolean => CALLABLE.get(operation)?.stores === true
+
+export const findCallable = (name: string): AnyOperation | undefined =>
+  [...CALLABLE.keys()].find((operation) => operation.name === name)
+
+interface CatalogueFunction extends CallableTraits {
   readonly description: string
   readonly required: readonly string[]
   readonly optional: readonly string[]
-  readonly local?: true
-  readonly stores?: true
 }
 
 /** The arguments of each function, so that the compiler reports a wrong one. */
 export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fromEntries(
-  CALLABLE.map((operation) => {
-    const { name, summary, input } = operation
+  [...CALLABLE].map(([{ name, summary, input }, traits]) => {
     const required: readonly string[] = input.required ?? []
     const optional = Object.keys(input.properties).filter((field) => !required.includes(field))
-    const local = LOCAL.includes(operation) ? { local: true as const } : {}
-    const stores = storesArguments(operation) ? { stores: true as const } : {}
-    return [name, { description: summary, required, optional, ...local, ...stores }]
+    return [name, { description: summary, required, optional, ...traits }]
   }),
 )
 

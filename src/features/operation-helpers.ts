@@ -1,9 +1,29 @@
-/** Helpers that operations of several features use: read one record, read a page of records, reject one field. */
+/** Helpers that operations of several features use: declare one, read one record or a page, translate conflicts. */
 
+import type { TObject, TSchema } from 'typebox'
+import { workspaceOperation } from '../access/operation-builders.ts'
+import type { WorkspaceScope } from '../access/scope.ts'
+import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
+import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem, type ProblemCode } from '../core/problem.ts'
 import type { Statements } from '../infra/postgres/database.ts'
-import type { Sql } from '../infra/postgres/sql.ts'
+import { violated } from '../infra/postgres/errors.ts'
+import { type Sql, sql } from '../infra/postgres/sql.ts'
+
+/** An operation on a workspace for its admins, and a preview. */
+export const previewOperation = <I extends TObject, O extends TSchema>(
+  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
+) => workspaceOperation({ roles: ADMINS, stability: 'preview', ...spec })
+
+/** The HTTP binding of an operation that creates a record below `path`. @param key the output field of its id */
+export const creates = (path: string, key = 'id') => ({
+  method: 'POST' as const,
+  path,
+  body: '*',
+  status: () => 201,
+  location: (output: object) => `${path}/${(output as Readonly<Record<string, unknown>>)[key]}`,
+})
 
 /** The only row of a statement. @throws Problem `not_found`, which names the noun, if there is none */
 export async function findRow<T extends object>(scope: Statements, noun: string, statement: Sql): Promise<T> {
@@ -12,14 +32,27 @@ export async function findRow<T extends object>(scope: Statements, noun: string,
   return row
 }
 
-/** One page of records. @param statement selects at most `limit` records behind the id `after`, by id */
+/**
+ * One page of records, ordered by a text column.
+ * @param records selects all records that match, in any order
+ * @param key the unique column of the result by which the page is ordered
+ */
 export async function listPage<T extends object>(
   scope: Statements,
   input: PageRequest,
-  statement: (after: string, limit: number) => Sql,
+  records: Sql,
+  key: 'id' | 'client_id' | 'name' = 'id',
 ): Promise<Page<T>> {
   const { after, limit } = pageBounds(input)
-  return pageFrom(input, await scope.rows<T>(statement(after, limit)))
+  const column = { id: sql`r.id`, client_id: sql`r.client_id`, name: sql`r.name` }[key]
+  const statement = sql`select * from (${records}) r where ${column} > ${after} order by ${column} limit ${limit}`
+  return pageFrom(input, await scope.rows<T>(statement), (row) => (row as Record<string, unknown>)[key])
+}
+
+/** For `catch`: turns the violation of a constraint into `conflict` with its detail, and rethrows all other errors. */
+export const conflictIf = (details: Readonly<Record<string, string>>) => (error: unknown) => {
+  const detail = details[violated(error) ?? '']
+  throw detail === undefined ? error : new Problem('conflict', { detail })
 }
 
 /**
@@ -37,3 +70,7 @@ export function bodyProblem(
   const name = pointer.split('/')[1] ?? ''
   return new Problem(code, { detail: summary, errors: [{ in: 'body', name, pointer, detail }] })
 }
+
+/** A problem with one member of the body, which its detail names. */
+export const fieldProblem = (name: string, detail: string): Problem =>
+  bodyProblem(`/${name}`, detail, `${name}: ${detail}`)

@@ -11,8 +11,8 @@ import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { callTool, record } from '../features/mcp-servers/call-tool.ts'
-import { type Published, published } from '../features/mcp-servers/manifest.ts'
+import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
+import { findPublished, type Published } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
 import type { McpServer, McpTool } from './transport.ts'
@@ -130,9 +130,9 @@ class HostedServerHandler {
   async serverFor(request: FastifyRequest, message: Message): Promise<McpServer> {
     const state = this.#stateOf(request)
     const { server, client, scope } = state
-    const version = await published(scope, server.id, server.version)
+    const version = await findPublished(scope, server.id, server.version)
     const { manifest } = version
-    const consented = (await published(scope, server.id, client.consentedVersion)).manifest.tools
+    const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
     const isAllowed = (tool: Tool) =>
       client.scopes.has(scopeOf(server.slug, tool)) && isCovered(tool, consented)
     const called = message.method === 'tools/call' ? message.params?.name : undefined
@@ -188,7 +188,7 @@ class HostedServerHandler {
     if (state.recorded || (refused === undefined && message.method !== 'tools/call')) return
     state.recorded = true
     const name = message.params?.name
-    await record(state.scope, {
+    await recordCall(state.scope, {
       serverId: state.server.id,
       version: state.server.version,
       ...(typeof name === 'string' && { tool: name }),
@@ -205,7 +205,7 @@ class HostedServerHandler {
 
   async #recordDenied(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
-    await record(this.#platform.access.openHosted(server, 'nobody'), {
+    await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
       serverId: server.id,
       version: server.version,
       channel: 'wire',

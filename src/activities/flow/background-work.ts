@@ -1,4 +1,4 @@
-/** Work of the worker that no workflow asks for: starts executions for events, and repairs executions after a crash. */
+/** Background work of workers, outside workflows: starts executions for events, and repairs executions after a crash. */
 
 import { setImmediate } from 'node:timers/promises'
 import { type Gathering, gather, typesIn } from '../../../flows-dsl/event-correlation.ts'
@@ -8,45 +8,46 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { promoteQueued, reconcile } from '../../features/flows/executions/reconcile.ts'
-import type { Candidate } from '../../features/flows/executions/reconciler.ts'
+import type { Orphan } from '../../features/flows/executions/find-orphans.ts'
+import { promoteQueued, repairExecution } from '../../features/flows/executions/repair-execution.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
-export function hearing(access: Access, log: Log): EntryHandler {
-  return async (watch, entries) => {
-    const asking = new Asking(watch)
-    for (const entry of watch.paused ? [] : entries) {
-      const events = asking.show(entry, log)
-      if (events !== undefined) await begin(access, watch, events, log)
-      await asking.rest()
+/** A handler that correlates the events of a trigger and starts executions for complete correlations. */
+export function createEventHandler(access: Access, log: Log): EntryHandler {
+  return async (trigger, entries) => {
+    const matcher = new TriggerMatcher(trigger)
+    for (const entry of trigger.paused ? [] : entries) {
+      const events = matcher.match(entry, log)
+      if (events !== undefined) await startExecution(access, trigger, events, log)
+      await matcher.yieldThread()
     }
-    return { gathered: asking.gathered, busyMs: asking.busyMs }
+    return { gathered: matcher.gathered, busyMs: matcher.busyMs }
   }
 }
 
-/** The filters of a trigger, asked of one event after the other. */
-class Asking {
-  readonly #watch: TriggerState
+/** Matches events against the filters of one trigger, and measures the time that this takes. */
+class TriggerMatcher {
+  readonly #triggerId: string
   readonly #spec: EventSpec
   readonly #types: readonly string[] | undefined
   gathered: readonly Gathering[]
   busyMs = 0
-  #restedMs = 0
+  #busyMsAtYield = 0
 
-  constructor(watch: TriggerState) {
-    this.#watch = watch
-    this.#spec = watch.spec as EventSpec
+  constructor({ triggerId, spec, gathered }: TriggerState) {
+    this.#triggerId = triggerId
+    this.#spec = spec as EventSpec
     this.#types = typesIn(this.#spec.on)
-    this.gathered = watch.gathered as readonly Gathering[]
+    this.gathered = gathered as readonly Gathering[]
   }
 
-  /** @returns the events that begin a run, if they do now */
-  show(entry: Entry, log: Log): readonly JsonObject[] | undefined {
-    // Most events are of no concern, which can be told without reading them.
+  /** @returns the correlated events, if the entry completes them */
+  match(entry: Entry, log: Log): readonly JsonObject[] | undefined {
+    // Most events have another type, which is known without parsing them.
     if (this.#types !== undefined && !this.#types.includes(entry.topic)) return undefined
     const startedMs = performance.now()
     try {
@@ -55,27 +56,24 @@ class Asking {
       this.gathered = open
       return complete
     } catch (error) {
-      // It would cost as much the next time.
-      log.warn(
-        { err: error, trigger: this.#watch.triggerId, entry: entry.id },
-        'a trigger cannot tell an event',
-      )
+      // Skipped, since another attempt would fail, too.
+      log.warn({ err: error, trigger: this.#triggerId, entry: entry.id }, 'event trigger matching failed')
       return undefined
     } finally {
       this.busyMs += performance.now() - startedMs
     }
   }
 
-  /** Lets others go first, where this one has held the thread for a while. */
-  async rest(): Promise<void> {
-    if (this.busyMs - this.#restedMs < LIMITS.yieldEveryMs) return
-    this.#restedMs = this.busyMs
+  /** Lets other work run once this trigger has kept the thread busy for `yieldEveryMs`. */
+  async yieldThread(): Promise<void> {
+    if (this.busyMs - this.#busyMsAtYield < LIMITS.yieldEveryMs) return
+    this.#busyMsAtYield = this.busyMs
     await setImmediate()
   }
 }
 
-/** @throws what a later attempt may not come upon: a server that is away, a quota that is used up for now */
-async function begin(
+/** @throws errors that a later attempt may not meet: an unavailable server, an exhausted quota */
+async function startExecution(
   access: Access,
   { ref, triggerId, version }: TriggerState,
   events: readonly JsonObject[],
@@ -83,34 +81,34 @@ async function begin(
 ): Promise<void> {
   const hops = chainDepth(events) + 1
   if (hops > LIMITS.eventHopsMax)
-    return log.warn({ trigger: triggerId, hops }, 'flows begin each other by events')
+    return log.warn({ trigger: triggerId, hops }, 'event trigger exceeded chain depth')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
     const scope = await access.continueActive(ref, actor, randomIds)
     await startByEvents(scope, { triggerId, version, events, hops })
   } catch (error) {
-    // Nothing is kept that would all begin when the workspace is resumed.
+    // Events during a suspension are dropped, so that they do not all start executions when the workspace is resumed.
     if (error instanceof Suspended) return
     if (!(error instanceof Problem) || error.status >= 500 || error.status === 429) throw error
-    log.warn({ err: error, trigger: triggerId }, 'an event begins no run')
+    log.warn({ err: error, trigger: triggerId }, 'event trigger start refused')
   }
 }
 
 const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
-/** @returns what looks into one suspect */
-export function mender(access: Access): (suspect: Candidate) => Promise<void> {
-  return async (suspect) => {
-    const { ref } = suspect
-    const mayBegin = await access.continueActive(ref, ACTOR, randomIds).then(() => true, unlessRefused)
+/** @returns a function that repairs one execution, or starts the queue of one concurrency key */
+export function createRepair(access: Access): (orphan: Orphan) => Promise<void> {
+  return async (orphan) => {
+    const { ref } = orphan
+    // In a suspended workspace nothing is started, but ended workflows are recorded.
+    const mayStart = await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused)
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('execution' in suspect) await reconcile(scope, suspect.execution, mayBegin)
-    else if (mayBegin) await promoteQueued(scope, suspect.flow, suspect.key)
+    if ('execution' in orphan) await repairExecution(scope, orphan.execution, mayStart)
+    else if (mayStart) await promoteQueued(scope, orphan.flow, orphan.key)
   }
 }
 
-/** In a workspace that stands still nothing begins; what is over is over there too. */
-function unlessRefused(error: unknown): false {
+function rethrowUnlessRefused(error: unknown): false {
   if (error instanceof Problem && error.status < 500) return false
   throw error
 }

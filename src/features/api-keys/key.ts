@@ -7,9 +7,10 @@ import { Id, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isWriteScope } from '../../core/policy.ts'
-import { type InputError, notFound, Problem } from '../../core/problem.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { DATA_OPERATIONS } from '../data-operations.ts'
+import { fieldProblem, findRow } from '../operation-helpers.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
 
@@ -54,13 +55,10 @@ export const COLUMNS = sql`id, tenant_id, workspace_id, kind, name, prefix, last
   ${STATUS} as status, created_by, created_at, expires_at, revoked_at, last_used_at, rotated_from`
 
 /** @throws Problem `not_found` */
-export async function findApiKey(scope: AdminScope, id: string): Promise<ApiKey> {
-  const key = await scope.row<ApiKey>(sql`select ${COLUMNS} from api_keys where id = ${id}`)
-  if (key === undefined) throw notFound('API key')
-  return key
-}
+export const findApiKey = (scope: AdminScope, id: string) =>
+  findRow<ApiKey>(scope, 'API key', sql`select ${COLUMNS} from api_keys where id = ${id}`)
 
-/** What a new key is made of, besides what its workspace gives it. */
+/** The properties of a new key, besides its tenant and workspace. */
 export interface NewKey {
   readonly id: string
   readonly kind: ApiKey['kind']
@@ -72,8 +70,8 @@ export interface NewKey {
 }
 
 /**
- * A new key's text, and the statement that keeps its digest.
- * @param owner a row with `tenant_id` and `workspace_id`, or none: then no key is made
+ * The text of a new key, and the statement that stores its digest.
+ * @param owner selects `tenant_id` and `workspace_id`; without a row, no key is created
  */
 export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string; insert: Sql } {
   const key = makeKey(of.kind)
@@ -88,18 +86,16 @@ export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string
   return { key, insert }
 }
 
-/** Keys of a workspace that have expired count no more. Time sets off no trigger, so who makes the next one says so. */
+/** Marks expired keys of a workspace as ended, so that they stop counting towards the quota. Run before each insert. */
 export const expireKeys = (workspaceId: string): Sql => sql`
   update api_keys set ended_at = expires_at where id = any(array(
     select id from api_keys where workspace_id = ${workspaceId} and ended_at is null and expires_at <= now()
     for update skip locked))`
 
-/** @throws Problem `validation_failed` for a time that has passed: to end a key now is to revoke it */
-export function refusePast(expiresAt: string | null | undefined): void {
+/** @throws Problem `validation_failed` for a time that has passed; a key is ended now by revoking it */
+export function rejectPast(expiresAt: string | null | undefined): void {
   if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
-  const detail = 'It lies in the past.'
-  const errors = [{ in: 'body', name: 'expires_at', pointer: '/expires_at', detail }] as const
-  throw new Problem('validation_failed', { detail: `expires_at: ${detail}`, errors })
+  throw fieldProblem('expires_at', 'It lies in the past.')
 }
 
 /** Every scope that an operation needs, in the order of their names. */
@@ -113,13 +109,15 @@ export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), 
 })
 
 /**
- * The scopes as they are kept: each once, in the order of their names.
- * @throws Problem `validation_failed` that names every one that is not to be had
+ * The scopes as they are stored: without duplicates, sorted.
+ * @throws Problem `validation_failed` with an error for each scope that the key cannot have
  */
 export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): string[] {
-  const errors = scopes.flatMap((scope, index) => {
+  const errors = scopes.flatMap((scope, index): InputError[] => {
     const detail = faultOf(scope, kind)
-    return detail === undefined ? [] : [at(index, detail)]
+    return detail === undefined
+      ? []
+      : [{ in: 'body', name: `scopes.${index}`, pointer: `/scopes/${index}`, detail }]
   })
   if (errors.length === 0) return [...new Set(scopes)].sort()
   const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
@@ -129,10 +127,6 @@ export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): 
     members: { known: SCOPES },
   })
 }
-
-const at = (index: number, detail: string): InputError => ({
-  ...{ in: 'body', name: `scopes.${index}`, pointer: `/scopes/${index}`, detail },
-})
 
 function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
   if (!SCOPES.includes(scope)) {

@@ -1,13 +1,14 @@
-/** API keys: made for one workspace, listed masked, changed, revoked. */
+/** API keys of a workspace: create, list, update, rotate, revoke. */
 
 import Type from 'typebox'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { creates, findRow, listPage } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import {
   ApiKey,
@@ -19,7 +20,7 @@ import {
   Kind,
   newKey,
   RateLimit,
-  refusePast,
+  rejectPast,
   Scopes,
   STATUS,
   Status,
@@ -38,18 +39,17 @@ export const createApiKey = adminOperation({
     expires_at: Type.Optional(Time),
   }),
   output: ApiKeyWithSecret,
-  http: {
-    method: 'POST',
-    path: '/v1/api-keys',
-    body: '*',
-    status: () => 201,
-    location: ({ id }) => `/v1/api-keys/${id}`,
-  },
+  http: creates('/v1/api-keys'),
   run: async (scope, { workspace_id, kind, name, ...more }) => {
-    refusePast(more.expires_at)
+    rejectPast(more.expires_at)
     const of = {
-      ...{ id: scope.newId('key'), kind, name, scopes: checkedScopes(more.scopes ?? [], kind) },
-      ...{ rateLimit: more.rate_limit ?? null, expiresAt: more.expires_at ?? null, rotatedFrom: null },
+      id: scope.newId('key'),
+      kind,
+      name,
+      scopes: checkedScopes(more.scopes ?? [], kind),
+      rateLimit: more.rate_limit ?? null,
+      expiresAt: more.expires_at ?? null,
+      rotatedFrom: null,
     }
     const owner = sql`select tenant_id, id as workspace_id from workspaces
       where id = ${workspace_id} and ${ACTIVE}`
@@ -81,18 +81,13 @@ export const listApiKeys = adminOperation({
   }),
   output: PageOf(ApiKey),
   http: { method: 'GET', path: '/v1/api-keys' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const [workspaceId, status] = [input.workspace_id ?? null, input.status ?? null]
-    return pageFrom(
+  run: (scope, { workspace_id = null, status = null, ...input }) =>
+    listPage<ApiKey>(
+      scope,
       input,
-      await scope.rows<ApiKey>(sql`
-        select ${COLUMNS} from api_keys
-        where id > ${after} and (${workspaceId}::text is null or workspace_id = ${workspaceId})
-          and (${status}::text is null or ${STATUS} = ${status})
-        order by id limit ${limit}`),
-    )
-  },
+      sql`select ${COLUMNS} from api_keys where (${workspace_id}::text is null or workspace_id = ${workspace_id})
+        and (${status}::text is null or ${STATUS} = ${status})`,
+    ),
 })
 
 export const updateApiKey = adminOperation({
@@ -119,7 +114,7 @@ export const updateApiKey = adminOperation({
     json: ['application/merge-patch+json', 'application/json'],
   },
   run: async (scope, { id, name, status, ...more }) => {
-    refusePast(more.expires_at)
+    rejectPast(more.expires_at)
     const { kind } = await findApiKey(scope, id)
     const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
     const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
@@ -156,10 +151,12 @@ export const revokeApiKey = adminOperation({
   output: ApiKey,
   http: { method: 'DELETE', path: '/v1/api-keys/{id}' },
   run: async (scope, { id }) => {
-    const key = await scope.row<ApiKey>(sql`
-      update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
-      where id = ${id} returning ${COLUMNS}`)
-    if (key === undefined) throw notFound('API key')
+    const key = await findRow<ApiKey>(
+      scope,
+      'API key',
+      sql`update api_keys set revoked_at = coalesce(revoked_at, now()), ended_at = coalesce(ended_at, now())
+        where id = ${id} returning ${COLUMNS}`,
+    )
     invalidateKey(scope, id)
     return key
   },
@@ -194,22 +191,14 @@ export const rotateApiKey = adminOperation({
     location: ({ id }) => `/v1/api-keys/${id}`,
   },
   run: async (scope, { id, grace_seconds: grace = LIMITS.keyGraceSeconds, expires_at: wanted }) => {
-    refusePast(wanted)
+    rejectPast(wanted)
     const old = await findApiKey(scope, id)
     const newId = scope.newId('key')
-    const expiresAt = wanted === undefined ? asLong(old) : wanted
-    const { kind, name, workspace_id } = old
-    const of = {
-      id: newId,
-      kind,
-      name,
-      scopes: old.scopes,
-      rateLimit: old.rate_limit,
-      expiresAt,
-      rotatedFrom: id,
-    }
+    const expiresAt = wanted === undefined ? sameLifetime(old) : wanted
+    const { kind, name, workspace_id, scopes, rate_limit: rateLimit } = old
+    const of = { id: newId, kind, name, scopes, rateLimit, expiresAt, rotatedFrom: id }
     const { key, insert } = newKey(scope, of, replacedBy(newId, id))
-    // The old one first: without grace, its place in the quota is free for the new one.
+    // The old key first: without a grace period it stops counting towards the quota before the new key is counted.
     const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]
     const [, , [made] = []] = await scope.batch(...statements)
     if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
@@ -218,22 +207,22 @@ export const rotateApiKey = adminOperation({
   },
 })
 
-/** Of two at once the second waits for the first, and then finds the key replaced. */
+/** Of two concurrent calls, the second waits for the first and then finds the key replaced. */
 const replace = (newId: string, id: string, grace: number) => sql`
   update api_keys set replaced_by = ${newId}, expires_at = least(expires_at, now() + ${grace} * interval '1 second'),
     ended_at = case when ${grace} > 0 then ended_at else now() end
   where id = ${id} and ${STATUS} = 'active'
     and exists (select from workspaces where id = api_keys.workspace_id and ${ACTIVE})`
 
-/** The row that {@link replace} has just changed, if it has. */
+/** The row that {@link replace} has just changed, if any. */
 const replacedBy = (newId: string, id: string) =>
   sql`select tenant_id, workspace_id from api_keys where id = ${id} and replaced_by = ${newId}`
 
 /** Years of RFC 3339 have four digits. */
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** RFC 3339, or null where the old key never ends. */
-function asLong({ created_at, expires_at }: ApiKey): string | null {
+/** The end of a new key that lives as long as the old one was to; null if that never ends. */
+function sameLifetime({ created_at, expires_at }: ApiKey): string | null {
   if (expires_at === null) return null
   const untilMs = Date.now() + Date.parse(expires_at) - Date.parse(created_at)
   return new Date(Math.min(untilMs, LAST_MS)).toISOString()

@@ -57,7 +57,7 @@ const TenantInput = Type.Optional(
   }),
 )
 
-/** Whose chain is asked for. Others than operators have one alone, and another's is as if it were empty. */
+/** The chain of a request; by default that of the caller's tenant. The chain of another tenant reads as empty. */
 function chainOf(scope: AdminScope, asked: string | undefined): string {
   return asked ?? scope.tenantId ?? PLATFORM_CHAIN
 }
@@ -93,28 +93,27 @@ export const listAudit = adminOperation({
     const rows = await scope.rows<Row>(sql`
       select ${COLUMNS} from audit
       where tenant_id = ${chainOf(scope, input.tenant_id)} and seq < coalesce(nullif(${after}, '')::bigint, 9e18::bigint)
-        ${only('at', '>=', instant(input.since))} ${only('at', '<', instant(input.until))}
-        ${only('operation', '=', input.operation)} ${only('outcome', '=', input.outcome)}
+        ${memberFilter('at', '>=', instant(input.since))} ${memberFilter('at', '<', instant(input.until))}
+        ${memberFilter('operation', '=', input.operation)} ${memberFilter('outcome', '=', input.outcome)}
         ${input.actor === undefined ? sql`` : sql`and entry::jsonb #>> '{actor,subject}' = ${input.actor}`}
       order by seq desc limit ${limit}`)
     const { data, page } = pageFrom(input, rows)
-    return { data: data.map(entryOf), page }
+    return {
+      data: data.map(({ id, entry, prev_hash, hash }) => ({ ...entry, seq: Number(id), prev_hash, hash })),
+      page,
+    }
   },
 })
 
-function only(member: string, by: '=' | '>=' | '<', value: string | undefined): Sql {
+/** A condition on a member of the entry; none without a value. Texts compare by code point, as times do. */
+function memberFilter(member: string, by: '=' | '>=' | '<', value: string | undefined): Sql {
   if (value === undefined) return sql``
-  const told = sql`(entry::jsonb ->> ${member}) collate "C"`
-  if (by === '=') return sql`and ${told} = ${value}`
-  return by === '<' ? sql`and ${told} < ${value}` : sql`and ${told} >= ${value}`
+  const operator = { '=': sql`=`, '>=': sql`>=`, '<': sql`<` }[by]
+  return sql`and (entry::jsonb ->> ${member}) collate "C" ${operator} ${value}`
 }
 
-/** As entries write it, so that texts compare as the times do. */
+/** The time as entries write it, so that texts compare as times do. */
 const instant = (time: string | undefined) => (time === undefined ? undefined : new Date(time).toISOString())
-
-function entryOf({ id, entry, prev_hash, hash }: Row): AuditEntry {
-  return { ...entry, seq: Number(id), prev_hash, hash }
-}
 
 const Verified = Type.Object({
   ok: Type.Boolean(),
@@ -159,8 +158,8 @@ export const verifyAudit = adminOperation({
   output: Verified,
   http: { method: 'GET', path: '/v1/audit/verify' },
   run: async (scope, { tenant_id, after = 0, anchor }) => {
-    await refuseUnlessThere(scope, tenant_id)
-    const row = await scope.row<Found>(verification(chainOf(scope, tenant_id), after, anchor))
+    await requireChain(scope, tenant_id)
+    const row = await scope.row<VerificationRow>(verification(chainOf(scope, tenant_id), after, anchor))
     if (row === undefined) throw new TypeError('an aggregate gives a row')
     const { checked, last, head_seq, head_hash, ended } = row
     const at = row.bad_seq ?? (row.anchored ? null : Number(anchor?.split(':')[0]))
@@ -171,8 +170,8 @@ export const verifyAudit = adminOperation({
   },
 })
 
-/** @throws Problem `not_found` for a chain that is another tenant's, or that no tenant has */
-async function refuseUnlessThere(scope: AdminScope, asked: string | undefined): Promise<void> {
+/** @throws Problem `not_found` for the chain of another tenant, or of no tenant */
+async function requireChain(scope: AdminScope, asked: string | undefined): Promise<void> {
   if (asked === undefined || asked === scope.tenantId) return
   const isOperator = scope.tenantId === undefined
   if (isOperator && asked === PLATFORM_CHAIN) return
@@ -181,7 +180,7 @@ async function refuseUnlessThere(scope: AdminScope, asked: string | undefined): 
   if (found === undefined) throw notFound('tenant')
 }
 
-interface Found {
+interface VerificationRow {
   readonly checked: number
   readonly last: number
   readonly ended: boolean
@@ -192,12 +191,12 @@ interface Found {
   readonly head_hash: string
 }
 
-/** What the first entry of a chain follows. */
+/** The hash before the first entry of a chain. */
 const ZEROS = '0'.repeat(64)
 
 /**
- * One statement, so that chain and head are seen at one moment. The entry `after` itself was judged by the call before:
- * here it is what the next one must follow.
+ * One statement, so that it reads chain and head at one moment. The previous call has verified the entry `after`; this one
+ * uses it as the predecessor of the next.
  */
 const verification = (chain: string, after: number, anchor: string | undefined): Sql => {
   const [seq = null, hash = null] = anchor?.split(':') ?? []

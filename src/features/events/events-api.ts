@@ -11,7 +11,7 @@ import { READERS, WRITERS } from '../../core/policy.ts'
 import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import { type Admits, cloudEvent, eventsIn, isOfChanges } from './events.ts'
+import { cloudEvent, type EventFilter, eventsIn, isChangeTopic } from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -55,7 +55,7 @@ export const subscribeEvents = workspaceOperation({
     'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
   // Change events contain the documents.
-  conditionalScope: { scope: 'collections:read', when: ({ topic }) => isOfChanges(topic) },
+  conditionalScope: { scope: 'collections:read', when: ({ topic }) => isChangeTopic(topic) },
   input: Input({
     topic: TopicPattern,
     workspace: Type.Optional(
@@ -75,18 +75,18 @@ export const subscribeEvents = workspaceOperation({
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {
-    const admission = async () => {
+    const checkAccess = async () => {
       await requireEvents(scope)
       return subscriptionFilter(scope, topic)
     }
-    const admits = await admission()
+    const filter = await checkAccess()
     const feed = await eventsIn(scope).subscribe({
       topic,
       ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),
-      ...(admits !== undefined && { admits }),
+      ...(filter !== undefined && { filter }),
     })
-    return { ...feed, recheck: async () => void (await admission()) }
+    return { ...feed, recheck: async () => void (await checkAccess()) }
   },
 })
 
@@ -94,24 +94,24 @@ export const subscribeEvents = workspaceOperation({
  * Selects the events that the caller may receive; undefined if it may receive all.
  * @throws Problem `forbidden` if the topic is of one collection that the caller may not read
  */
-async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<Admits | undefined> {
-  if (scope.actor.role !== 'anon' || !isOfChanges(topic)) return undefined
-  const name = collectionOf(topic)
+async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<EventFilter | undefined> {
+  if (scope.actor.role !== 'anon' || !isChangeTopic(topic)) return undefined
+  const name = collectionInTopic(topic)
   if (name !== undefined) {
-    const { reads, isDefault } = await readingOf(scope, name)
+    const { reads, isDefault } = await readAccess(scope, name)
     if (!reads) throw collectionForbidden(scope, { name, right: 'read', isDefault })
   }
   return anonFilter(scope)
 }
 
 /** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */
-function collectionOf(topic: string): string | undefined {
+function collectionInTopic(topic: string): string | undefined {
   const name = topic.split('.')[1]
   return name === '*' ? undefined : name
 }
 
 /** True in `reads` if anon keys may read a collection; in `isDefault` if the workspace's setting decides that. */
-async function readingOf(scope: WorkspaceScope, collection: string) {
+async function readAccess(scope: WorkspaceScope, collection: string) {
   const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
   return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }
 }
@@ -120,17 +120,17 @@ async function readingOf(scope: WorkspaceScope, collection: string) {
  * An anon key receives a change if anon keys could read the collection when it was made, which the change records, and
  * can read it now, which is cached for `feedCheckMs`.
  */
-function anonFilter(scope: WorkspaceScope): Admits {
+function anonFilter(scope: WorkspaceScope): EventFilter {
   // Without `max`, which would allocate memory for all of them in each feed.
   const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
   const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
   const ask = async (collection: string) => {
-    const { reads } = await readingOf(scope, collection)
+    const { reads } = await readAccess(scope, collection)
     known.set(collection, reads)
     return reads
   }
   return ({ topic, anonReads: then }) => {
-    const collection = collectionOf(topic)
+    const collection = collectionInTopic(topic)
     if (then !== true || collection === undefined) return false
     return known.get(collection) ?? ask(collection)
   }

@@ -41,30 +41,14 @@ export interface Subscription {
   /** Id of the last event that the client has seen; later events are sent first. */
   readonly after?: string
   /** Restricts the events that the subscriber may receive. */
-  readonly admits?: Admits
+  readonly filter?: EventFilter
 }
 
 /** True if an event may be sent now; a promise if that takes a query. */
-export type Admits = (entry: Entry) => boolean | Promise<boolean>
-
-/** State of a live subscription: the newest id, and the receiver of live events once the past is sent. */
-interface Live {
-  newest: string
-  deliver: ((entry: Entry) => void) | undefined
-}
-
-/** A subscription that is being sent, and how far it has got. */
-interface Sending {
-  readonly key: StreamKey
-  readonly subscription: Subscription
-  readonly live: Live
-  readonly sink: FeedSink
-  last: string
-  stopped: boolean
-}
+export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
 
 /** True for topics of document changes, which only the platform publishes. */
-export const isOfChanges = (topic: string): boolean => /^collections(\.|$)/.test(topic)
+export const isChangeTopic = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
 /** Builds a CloudEvent. */
 export function cloudEvent(
@@ -100,7 +84,7 @@ export class Events {
   }
 
   /** The last ids of both streams. @throws Problem `dependency_unavailable` */
-  async places(): Promise<{ events: string; changes: string }> {
+  async lastIds(): Promise<{ events: string; changes: string }> {
     const [events, changes] = await Promise.all([
       this.#streams.lastId(eventsOf(this.#ref.tenantId)),
       this.#streams.lastId(changesOf(this.#ref)),
@@ -117,39 +101,58 @@ export class Events {
    * The feed of a topic. It listens before it reads past events, so that it misses none.
    * @throws Problem `dependency_unavailable`
    */
-  async subscribe(subscription: Subscription): Promise<Feed> {
-    const { topic, after } = subscription
-    const key = isOfChanges(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
-    const live: Live = { newest: START, deliver: undefined }
-    const listening = await this.#streams.listen(key, (entry) => {
-      live.newest = entry.id
-      live.deliver?.(entry)
-    })
-    try {
-      const start = after ?? listening.after
-      if (isBefore(live.newest, listening.after)) live.newest = listening.after
-      return {
-        open: (sink) => {
-          sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
-          const sending: Sending = { key, subscription, live, sink, last: start, stopped: false }
-          void this.#send(sending).catch(() => sink.end('unavailable'))
-          return () => {
-            sending.stopped = true
-            listening.stop()
-          }
-        },
-      }
-    } catch (error) {
-      listening.stop()
-      throw error
+  async subscribe({ topic, ownWorkspace, after, filter }: Subscription): Promise<Feed> {
+    const key = isChangeTopic(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
+    const accepts: EventFilter = (entry) =>
+      matches(topic, entry.topic) &&
+      (!ownWorkspace || entry.source === this.source) &&
+      (filter === undefined || filter(entry))
+    const sender = new EventSender(this.#streams, key, accepts)
+    const listening = await this.#streams.listen(key, (entry) => sender.receive(entry))
+    const start = after ?? listening.after
+    return {
+      open: (sink) => {
+        sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
+        void sender.send(sink, start, listening.after).catch(() => sink.end('unavailable'))
+        return () => {
+          sender.stopped = true
+          listening.stop()
+        }
+      },
     }
   }
+}
 
-  /** Sends past events, then live ones until the client falls behind. */
-  async #send(sending: Sending): Promise<void> {
-    while (!sending.stopped) {
-      await this.#catchUp(sending)
-      await this.#goLive(sending)
+/** Sends the events of one subscription to its client: past ones, then live ones until the client falls behind. */
+class EventSender {
+  stopped = false
+  readonly #streams: Streams
+  readonly #key: StreamKey
+  readonly #accepts: EventFilter
+  #newest = START
+  /** Id of the last entry that was sent or skipped. */
+  #last = START
+  /** Receives live entries once the past is sent. */
+  #deliver: ((entry: Entry) => void) | undefined
+
+  constructor(streams: Streams, key: StreamKey, accepts: EventFilter) {
+    this.#streams = streams
+    this.#key = key
+    this.#accepts = accepts
+  }
+
+  receive(entry: Entry): void {
+    this.#newest = entry.id
+    this.#deliver?.(entry)
+  }
+
+  /** @param newest id of the newest entry when listening began */
+  async send(sink: FeedSink, after: string, newest: string): Promise<void> {
+    this.#last = after
+    if (isBefore(this.#newest, newest)) this.#newest = newest
+    while (!this.stopped) {
+      await this.#catchUp(sink)
+      await this.#goLive(sink)
     }
   }
 
@@ -157,59 +160,49 @@ export class Events {
    * Sends past events a few at a time and no faster than the client reads, since a stream may hold gigabytes. Events
    * published meanwhile are read from the stream, too. If events were dropped unread, the client gets a `gap`.
    */
-  async #catchUp(sending: Sending): Promise<void> {
-    const { key, live, sink } = sending
-    while (isBefore(sending.last, live.newest) && !sending.stopped) {
-      const { newest } = live
-      const { entries, isWhole } = await this.#streams.following(key, sending.last)
+  async #catchUp(sink: FeedSink): Promise<void> {
+    while (isBefore(this.#last, this.#newest) && !this.stopped) {
+      const newest = this.#newest
+      const { entries, isWhole } = await this.#streams.following(this.#key, this.#last)
       const isGone = entries.length === 0
       // A subscription from the beginning has no gap.
-      if (isGone || (!isWhole && sending.last !== START))
-        sink.send(frame({ event: 'gap', data: { after: sending.last } }))
-      if (isGone) sending.last = newest
+      if (isGone || (!isWhole && this.#last !== START))
+        sink.send(frame({ event: 'gap', data: { after: this.#last } }))
+      if (isGone) this.#last = newest
       for (const entry of entries) {
-        const admitted = this.#matches(entry, sending) && (await this.#admits(entry, sending))
-        if (sending.stopped) return
-        sending.last = entry.id
-        if (admitted) sink.send(entry.frame)
+        const isAccepted = await this.#accepts(entry)
+        if (this.stopped) return
+        this.#last = entry.id
+        if (isAccepted) sink.send(entry.frame)
         await sink.drained()
       }
     }
   }
 
-  /** Resolves when an event cannot be sent at once: the client is slow, or admission takes a query. */
-  async #goLive(sending: Sending): Promise<void> {
-    const { live } = sending
+  /** Resolves when an event cannot be sent at once: the client is slow, or the filter takes a query. */
+  async #goLive(sink: FeedSink): Promise<void> {
     // An event may have come since the last read.
-    if (isBefore(sending.last, live.newest)) return
+    if (isBefore(this.#last, this.#newest)) return
     await new Promise<void>((behind) => {
-      live.deliver = (entry) => {
-        if (!isBefore(sending.last, entry.id) || this.#offer(entry, sending)) return
+      this.#deliver = (entry) => {
+        if (!isBefore(this.#last, entry.id) || this.#sendLive(sink, entry)) return
         // Before resolving, so that no later event overtakes this one.
-        live.deliver = undefined
+        this.#deliver = undefined
         behind()
       }
     })
   }
 
   /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
-  #offer(entry: Entry, sending: Sending): boolean {
-    const admitted = this.#matches(entry, sending) && this.#admits(entry, sending)
-    if (typeof admitted !== 'boolean') {
+  #sendLive(sink: FeedSink, entry: Entry): boolean {
+    const isAccepted = this.#accepts(entry)
+    if (typeof isAccepted !== 'boolean') {
       // #catchUp awaits it.
-      admitted.catch(() => {})
+      isAccepted.catch(() => {})
       return false
     }
-    sending.last = entry.id
-    return !admitted || sending.sink.send(entry.frame)
-  }
-
-  #matches(entry: Entry, { subscription: { topic, ownWorkspace } }: Sending): boolean {
-    return matches(topic, entry.topic) && !(ownWorkspace && entry.source !== this.source)
-  }
-
-  #admits(entry: Entry, { subscription: { admits } }: Sending): boolean | Promise<boolean> {
-    return admits === undefined || admits(entry)
+    this.#last = entry.id
+    return !isAccepted || sink.send(entry.frame)
   }
 }
 

@@ -105,7 +105,7 @@ export class Appender {
       const parts = [...Map.groupBy(messages, ({ key }) => key)]
       await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
       await Promise.all(
-        parts.filter(([key, part]) => this.#isDue(key, part)).map(([key]) => trim(redis, key)),
+        parts.filter(([key, part]) => this.#shouldMeasure(key, part)).map(([key]) => trim(redis, key)),
       )
     } catch (cause) {
       this.close()
@@ -119,7 +119,7 @@ export class Appender {
   }
 
   /** True if the stream's memory should be measured, which is too expensive after every change. */
-  #isDue(key: StreamKey, part: readonly StreamMessage[]): boolean {
+  #shouldMeasure(key: StreamKey, part: readonly StreamMessage[]): boolean {
     const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unmeasured.get(key) ?? 0)
     this.#unmeasured.delete(key)
     if (bytes >= LIMITS.changesBytesMax / MEASUREMENTS) return true

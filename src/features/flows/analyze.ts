@@ -10,7 +10,8 @@ import { isTooDeep, Serialized } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { FLOWS, flowInvalid, flowOperation, inFlowThread, Source, Ws } from './definitions.ts'
+import { previewOperation } from '../operation-helpers.ts'
+import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun } from './executions/history.ts'
 
 const After = Type.Optional(
@@ -61,7 +62,7 @@ const SimulatedFlow = Type.Object({
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
-export const simulateFlow = flowOperation({
+export const simulateFlow = previewOperation({
   name: 'flow.simulate',
   summary: 'Simulate a flow with given answers in virtual time; nothing is called',
   reads: true,
@@ -99,18 +100,18 @@ export const simulateFlow = flowOperation({
   output: SimulatedFlow,
   http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
-    refuseDeep(given)
-    const before = mocks_from === undefined ? {} : await recorded(scope, mocks_from)
+    rejectDeep(given)
+    const before = mocks_from === undefined ? {} : await recordedMocks(scope, mocks_from)
     const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } } as Simulation
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
     if ('faults' in ran) throw flowInvalid(ran.faults)
-    if ('refused' in ran) throw refused(ran.refused)
+    if ('refused' in ran) throw inputProblem(ran.refused)
     return new Serialized(ran.json) as never
   },
 })
 
 /** Rejects values that executions do not accept, and that would overflow the stack here. @throws Problem */
-function refuseDeep(given: Readonly<Record<string, unknown>>): void {
+function rejectDeep(given: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(given)) {
     if (!isTooDeep(value)) continue
     const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
@@ -119,7 +120,10 @@ function refuseDeep(given: Readonly<Record<string, unknown>>): void {
 }
 
 /** The input and the results of an execution, in the order in which its steps started. */
-async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulation, 'input' | 'mocks'>> {
+async function recordedMocks(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<Pick<Simulation, 'input' | 'mocks'>> {
   const { input } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
@@ -132,7 +136,7 @@ async function recorded(scope: WorkspaceScope, id: string): Promise<Pick<Simulat
 }
 
 /** The problem of a simulation input that does not match the flow. */
-function refused({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
+function inputProblem({ detail, pointer }: { readonly detail: string; readonly pointer: string }): Problem {
   const [, name = ''] = pointer.split('/')
   return new Problem('validation_failed', { detail, errors: [{ in: 'body', name, pointer, detail }] })
 }
@@ -156,7 +160,7 @@ const Edge = Type.Object({
   label: Type.Optional(Type.String({ description: 'Its condition, such as that of a case.' })),
 })
 
-export const graphFlow = flowOperation({
+export const graphFlow = previewOperation({
   name: 'flow.graph',
   summary:
     'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all faults if it is not valid',
@@ -177,7 +181,7 @@ const SHOWN_MAX = 800
 /** A section of Markdown: the diagnostic, an example that has it, and the corrected example. */
 export function diagnosticPage(code: DiagnosticCode): string {
   const { title, explanation, example, fix } = DIAGNOSTICS[code]
-  return `## ${code}\n\n${title}. ${explanation}\n\n${shown('Faulty (`¦` marks the location):', example)}\n${shown('Correct:', fix)}`
+  return `## ${code}\n\n${title}. ${explanation}\n\n${codeBlock('Faulty (`¦` marks the location):', example)}\n${codeBlock('Correct:', fix)}`
 }
 
 /** All of them, in the order of the table. */
@@ -187,7 +191,7 @@ export function diagnosticDocs(): string {
   return [head, ...pages].join('\n')
 }
 
-function shown(label: string, definition: string): string {
+function codeBlock(label: string, definition: string): string {
   if (definition.length > SHOWN_MAX) return `${label} (a definition of ${definition.length} characters)\n`
   return `${label}\n\n\`\`\`yaml\n${definition.trimEnd()}\n\`\`\`\n`
 }

@@ -1,17 +1,16 @@
 /** Flow definitions: stores drafts in YAML even if they do not compile, and returns their diagnostics. */
 
-import Type, { type Static, type TObject, type TSchema } from 'typebox'
+import Type, { type Static } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
-import { Id, Input, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { OperationSpec } from '../../core/operation.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { CATALOGUE } from '../data-operations.ts'
+import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
@@ -19,16 +18,7 @@ import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
 
-/** @throws Problem `not_found` if there is no such row */
-export function existing<T>(noun: string, row: T | undefined): T {
-  if (row === undefined) throw notFound(noun)
-  return row
-}
-
-/** An operation on the flows of a workspace: for its admins, and a preview. */
-export const flowOperation = <I extends TObject, O extends TSchema>(
-  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
-) => workspaceOperation({ roles: ADMINS, stability: 'preview', ...spec })
+export const FlowRef = Ref('flow, or its name')
 
 export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
 const FlowName = Type.String({
@@ -99,29 +89,22 @@ function toFlow(row: FlowRow): Flow {
 }
 
 /** `{flow}` in paths is an id or a name. */
-export async function findFlow(scope: WorkspaceScope, flow: string): Promise<FlowRow> {
-  return existing(
-    'flow',
-    await scope.row<FlowRow>(sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`),
-  )
-}
+export const findFlow = (scope: WorkspaceScope, flow: string) =>
+  findRow<FlowRow>(scope, 'flow', sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`)
 
-export const listFlows = flowOperation({
+export const listFlows = previewOperation({
   name: 'flow.list',
   summary: 'List flow definitions',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(Flow),
   http: { method: 'GET', path: `${FLOWS}/definitions` },
   run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<FlowRow>(
-      sql`select ${COLUMNS} from flows where id > ${after} order by id limit ${limit}`,
-    )
-    return pageFrom(input, rows.map(toFlow))
+    const { data, page } = await listPage<FlowRow>(scope, input, sql`select ${COLUMNS} from flows`)
+    return { data: data.map(toFlow), page }
   },
 })
 
-export const createFlow = flowOperation({
+export const createFlow = previewOperation({
   name: 'flow.create',
   summary: 'Create a flow definition (a draft)',
   input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
@@ -142,28 +125,25 @@ export const createFlow = flowOperation({
         sql`insert into flows (id, name, source, faults)
           values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`,
       )
-      .catch((error: unknown) => {
-        if (violated(error) !== 'flows_tenant_id_workspace_id_name_key') throw error
-        throw new Problem('conflict', { detail: `A flow named ${named} already exists.` })
-      })
+      .catch(conflictIf({ flows_tenant_id_workspace_id_name_key: `A flow named ${named} already exists.` }))
     if (row === undefined) throw new Problem('internal')
     return { ...toFlow(row), warnings: [...warnings] }
   },
 })
 
-export const getFlow = flowOperation({
+export const getFlow = previewOperation({
   name: 'flow.get',
   summary: 'Read a flow definition',
-  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  input: Input({ ws: Ws, flow: FlowRef }),
   output: Flow,
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => toFlow(await findFlow(scope, flow)),
 })
 
-export const updateFlow = flowOperation({
+export const updateFlow = previewOperation({
   name: 'flow.update',
   summary: 'Replace the draft; published versions do not change',
-  input: Input({ ws: Ws, flow: Ref('flow, or its name'), source: Source }),
+  input: Input({ ws: Ws, flow: FlowRef, source: Source }),
   output: Written,
   http: {
     method: 'PUT',
@@ -173,20 +153,21 @@ export const updateFlow = flowOperation({
   },
   run: async (scope, { flow, source }) => {
     const { faults, warnings } = await checkFlow(scope, source)
-    const row = existing(
+    const row = await findRow<FlowRow>(
+      scope,
       'flow',
-      await scope.row<FlowRow>(sql`
+      sql`
       update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
-      where id = ${flow} or name = ${flow} returning ${COLUMNS}`),
+      where id = ${flow} or name = ${flow} returning ${COLUMNS}`,
     )
     return { ...toFlow(row), warnings: [...warnings] }
   },
 })
 
-export const deleteFlow = flowOperation({
+export const deleteFlow = previewOperation({
   name: 'flow.delete',
   summary: 'Delete a flow with its versions and ended executions',
-  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  input: Input({ ws: Ws, flow: FlowRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => {
@@ -213,7 +194,7 @@ export const deleteFlow = flowOperation({
   },
 })
 
-export const validateFlow = flowOperation({
+export const validateFlow = previewOperation({
   name: 'flow.validate',
   summary: 'Check a flow and return all faults, each with line, column and pointer',
   reads: true,

@@ -7,13 +7,14 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
 import { escapePointer, exceedsDepth } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'
 import type { Json, SecretNames } from '../../core/work.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
-import { FLOWS, flowOperation, Ws } from './definitions.ts'
+import { listPage, previewOperation } from '../operation-helpers.ts'
+import { FLOWS, Ws } from './definitions.ts'
 
 const SecretName = Type.String({
   pattern: SECRET_NAME.source,
@@ -31,9 +32,9 @@ const FlowSecret = Type.Object(
 )
 type FlowSecret = Static<typeof FlowSecret>
 
-const COLUMNS = sql`name, updated_by, created_at, updated_at`
+const COLUMNS = sql`name collate "C" as name, updated_by, created_at, updated_at`
 
-export const setFlowSecret = flowOperation({
+export const setFlowSecret = previewOperation({
   name: 'flow_secret.set',
   summary: 'Store or replace a secret for flows; later calls use the new value',
   input: Input({
@@ -60,25 +61,16 @@ export const setFlowSecret = flowOperation({
   },
 })
 
-export const listFlowSecrets = flowOperation({
+export const listFlowSecrets = previewOperation({
   name: 'flow_secret.list',
   summary: 'List the secrets of flows by name, without values',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
   http: { method: 'GET', path: `${FLOWS}/secrets` },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<FlowSecret>(sql`
-      select ${COLUMNS} from flow_secrets where name collate "C" > ${after} order by name collate "C" limit ${limit}`)
-    const page = pageFrom(
-      input,
-      rows.map((row) => ({ ...row, id: row.name })),
-    )
-    return { ...page, data: page.data.map(({ id: _key, ...row }) => row) }
-  },
+  run: (scope, input) => listPage<FlowSecret>(scope, input, sql`select ${COLUMNS} from flow_secrets`, 'name'),
 })
 
-export const deleteFlowSecret = flowOperation({
+export const deleteFlowSecret = previewOperation({
   name: 'flow_secret.delete',
   summary: 'Delete a secret; the response names the flows whose latest version uses it',
   input: Input({ ws: Ws, name: SecretName }),

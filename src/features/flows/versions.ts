@@ -2,29 +2,30 @@
 
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { Id, Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
-import { violated } from '../../infra/postgres/errors.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import {
-  existing,
   type Fault,
   FLOWS,
+  FlowRef,
   findFlow,
   flowInvalid,
-  flowOperation,
   inFlowThread,
   Warnings,
   Ws,
 } from './definitions.ts'
-import { watching } from './triggers/events.ts'
-import { changeTriggers, declared, replaceTriggers } from './triggers/trigger-store.ts'
-import { newSecrets } from './triggers/webhooks.ts'
+import { offsetStatements } from './triggers/events.ts'
+import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
+import { createSecrets } from './triggers/webhooks.ts'
 
-export const FlowVersion = Type.Object({
+export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
+
+const FlowVersion = Type.Object({
   flow_id: Type.String(),
   version: Type.Integer({ minimum: 1 }),
   sha256: Type.String({ description: 'SHA-256 of the compiled form.' }),
@@ -32,7 +33,7 @@ export const FlowVersion = Type.Object({
   created_by: Type.String(),
   created_at: Time,
 })
-export type FlowVersion = Static<typeof FlowVersion>
+type FlowVersion = Static<typeof FlowVersion>
 
 /** The response to publishing. */
 const Published = Type.Object({
@@ -53,10 +54,10 @@ const Published = Type.Object({
 
 const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
 
-export const publishFlow = flowOperation({
+export const publishFlow = previewOperation({
   name: 'flow_version.create',
   summary: 'Publish the draft as the next version',
-  input: Input({ ws: Ws, flow: Ref('flow, or its name') }),
+  input: Input({ ws: Ws, flow: FlowRef }),
   output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
   run: async (scope, { flow }) => {
@@ -67,8 +68,8 @@ export const publishFlow = flowOperation({
     const { head: ir, text, sha256, secrets } = compiled.flow
     const missing = await missingSecrets(scope, secrets)
     if (missing.length > 0) throw flowInvalid(missing)
-    const hooks = newSecrets(scope, id, ir)
-    const { before, after } = await watching(scope, id, ir)
+    const hooks = createSecrets(scope, id, ir)
+    const { before, after } = await offsetStatements(scope, id, ir)
     // Of two concurrent requests with the same latest version, the primary key accepts one; the other answers 409.
     const publish = () =>
       scope
@@ -86,15 +87,12 @@ export const publishFlow = flowOperation({
           ...after,
           hooks.statement,
         )
-        .catch((error: unknown) => {
-          if (violated(error) !== 'flow_versions_pkey') throw error
-          throw new Problem('conflict', {
-            detail: 'The flow was published by another request at the same time.',
-          })
-        })
-    const answers = await changeTriggers(scope, id, declared(ir), publish)
+        .catch(
+          conflictIf({ flow_versions_pkey: 'The flow was published by another request at the same time.' }),
+        )
+    const answers = await changeTriggers(scope, id, declaredTriggers(ir), publish)
     const [version] = answers[1] ?? []
-    const webhooks = [...hooks.shown(answers.at(-1) ?? [])]
+    const webhooks = hooks.toResponse(answers.at(-1) ?? [])
     const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
     return { ...published, ...(webhooks.length > 0 && { webhooks }) }
   },
@@ -130,10 +128,10 @@ function hintFor(name: string, there: readonly string[]): string {
   return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 
-export const listFlowVersions = flowOperation({
+export const listFlowVersions = previewOperation({
   name: 'flow_version.list',
   summary: 'List published versions, oldest first',
-  input: Input({ ...PageInput, ws: Ws, flow: Ref('flow, or its name') }),
+  input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowVersion),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
   run: async (scope, input) => {
@@ -147,23 +145,22 @@ export const listFlowVersions = flowOperation({
   },
 })
 
-export const getFlowVersion = flowOperation({
+export const getFlowVersion = previewOperation({
   name: 'flow_version.get',
   summary: 'Read a published version',
   input: Input({
     ws: Ws,
-    flow: Ref('flow, or its name'),
-    version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
+    flow: FlowRef,
+    version: VersionNumber,
   }),
   output: FlowVersion,
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions/{version}` },
   run: async (scope, { flow, version }) => {
     const { id } = await findFlow(scope, flow)
-    return existing(
+    return findRow<FlowVersion>(
+      scope,
       'flow version',
-      await scope.row<FlowVersion>(
-        sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
-      ),
+      sql`select ${COLUMNS} from flow_versions where flow_id = ${id} and version = ${version}`,
     )
   },
 })
@@ -172,7 +169,6 @@ export const AliasName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
   description: 'Unique in the flow, such as `production`.',
 })
-const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
 
 const Weighted = Type.Object(
   {
@@ -197,48 +193,44 @@ const FlowAlias = Type.Object({
 type FlowAlias = Static<typeof FlowAlias>
 
 const ALIAS_COLUMNS = sql`flow_id, name, versions, updated_by, created_at, updated_at`
-const Flow = Ref('flow, or its name')
 const ALIASES = `${FLOWS}/definitions/{flow}/aliases`
 
-export const listFlowAliases = flowOperation({
+export const listFlowAliases = previewOperation({
   name: 'flow_alias.list',
   summary: 'List the aliases of a flow',
-  input: Input({ ...PageInput, ws: Ws, flow: Flow }),
+  input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowAlias),
   http: { method: 'GET', path: ALIASES },
   run: async (scope, input) => {
     const { id } = await findFlow(scope, input.flow)
-    const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<FlowAlias>(sql`
-      select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name > ${after} order by name limit ${limit}`)
-    return pageFrom(input, rows, ({ name }) => name)
+    const aliases = sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id}`
+    return listPage<FlowAlias>(scope, input, aliases, 'name')
   },
 })
 
-export const getFlowAlias = flowOperation({
+export const getFlowAlias = previewOperation({
   name: 'flow_alias.get',
   summary: 'Read an alias of a flow',
-  input: Input({ ws: Ws, flow: Flow, name: AliasName }),
+  input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: FlowAlias,
   http: { method: 'GET', path: `${ALIASES}/{name}` },
   run: async (scope, { flow, name }) => {
     const { id } = await findFlow(scope, flow)
-    return existing(
+    return findRow<FlowAlias>(
+      scope,
       'flow alias',
-      await scope.row<FlowAlias>(
-        sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name = ${name}`,
-      ),
+      sql`select ${ALIAS_COLUMNS} from flow_aliases where flow_id = ${id} and name = ${name}`,
     )
   },
 })
 
-export const setFlowAlias = flowOperation({
+export const setFlowAlias = previewOperation({
   name: 'flow_alias.set',
   summary:
     'Set an alias to a version of a flow, or to several by weight; running executions keep their version',
   input: Input({
     ws: Ws,
-    flow: Flow,
+    flow: FlowRef,
     name: AliasName,
     version: Type.Optional(VersionNumber),
     versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: LIMITS.aliases.versionsMax })),
@@ -248,31 +240,33 @@ export const setFlowAlias = flowOperation({
   run: async (scope, { flow, name, version, versions }) => {
     const meant = JSON.stringify(weightedOf(version, versions))
     const { id } = await findFlow(scope, flow)
-    return existing(
+    return findRow<FlowAlias>(
+      scope,
       'flow version',
-      await scope.row<FlowAlias>(sql`
+      sql`
       insert into flow_aliases as a (flow_id, name, versions, updated_by)
       select ${id}, ${name}, ${meant}::jsonb, ${scope.actor.subject}
       where not exists (select from jsonb_to_recordset(${meant}::jsonb) as m (version integer)
         where not exists (select from flow_versions v where v.flow_id = ${id} and v.version = m.version))
       on conflict (tenant_id, workspace_id, flow_id, name) do update
         set versions = excluded.versions, updated_by = excluded.updated_by, updated_at = now()
-      returning ${ALIAS_COLUMNS}`),
+      returning ${ALIAS_COLUMNS}`,
     )
   },
 })
 
-export const deleteFlowAlias = flowOperation({
+export const deleteFlowAlias = previewOperation({
   name: 'flow_alias.delete',
   summary: 'Delete an alias of a flow; its versions stay',
-  input: Input({ ws: Ws, flow: Flow, name: AliasName }),
+  input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
   run: async (scope, { flow, name }) => {
     const { id } = await findFlow(scope, flow)
-    existing(
+    await findRow(
+      scope,
       'flow alias',
-      await scope.row(sql`delete from flow_aliases where flow_id = ${id} and name = ${name} returning name`),
+      sql`delete from flow_aliases where flow_id = ${id} and name = ${name} returning name`,
     )
     return { name, deleted: true as const }
   },

@@ -15,7 +15,7 @@ import { boundedMs, Duration, durationMs } from '../../core/units.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SecretNames } from '../../core/work.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { findRow, listPage } from '../operation-helpers.ts'
+import { creates, findRow, listPage } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { compileFunction, type Fault } from './sandbox/compile.ts'
@@ -92,13 +92,7 @@ export const createFunction = adminOperation({
     config: Type.Optional(ConfigChange),
   }),
   output: FunctionRecord,
-  http: {
-    method: 'POST',
-    path: '/v1/functions',
-    body: '*',
-    status: () => 201,
-    location: ({ id }) => `/v1/functions/${id}`,
-  },
+  http: creates('/v1/functions'),
   run: async (scope, { workspace_id, name, source, config = {} }) => {
     checkConfig(config, '/config/timeout')
     const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
@@ -161,10 +155,7 @@ export const listFunctions = adminOperation({
     listPage<FunctionRecord>(
       scope,
       input,
-      (after, limit) => sql`
-        select ${COLUMNS} from ${VERSIONED}
-        where f.id > ${after} and (${workspace_id}::text is null or f.workspace_id = ${workspace_id})
-        order by f.id limit ${limit}`,
+      sql`select ${COLUMNS} from ${VERSIONED} where ${workspace_id}::text is null or f.workspace_id = ${workspace_id}`,
     ),
 })
 
@@ -272,7 +263,7 @@ async function invoke(
   secrets?: SecretNames,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
-  const active = await find(scope, id)
+  const active = await findInvocable(scope, id)
   const invoked = { ...active, version: version ?? active.version }
   await consumeQuota(scope, 'invocations_per_day')
   const run_id = scope.newId('run')
@@ -285,14 +276,17 @@ async function invoke(
 }
 
 /** Anon keys find only functions that allow them; row-level security decides. */
-async function find(scope: WorkspaceScope, id: string): Promise<InvocableFunction> {
-  const found = await scope.row<InvocableFunction>(sql`
+function findInvocable(scope: WorkspaceScope, id: string): Promise<InvocableFunction> {
+  const noun = scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function'
+  return findRow<InvocableFunction>(
+    scope,
+    noun,
+    sql`
     select id, name, active_version as version,
       coalesce(config ->> 'timeout', ${DEFAULTS.timeout}) as timeout,
       coalesce(config -> 'memory_mb', to_jsonb(${DEFAULTS.memory_mb}::integer)) as memory_mb
-    from functions where id = ${id} or name = ${id}`)
-  if (found !== undefined) return found
-  throw notFound(scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function')
+    from functions where id = ${id} or name = ${id}`,
+  )
 }
 
 /** A second call for the same run, such as a retried activity, waits for the first. */

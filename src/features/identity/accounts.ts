@@ -15,12 +15,12 @@ import {
 import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, outranks, type Role } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { HIDDEN } from '../../core/visible-text.ts'
-import { violated } from '../../infra/postgres/errors.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment } from './assignment.ts'
 
 export const Account = Type.Object({
@@ -63,8 +63,8 @@ const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
 
 const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
 
-/** The last link counts. Of an account that was accepted it ends the password (tenon.keep_account). */
-const link = (id: string, digest: Buffer, accepted: boolean) => sql`
+/** Stores a new link and voids the previous one. For an accepted account, this ends the password (tenon.keep_account). */
+const storeLink = (id: string, digest: Buffer, accepted: boolean) => sql`
   update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
   where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
 
@@ -79,13 +79,7 @@ export const createAccount = adminOperation({
     name: Type.Optional(Name),
   }),
   output: Invited,
-  http: {
-    method: 'POST',
-    path: '/v1/accounts',
-    body: '*',
-    status: () => 201,
-    location: ({ id }) => `/v1/accounts/${id}`,
-  },
+  http: creates('/v1/accounts'),
   run: async (scope, { role, email: given, name = '', ...named }) => {
     const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
     const { url, digest } = issuerAdminOf(scope).invite()
@@ -97,10 +91,9 @@ export const createAccount = adminOperation({
       values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest}, ${UNTIL},
         ${scope.actor.subject})
       on conflict (id) do nothing`
-    const [, [made] = []] = await scope.batch(insert, link(id, digest, false)).catch((error: unknown) => {
-      if (violated(error) !== 'accounts_email') throw error
-      throw new Problem('conflict', { detail: `There is an account of ${email} already.` })
-    })
+    const [, [made] = []] = await scope
+      .batch(insert, storeLink(id, digest, false))
+      .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
     if (made === undefined) throw new TypeError('an insert gave no row')
     return { ...(made as unknown as Account), invitation_url: url }
   },
@@ -113,7 +106,7 @@ export const getAccount = adminOperation({
   input: Input({ id: Ref('account') }),
   output: Account,
   http: { method: 'GET', path: '/v1/accounts/{id}' },
-  run: (scope, { id }) => find(scope, id),
+  run: (scope, { id }) => findAccount(scope, id),
 })
 
 export const listAccounts = adminOperation({
@@ -123,17 +116,12 @@ export const listAccounts = adminOperation({
   input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
   output: PageOf(Account),
   http: { method: 'GET', path: '/v1/accounts' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const tenantId = input.tenant_id ?? null
-    return pageFrom(
+  run: (scope, { tenant_id = null, ...input }) =>
+    listPage<Account>(
+      scope,
       input,
-      await scope.rows<Account>(sql`
-        select ${COLUMNS} from accounts
-        where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
-        order by id limit ${limit}`),
-    )
-  },
+      sql`select ${COLUMNS} from accounts where ${tenant_id}::text is null or tenant_id = ${tenant_id}`,
+    ),
 })
 
 export const updateAccount = adminOperation({
@@ -147,15 +135,16 @@ export const updateAccount = adminOperation({
   }),
   output: Account,
   http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
-  run: async (scope, { id, name, disabled }) => {
-    const account = await scope.row<Account>(sql`
+  run: (scope, { id, name, disabled }) =>
+    findRow<Account>(
+      scope,
+      'account',
+      sql`
       update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
-      where id = ${id} returning ${COLUMNS}`)
-    if (account === undefined) throw notFound('account')
-    return account
-  },
+      where id = ${id} returning ${COLUMNS}`,
+    ),
 })
 
 export const inviteAccount = adminOperation({
@@ -167,31 +156,29 @@ export const inviteAccount = adminOperation({
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id }) => {
     const { url, digest } = issuerAdminOf(scope).invite()
-    const account = await scope.row<Account>(link(id, digest, false))
+    const account = await scope.row<Account>(storeLink(id, digest, false))
     if (account === undefined) throw await notInvited(scope, id)
     return { ...account, invitation_url: url }
   },
 })
 
 async function notInvited(scope: AdminScope, id: string): Promise<Problem> {
-  const { status } = await find(scope, id)
-  if (status === 'disabled') return disabled()
-  const detail = `The account was accepted already, and its password is its person's. If it is lost, reset the account: POST /v1/accounts/${id}/reset, with a role above its own.`
-  return new Problem('state_conflict', { detail })
+  const { status } = await findAccount(scope, id)
+  if (status === 'disabled') return conflict(DISABLED)
+  return conflict(
+    `The account was accepted already, and its password is its person's. If it is lost, reset the account: POST /v1/accounts/${id}/reset, with a role above its own.`,
+  )
 }
 
-const disabled = () =>
-  new Problem('state_conflict', { detail: 'The account is disabled: enable it first (PATCH).' })
+const conflict = (detail: string) => new Problem('state_conflict', { detail })
+const DISABLED = 'The account is disabled: enable it first (PATCH).'
 
 /** @throws Problem `not_found` */
-async function find(scope: AdminScope, id: string): Promise<Account> {
-  const account = await scope.row<Account>(sql`select ${COLUMNS} from accounts where id = ${id}`)
-  if (account === undefined) throw notFound('account')
-  return account
-}
+const findAccount = (scope: AdminScope, id: string) =>
+  findRow<Account>(scope, 'account', sql`select ${COLUMNS} from accounts where id = ${id}`)
 
-/** @throws Problem `forbidden` where the caller is not strictly above the account */
-function refuseUnlessAbove(scope: AdminScope, { id, role }: Account): void {
+/** @throws Problem `forbidden` unless the caller's role is above that of the account */
+function requireHigherRole(scope: AdminScope, { id, role }: Account): void {
   const { actor } = scope
   if (actor.subject === id)
     throw new Problem('forbidden', {
@@ -211,20 +198,18 @@ export const resetAccount = adminOperation({
   output: Reset,
   http: { method: 'POST', path: '/v1/accounts/{id}/reset', body: '*' },
   run: async (scope, { id }) => {
-    const before = await find(scope, id)
-    refuseUnlessAbove(scope, before)
+    const before = await findAccount(scope, id)
+    requireHigherRole(scope, before)
     const { url, digest } = issuerAdminOf(scope).invite()
-    const account = await scope.row<Account>(link(id, digest, true))
-    if (account === undefined) throw before.status === 'disabled' ? disabled() : notAccepted(id)
+    const account = await scope.row<Account>(storeLink(id, digest, true))
+    if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
     issuerAdminOf(scope).forgetAccount(id)
     return { ...account, reset_url: url }
   },
 })
 
-function notAccepted(id: string): Problem {
-  const detail = `The account was never accepted: invite the person again, POST /v1/accounts/${id}/invite.`
-  return new Problem('state_conflict', { detail })
-}
+const notAccepted = (id: string) =>
+  `The account was never accepted: invite the person again, POST /v1/accounts/${id}/invite.`
 
 export const confirmAccount = adminOperation({
   name: 'account.confirm',
@@ -235,15 +220,14 @@ export const confirmAccount = adminOperation({
   output: Account,
   http: { method: 'POST', path: '/v1/accounts/{id}/confirm', body: '*' },
   run: async (scope, { id }) => {
-    refuseUnlessAbove(scope, await find(scope, id))
+    requireHigherRole(scope, await findAccount(scope, id))
     const { subject } = scope.actor
     const account = await scope.row<Account>(sql`
       update accounts set updated_at = now(), confirmed_by =
         case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
       where id = ${id} and accepted and reset_at is not null returning ${COLUMNS}`)
     if (account !== undefined) return account
-    const detail = 'There is nothing to confirm: the account was not reset, or has no password yet.'
-    throw new Problem('state_conflict', { detail })
+    throw conflict('There is nothing to confirm: the account was not reset, or has no password yet.')
   },
 })
 
@@ -255,8 +239,7 @@ export const deleteAccount = adminOperation({
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/accounts/{id}' },
   run: async (scope, { id }) => {
-    const gone = await scope.row<{ id: string }>(sql`delete from accounts where id = ${id} returning id`)
-    if (gone === undefined) throw notFound('account')
-    return { id: gone.id, deleted: true as const }
+    await findRow(scope, 'account', sql`delete from accounts where id = ${id} returning id`)
+    return { id, deleted: true as const }
   },
 })

@@ -2,34 +2,38 @@
 
 import type { AdminScope } from '../../access/scope.ts'
 import type { Role } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { fieldProblem, findRow } from '../operation-helpers.ts'
 import { findInactiveReason, requireActiveTenant } from '../tenants/tenants.ts'
 
-interface Named {
+interface AssignmentInput {
   readonly tenant_id?: string
   readonly workspace_id?: string
 }
 
-export interface Place {
+export interface Assignment {
   readonly tenantId: string | null
   readonly workspaceId: string | null
 }
 
 /**
- * Where a holder of the role is put, of what the caller named; her own tenant where she named none. Row-level security
- * has the last word.
- * @throws Problem `validation_failed` where the role needs more, or less, than was named; `forbidden` where it is
- *   above the caller's; `not_found` for what is not hers; `tenant_suspended`, `workspace_suspended`, `state_conflict`
+ * The tenant and workspace of a new holder of a role; by default the caller's tenant. Row-level security checks it again.
+ * @throws Problem `validation_failed` if the role needs other fields than those given; `forbidden` if it is above the
+ *   caller's; `not_found` outside the caller's reach; `tenant_suspended`, `workspace_suspended`, `state_conflict`
  */
-export async function resolveAssignment(scope: AdminScope, role: Role, named: Named): Promise<Place> {
+export async function resolveAssignment(
+  scope: AdminScope,
+  role: Role,
+  named: AssignmentInput,
+): Promise<Assignment> {
   if (role === 'operator') {
-    refuseNamed(role, named, ['tenant_id', 'workspace_id'])
+    rejectNamed(role, named, ['tenant_id', 'workspace_id'])
     if (scope.actor.role !== 'operator') throw above(role)
     return { tenantId: null, workspaceId: null }
   }
   if (role === 'tenant_admin') {
-    refuseNamed(role, named, ['workspace_id'])
+    rejectNamed(role, named, ['workspace_id'])
     if (scope.actor.role === 'workspace_admin') throw above(role)
     return { tenantId: await tenantOf(scope, named.tenant_id), workspaceId: null }
   }
@@ -38,10 +42,10 @@ export async function resolveAssignment(scope: AdminScope, role: Role, named: Na
 }
 
 /**
- * Where a client without a role is put: as far as the caller names, and no further than she reaches.
+ * The tenant and workspace of a client without a role: as the caller names them, within the caller's reach.
  * @throws Problem as {@link resolveAssignment}
  */
-export async function resolveNamedAssignment(scope: AdminScope, named: Named): Promise<Place> {
+export async function resolveNamedAssignment(scope: AdminScope, named: AssignmentInput): Promise<Assignment> {
   if (named.workspace_id !== undefined) return workspaceOf(scope, named.workspace_id, named.tenant_id)
   if (scope.actor.role === 'workspace_admin') throw missing('workspace_id', scope.actor.role)
   if (scope.tenantId === undefined && named.tenant_id === undefined)
@@ -56,27 +60,24 @@ async function tenantOf(scope: AdminScope, named: string | undefined): Promise<s
   return id
 }
 
-async function workspaceOf(scope: AdminScope, id: string, tenantId: string | undefined): Promise<Place> {
-  const row = await scope.row<Place>(sql`
-    select tenant_id as "tenantId", id as "workspaceId" from workspaces
-    where id = ${id} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
-  if (row === undefined) throw notFound('workspace')
+async function workspaceOf(scope: AdminScope, id: string, tenantId: string | undefined): Promise<Assignment> {
+  const row = await findRow<Assignment>(
+    scope,
+    'workspace',
+    sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces
+      where id = ${id} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`,
+  )
   const inactive = await findInactiveReason(scope, id)
   if (inactive !== undefined) throw inactive
   return row
 }
 
-function refuseNamed(role: Role, named: Named, names: readonly (keyof Named)[]): void {
+function rejectNamed(role: Role, named: AssignmentInput, names: readonly (keyof AssignmentInput)[]): void {
   const excess = names.find((name) => named[name] !== undefined)
-  if (excess !== undefined) throw fault(excess, `A holder of the role ${role} has none.`)
+  if (excess !== undefined) throw fieldProblem(excess, `A holder of the role ${role} has none.`)
 }
 
-const missing = (name: keyof Named, role: Role) => fault(name, `The role ${role} needs one.`)
-
-function fault(name: keyof Named, detail: string): Problem {
-  const errors = [{ in: 'body', name, pointer: `/${name}`, detail }] as const
-  return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
-}
+const missing = (name: keyof AssignmentInput, role: Role) => fieldProblem(name, `The role ${role} needs one.`)
 
 const above = (role: Role) =>
   new Problem('forbidden', { detail: `The role ${role} is above yours: nobody can give it away.` })

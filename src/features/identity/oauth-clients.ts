@@ -15,11 +15,11 @@ import {
 } from '../../access/operation-builders.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
 import { isRedirectUri } from '../../core/redirect-uri.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { creates, fieldProblem, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from './assignment.ts'
 
 const SECRET_BYTES = 32
@@ -65,16 +65,10 @@ export const createOAuthClient = adminOperation({
     redirect_uris: Type.Optional(RedirectUris),
   }),
   output: WithSecret,
-  http: {
-    method: 'POST',
-    path: '/v1/oauth-clients',
-    body: '*',
-    status: () => 201,
-    location: ({ client_id }) => `/v1/oauth-clients/${client_id}`,
-  },
+  http: creates('/v1/oauth-clients', 'client_id'),
   run: async (scope, { kind, name, role, redirect_uris: redirectUris = [], ...named }) => {
-    refuseUnfit(kind, role, redirectUris)
-    const place =
+    checkClient(kind, role, redirectUris)
+    const assignment =
       role === undefined
         ? await resolveNamedAssignment(scope, named)
         : await resolveAssignment(scope, role, named)
@@ -84,10 +78,10 @@ export const createOAuthClient = adminOperation({
     const insert = sql`
       insert into oauth_clients
         (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by)
-      values (${id}, ${place.tenantId}, ${place.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${digest},
+      values (${id}, ${assignment.tenantId}, ${assignment.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${digest},
         ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
       on conflict (id) do nothing`
-    // Of several attempts at one request the last secret counts: it is the one that was shown.
+    // If one request is attempted several times, the last secret is valid, since it is the one that was shown.
     const keep = sql`update oauth_clients set secret_hash = ${digest} where id = ${id} returning ${COLUMNS}`
     const [, [made] = []] = await scope.batch(insert, keep)
     if (made === undefined) throw new TypeError('an insert gave no row')
@@ -105,11 +99,8 @@ export const getOAuthClient = adminOperation({
   input: Input({ id: Ref('client') }),
   output: OAuthClient,
   http: { method: 'GET', path: '/v1/oauth-clients/{id}' },
-  run: async (scope, { id }) => {
-    const client = await scope.row<OAuthClient>(sql`select ${COLUMNS} from oauth_clients where id = ${id}`)
-    if (client === undefined) throw notFound('client')
-    return client
-  },
+  run: (scope, { id }) =>
+    findRow<OAuthClient>(scope, 'client', sql`select ${COLUMNS} from oauth_clients where id = ${id}`),
 })
 
 export const listOAuthClients = adminOperation({
@@ -119,15 +110,13 @@ export const listOAuthClients = adminOperation({
   input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
   output: PageOf(OAuthClient),
   http: { method: 'GET', path: '/v1/oauth-clients' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const tenantId = input.tenant_id ?? null
-    const rows = await scope.rows<OAuthClient>(sql`
-      select ${COLUMNS} from oauth_clients
-      where id > ${after} and (${tenantId}::text is null or tenant_id = ${tenantId})
-      order by id limit ${limit}`)
-    return pageFrom(input, rows, ({ client_id }) => client_id)
-  },
+  run: (scope, { tenant_id = null, ...input }) =>
+    listPage<OAuthClient>(
+      scope,
+      input,
+      sql`select ${COLUMNS} from oauth_clients where ${tenant_id}::text is null or tenant_id = ${tenant_id}`,
+      'client_id',
+    ),
 })
 
 export const rotateOAuthClient = adminOperation({
@@ -139,10 +128,12 @@ export const rotateOAuthClient = adminOperation({
   http: { method: 'POST', path: '/v1/oauth-clients/{id}/rotate-secret', body: '*' },
   run: async (scope, { id }) => {
     const { text, digest } = newSecret()
-    const client = await scope.row<OAuthClient>(sql`
-      update oauth_clients set secret_hash = ${digest}, rotated_at = now()
-      where id = ${id} and kind = 'machine' returning ${COLUMNS}`)
-    if (client === undefined) throw notFound('machine client')
+    const client = await findRow<OAuthClient>(
+      scope,
+      'machine client',
+      sql`update oauth_clients set secret_hash = ${digest}, rotated_at = now()
+        where id = ${id} and kind = 'machine' returning ${COLUMNS}`,
+    )
     issuerAdminOf(scope).forgetClient(id)
     return { ...client, client_secret: text }
   },
@@ -156,10 +147,9 @@ export const deleteOAuthClient = adminOperation({
   output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/oauth-clients/{id}' },
   run: async (scope, { id }) => {
-    const gone = await scope.row<{ id: string }>(sql`delete from oauth_clients where id = ${id} returning id`)
-    if (gone === undefined) throw notFound('client')
+    await findRow(scope, 'client', sql`delete from oauth_clients where id = ${id} returning id`)
     issuerAdminOf(scope).forgetClient(id)
-    return { client_id: gone.id, deleted: true as const }
+    return { client_id: id, deleted: true as const }
   },
 })
 
@@ -170,20 +160,19 @@ function newSecret(): { text: string; digest: string } {
 }
 
 /** @throws Problem `validation_failed` */
-function refuseUnfit(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
-  if (kind === 'machine' && role === undefined) throw fault('role', 'A machine has a role.')
-  if (kind === 'machine' && uris.length > 0) throw fault('redirect_uris', 'A machine is sent nowhere.')
+function checkClient(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
+  if (kind === 'machine' && role === undefined) throw fieldProblem('role', 'A machine has a role.')
+  if (kind === 'machine' && uris.length > 0) throw fieldProblem('redirect_uris', 'A machine is sent nowhere.')
   if (kind === 'public' && role !== undefined)
-    throw fault('role', 'Through a public client people act in their own role.')
-  if (kind === 'public' && uris.length === 0) throw fault('redirect_uris', 'A public client needs one.')
+    throw fieldProblem('role', 'Through a public client people act in their own role.')
+  if (kind === 'public' && uris.length === 0)
+    throw fieldProblem('redirect_uris', 'A public client needs one.')
   const bad = uris.find((uri) => !isRedirectUri(uri))
   if (bad !== undefined)
-    throw fault('redirect_uris', 'Each is an https URL, or http of a loopback address; without a fragment.')
-}
-
-function fault(name: string, detail: string): Problem {
-  const errors = [{ in: 'body', name, pointer: `/${name}`, detail }] as const
-  return new Problem('validation_failed', { detail: `${name}: ${detail}`, errors })
+    throw fieldProblem(
+      'redirect_uris',
+      'Each is an https URL, or http of a loopback address; without a fragment.',
+    )
 }
 
 export const rotateIssuerKeys = adminOperation({

@@ -1,19 +1,19 @@
-/** Curation: which candidates become tools, under which names, texts and scopes. Still a draft. */
+/** Curation: the draft of a server, which selects candidates as tools and sets their names, texts and scopes. */
 
 import Type, { type Static } from 'typebox'
-import { Input, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input } from '../../access/operation-builders.ts'
 import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { type InputError, notFound } from '../../core/problem.ts'
+import type { InputError } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { findRow, previewOperation } from '../operation-helpers.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
-import { type Candidate, hidden, refuse, type Tool } from './tool.ts'
+import { type Candidate, findHidden, rejectErrors, type Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
-/** For companions of long tools, and what reads as if it came from the platform. */
+/** Names for future tools about executions, and names that look as if the tool were the platform's. */
 const RESERVED = /^(run_(status|result|cancel)|(mcp|tenon|rpc|system)([_.-].*)?)$/i
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
@@ -29,11 +29,9 @@ const CandidateView = Type.Object({
   risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
 })
 
-export const listCandidates = workspaceOperation({
+export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
   summary: 'List what could be a tool: collections, published flows, events',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
@@ -45,32 +43,31 @@ export const listCandidates = workspaceOperation({
   },
 })
 
-export const curate = workspaceOperation({
+export const curate = previewOperation({
   name: 'mcp_curation.replace',
   summary: 'Replace the draft: which candidates are tools, under which names, texts and scopes',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server, tools: Tools }),
   output: McpServer,
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
   run: async (scope, { server, tools }) => {
     const { id } = await findServer(scope, server)
     const candidates = await candidatesOf(scope)
-    const kept = keyed(tools, candidates)
-    drafted(kept, candidates)
-    const row = await scope.row<Static<typeof McpServer>>(sql`
-      update mcp_servers set curation = ${JSON.stringify(kept)}::jsonb, updated_at = now(),
-        state = case when state = 'created' then 'curated' else state end
-      where id = ${id} returning ${SERVER_COLUMNS}`)
-    if (row === undefined) throw notFound('MCP server')
-    return row
+    const curation = byCandidate(tools, candidates)
+    draftTools(curation, candidates)
+    return findRow<McpServer>(
+      scope,
+      'MCP server',
+      sql`update mcp_servers set curation = ${JSON.stringify(curation)}::jsonb, updated_at = now(),
+          state = case when state = 'created' then 'curated' else state end
+        where id = ${id} returning ${SERVER_COLUMNS}`,
+    )
   },
 })
 
 type Choices = Readonly<Record<string, Choice>>
 
-/** A candidate may be called by its name as well, where that names one alone; it is kept under what identifies it. */
-function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
+/** Keys the choices by candidate: a choice may also name a candidate by its tool name, if that is unambiguous. */
+function byCandidate(choices: Choices, candidates: readonly Candidate[]): Choices {
   const keyOf = (given: string): string => {
     const named = candidates.filter(({ candidate, name }) => candidate === given || name === given)
     const [only] = named.length === 1 ? named : []
@@ -80,10 +77,10 @@ function keyed(choices: Choices, candidates: readonly Candidate[]): Choices {
 }
 
 /**
- * The tools that a curation makes of the candidates there are, ordered by name.
- * @throws Problem `validation_failed` with every fault: unknown candidates, names, texts, weakened annotations
+ * The tools of a curation, ordered by name.
+ * @throws Problem `validation_failed` with all errors: unknown candidates, names, texts, weakened annotations
  */
-export function drafted(choices: Choices, candidates: readonly Candidate[]): Tool[] {
+export function draftTools(choices: Choices, candidates: readonly Candidate[]): Tool[] {
   const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
   const faults: (InputError | undefined)[] = []
   const tools: Tool[] = []
@@ -99,7 +96,7 @@ export function drafted(choices: Choices, candidates: readonly Candidate[]): Too
   faults.push(...collisions(tools))
   if (tools.length > LIMITS.mcpToolsMax)
     faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
-  refuse(faults)
+  rejectErrors(faults)
   return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
@@ -122,8 +119,8 @@ function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputErro
   return [
     NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
     RESERVED.test(name) ? fault(key, '/name', 'is a reserved name') : undefined,
-    hidden(choice.title ?? '', at(key, '/title')),
-    hidden(choice.description ?? '', at(key, '/description')),
+    findHidden(choice.title ?? '', at(key, '/title')),
+    findHidden(choice.description ?? '', at(key, '/description')),
     ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
       weakens(candidate.annotations, hint as keyof Annotations, value)
         ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)
@@ -132,7 +129,7 @@ function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputErro
   ]
 }
 
-/** What each hint says where the tool is to be trusted less. */
+/** The value of each hint with which clients trust a tool less. */
 const STRICT: Annotations = {
   readOnlyHint: false,
   destructiveHint: true,
@@ -143,17 +140,12 @@ const STRICT: Annotations = {
 const weakens = (derived: Annotations, hint: keyof Annotations, value: boolean) =>
   value !== derived[hint] && value !== STRICT[hint]
 
-/** Names that differ in case alone are one to some clients. */
+/** Rejects names that differ in case alone, which some clients confuse. */
 function collisions(tools: readonly Tool[]): InputError[] {
-  const seen = new Set<string>()
-  return tools.flatMap(({ name }) => {
-    const folded = name.toLowerCase()
-    if (!seen.has(folded)) {
-      seen.add(folded)
-      return []
-    }
-    return [fault('', '', `has two tools named ${name}`)]
-  })
+  const names = tools.map(({ name }) => name.toLowerCase())
+  return tools
+    .filter(({ name }, index) => names.indexOf(name.toLowerCase()) < index)
+    .map(({ name }) => fault('', '', `has two tools named ${name}`))
 }
 
 const at = (key: string, tail: string) => `/tools/${shortPointer(key)}${tail}`

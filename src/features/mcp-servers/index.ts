@@ -1,7 +1,7 @@
 /** The operations on hosted MCP servers. */
 
 import type { AnyOperation } from '../../core/operation.ts'
-import { callServer, listCalls } from './calls.ts'
+import { callServer, listCalls } from './calls-api.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'

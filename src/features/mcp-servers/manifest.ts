@@ -1,4 +1,4 @@
-/** The manifest of a version, with its digest, and the comparison of versions: scopes that reach further, other changes. */
+/** The manifest of a version, its digest, and the comparison of versions: widened scopes and other changes. */
 
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
@@ -6,7 +6,6 @@ import { Compile, type Validator } from 'typebox/compile'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { notFound } from '../../core/problem.ts'
 import {
   counterpartOf,
   type Effect,
@@ -16,6 +15,7 @@ import {
   scopeOf,
 } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
 import type { McpServer } from './servers.ts'
 import { digest, type Tool } from './tool.ts'
 
@@ -27,7 +27,7 @@ export interface Manifest {
 
 export const hashOf = (manifest: Manifest) => digest(canonical(manifest))
 
-/** Every scope of a manifest, and those under which nothing but reading is done (all, where there are none). */
+/** The scopes of a manifest, and as baseline those whose tools only read; all scopes if there are none. */
 export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[]; baseline: string[] } {
   const scopes = [...new Set(tools.map((tool) => scopeOf(slug, tool)))]
   const writing = new Set(tools.filter(({ reads }) => !reads).map((tool) => scopeOf(slug, tool)))
@@ -39,15 +39,15 @@ export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[];
 export interface Published {
   readonly version: number
   readonly manifest: Manifest
-  /** Faults of arguments in words, or undefined where there are none. */
+  /** The first error of the arguments as text; undefined if they are valid. */
   readonly faults: (tool: Tool, args: unknown) => string | undefined
 }
 
-/** Versions never change, and ids of servers are of one tenant alone: so what is kept here is never wrong. */
+/** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
 const CACHE = new LRUCache<string, Published>({ max: LIMITS.mcpManifestsCachedMax })
 
-/** @throws Problem `not_found` where the version is not of this workspace */
-export async function published(
+/** @throws Problem `not_found` if the workspace has no such version */
+export async function findPublished(
   scope: WorkspaceScope,
   serverId: string,
   version: number,
@@ -55,16 +55,17 @@ export async function published(
   const key = `${scope.ref.tenantId}/${scope.ref.workspaceId}/${serverId}@${version}`
   const known = CACHE.get(key)
   if (known !== undefined) return known
-  const row = await scope.row<{ manifest: Manifest }>(
+  const { manifest } = await findRow<{ manifest: Manifest }>(
+    scope,
+    'MCP server',
     sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  if (row === undefined) throw notFound('MCP server')
-  const made = { version, manifest: row.manifest, faults: validator() }
+  const made = { version, manifest, faults: validator() }
   CACHE.set(key, made)
   return made
 }
 
-/** The schemas are those of own operations: no text of a tenant is compiled. */
+/** Compiles schemas on first use. They come from the platform's operations, never from a tenant. */
 function validator(): Published['faults'] {
   const compiled = new Map<string, Validator>()
   return (tool, args) => {
@@ -79,7 +80,7 @@ function validator(): Published['faults'] {
 
 const EffectName = Type.Union([Type.Literal('reads'), Type.Literal('adds'), Type.Literal('changes')])
 
-/** A scope that reaches further than it did when it was last offered. */
+/** A scope that grants more than when it was last offered. */
 export const Widened = Type.Object({
   scope: Type.String(),
   tools: Type.Array(
@@ -130,8 +131,8 @@ export function compare(
 }
 
 /**
- * The tools behind scopes as they were last offered: by the active version, or else by the newest one that was active
- * once. A scope that was never offered has none.
+ * The tools of each scope when it was last offered: by the active version, or else by the newest approved one. A scope that
+ * was never offered has none.
  */
 export async function lastOffered(
   scope: WorkspaceScope,
@@ -158,10 +159,10 @@ export async function lastOffered(
 }
 
 export async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
-  return (await published(scope, id, version)).manifest.tools
+  return (await findPublished(scope, id, version)).manifest.tools
 }
 
-/** Tools under a scope that was offered before, which it did not reach, or which did less. */
+/** Tools that are new in a scope that was offered before, or do more than before. */
 function furtherReaching(offered: readonly Tool[], after: readonly Tool[]): Tool[] {
   const known = new Set(offered.map(({ scope }) => scope))
   return after.filter((tool) => known.has(tool.scope) && !isCovered(tool, offered))
@@ -196,7 +197,7 @@ function changeOf(was: Tool | undefined, tool: Tool): Diff['changed'] {
   return fields.length === 0 ? [] : [{ name: tool.name, fields }]
 }
 
-/** Tools over functions and flows run a fixed version, which publishing sets anew. */
+/** Tools of functions and flows run a fixed version, which publishing updates. */
 function otherVersion(was: Tool | undefined, tool: Tool): string[] {
   const [before, after] = [was?.binding.fixed['version'], tool.binding.fixed['version']]
   if (was?.candidate !== tool.candidate || before === after) return []

@@ -1,31 +1,21 @@
 /** Hosted MCP servers: created as a draft, renamed, suspended, deleted. */
 
 import Type, { type Static } from 'typebox'
-import {
-  AnyName,
-  Id,
-  Input,
-  Name,
-  Ref,
-  Slug,
-  Time,
-  workspaceOperation,
-} from '../../access/operation-builders.ts'
+import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { violated } from '../../infra/postgres/errors.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { hidden, refuse } from './tool.ts'
+import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { findHidden, rejectErrors } from './tool.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')
 export const Server = Ref('MCP server, or its slug')
 const Description = Type.String({ maxLength: LIMITS.mcpDescriptionCharsMax })
 
-/** What a curator says of one candidate; what is left out stays as the source has it. */
+/** The curation of one candidate; by default, each property is that of the source. */
 export const Choice = Type.Object(
   {
     enabled: Type.Boolean(),
@@ -71,26 +61,22 @@ export const McpServer = Type.Object({
 })
 export type McpServer = Static<typeof McpServer>
 
-const COLUMNS = sql`id, slug, name, description, state, active_version, latest_version,
+export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version,
   jsonb_build_object('tools', curation) as curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
-export const SERVER_COLUMNS = COLUMNS
 
 /** `{server}` in paths is an id or a slug. */
-export async function findServer(scope: WorkspaceScope, server: string): Promise<McpServer> {
-  const row = await scope.row<McpServer>(
-    sql`select ${COLUMNS} from mcp_servers where id = ${server} or slug = ${server}`,
+export const findServer = (scope: WorkspaceScope, server: string) =>
+  findRow<McpServer>(
+    scope,
+    'MCP server',
+    sql`select ${SERVER_COLUMNS} from mcp_servers where id = ${server} or slug = ${server}`,
   )
-  if (row === undefined) throw notFound('MCP server')
-  return row
-}
 
-export const createServer = workspaceOperation({
+export const createServer = previewOperation({
   name: 'mcp_server.create',
   summary: 'Create a hosted MCP server (a draft)',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, name: Name, slug: Type.Optional(Slug), description: Type.Optional(Description) }),
   output: McpServer,
   http: {
@@ -101,23 +87,19 @@ export const createServer = workspaceOperation({
     location: ({ path }) => path?.replace(/\/mcp$/, ''),
   },
   run: async (scope, { name, description = '', ...input }) => {
-    refuse([hidden(name, '/name'), hidden(description, '/description')])
+    rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
     const slug = input.slug ?? slugOf(name)
-    const made = await scope
-      .row<McpServer>(
-        sql`insert into mcp_servers (id, slug, name, description, state, created_by)
-          values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject})
-          returning ${COLUMNS}`,
-      )
-      .catch((error: unknown) => {
-        throw taken(error)
-      })
-    if (made === undefined) throw new Problem('internal')
-    return made
+    return findRow<McpServer>(
+      scope,
+      'MCP server',
+      sql`insert into mcp_servers (id, slug, name, description, state, created_by)
+        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject})
+        returning ${SERVER_COLUMNS}`,
+    ).catch(SERVER_EXISTS)
   },
 })
 
-/** @throws Problem where nothing of the name is left */
+/** @throws Problem `validation_failed` if the name has no letters or digits */
 function slugOf(name: string): string {
   const slug = name
     .toLowerCase()
@@ -128,45 +110,32 @@ function slugOf(name: string): string {
   throw new Problem('validation_failed', { detail: 'slug is needed: the name gives none.' })
 }
 
-function taken(error: unknown): unknown {
-  const [, what] = /^mcp_servers_tenant_id_workspace_id_(slug|name)_key$/.exec(violated(error) ?? '') ?? []
-  if (what === undefined) return error
-  return new Problem('conflict', { detail: `There is an MCP server with this ${what} already.` })
-}
+const SERVER_EXISTS = conflictIf({
+  mcp_servers_tenant_id_workspace_id_slug_key: 'There is an MCP server with this slug already.',
+  mcp_servers_tenant_id_workspace_id_name_key: 'There is an MCP server with this name already.',
+})
 
-export const listServers = workspaceOperation({
+export const listServers = previewOperation({
   name: 'mcp_server.list',
   summary: 'List hosted MCP servers',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(McpServer),
   http: { method: 'GET', path: SERVERS },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<McpServer>(
-      sql`select ${COLUMNS} from mcp_servers where id > ${after} order by id limit ${limit}`,
-    )
-    return pageFrom(input, rows)
-  },
+  run: (scope, input) => listPage<McpServer>(scope, input, sql`select ${SERVER_COLUMNS} from mcp_servers`),
 })
 
-export const getServer = workspaceOperation({
+export const getServer = previewOperation({
   name: 'mcp_server.get',
   summary: 'Read a hosted MCP server with its draft',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
   output: McpServer,
   http: { method: 'GET', path: `${SERVERS}/{server}` },
   run: (scope, { server }) => findServer(scope, server),
 })
 
-export const updateServer = workspaceOperation({
+export const updateServer = previewOperation({
   name: 'mcp_server.update',
   summary: 'Rename, describe, suspend or resume a hosted MCP server; its slug stays',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     server: Server,
@@ -179,10 +148,11 @@ export const updateServer = workspaceOperation({
   output: McpServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
   run: async (scope, { server, name, description, suspended }) => {
-    refuse([hidden(name ?? '', '/name'), hidden(description ?? '', '/description')])
-    const row = await scope
-      .row<McpServer>(sql`
-        update mcp_servers set
+    rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
+    return findRow<McpServer>(
+      scope,
+      'MCP server',
+      sql`update mcp_servers set
           name = coalesce(${name ?? null}::text, name),
           description = coalesce(${description ?? null}::text, description),
           state = case
@@ -191,31 +161,24 @@ export const updateServer = workspaceOperation({
               when active_version is not null then 'published' when curation <> '{}' then 'curated' else 'created' end
             else state end,
           updated_at = now()
-        where id = ${server} or slug = ${server} returning ${COLUMNS}`)
-      .catch((error: unknown) => {
-        throw taken(error)
-      })
-    if (row === undefined) throw notFound('MCP server')
-    return row
+        where id = ${server} or slug = ${server} returning ${SERVER_COLUMNS}`,
+    ).catch(SERVER_EXISTS)
   },
 })
 
-export const deleteServer = workspaceOperation({
+export const deleteServer = previewOperation({
   name: 'mcp_server.delete',
   summary: 'Delete a hosted MCP server with its versions and clients; the record of its calls stays',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${SERVERS}/{server}` },
   run: async (scope, { server }) => {
     const { id } = await findServer(scope, server)
-    const [, , [gone] = []] = await scope.batch(
+    await scope.batch(
       sql`delete from mcp_clients where server_id = ${id}`,
       sql`delete from mcp_server_versions where server_id = ${id}`,
-      sql`delete from mcp_servers where id = ${id} returning id`,
+      sql`delete from mcp_servers where id = ${id}`,
     )
-    if (gone === undefined) throw notFound('MCP server')
     return { id, deleted: true as const }
   },
 })

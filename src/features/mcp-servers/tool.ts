@@ -17,7 +17,7 @@ interface Binding {
   readonly fixed: Readonly<Record<string, unknown>>
 }
 
-/** Something that could be a tool. `candidate` names it in the curation: `<source>:<thing>:<verb>`. */
+/** A possible tool. `candidate` identifies it in the curation: `<source>:<thing>:<verb>`. */
 export interface Candidate {
   readonly candidate: string
   readonly name: string
@@ -26,7 +26,7 @@ export interface Candidate {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
-  /** Last part of the scope; the same as the name where the curator says nothing. */
+  /** Last part of the scope. Default: the name. */
   readonly scope: string
   readonly risk: 'read' | 'write'
   readonly binding: Binding
@@ -37,18 +37,18 @@ export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
 }
 
-/** The schema of a tool's arguments: the operation's input without what is fixed or in the form of URLs, closed. */
+/** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
   const { headers, rest } = operation.http
-  const chosen = ([name]: [string, unknown]) =>
+  const isArgument = ([name]: [string, unknown]) =>
     !Object.hasOwn(fixed, name) && headers?.[name] !== 'prefer' && name !== rest
-  const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(chosen))
+  const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(isArgument))
   const required = (operation.input.required ?? []).filter((name) => Object.hasOwn(properties, name))
   const schema = { type: 'object', properties, required, additionalProperties: false }
   return JSON.parse(JSON.stringify(schema)) as JsonSchema
 }
 
-/** Letters that every client takes, never longer than they take: what is cut off is kept apart by a digest. */
+/** A name with the characters and the length that every client accepts; a digest keeps truncated names distinct. */
 export function toolName(text: string): string {
   const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
   const max = LIMITS.mcpToolNameCharsMax
@@ -58,15 +58,15 @@ export function toolName(text: string): string {
 /** SHA-256 of a text, hex. */
 export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** @returns a fault for the first hidden character; line breaks and tabs are none */
-export function hidden(text: string, pointer: string): InputError | undefined {
+/** @returns an error for the first hidden character, other than line breaks and tabs */
+export function findHidden(text: string, pointer: string): InputError | undefined {
   const detail = hiddenIn(text.replaceAll(/[\n\t]/g, ' '))
   if (detail === undefined) return undefined
   return { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail }
 }
 
-/** @throws Problem `validation_failed` with the first of them, where there are any */
-export function refuse(errors: readonly (InputError | undefined)[]): void {
+/** @throws Problem `validation_failed` with the first errors, if there are any */
+export function rejectErrors(errors: readonly (InputError | undefined)[]): void {
   const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
   if (found.length === 0) return
   const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
@@ -75,17 +75,17 @@ export function refuse(errors: readonly (InputError | undefined)[]): void {
 
 export interface Source {
   readonly name: string
-  /** All that its tools may run, whatever a manifest says. */
+  /** The operations that its tools may run, whatever a manifest contains. */
   readonly operations: readonly AnyOperation[]
   /** @param scope of an admin */
   readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
-  /** Asked before each call. @throws Problem where the source is switched off */
+  /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
-  /** The tool's result from what the operation gave; where absent, the same. */
-  readonly answer?: (output: never) => Answer
+  /** The result of the tool for an output of the operation. Default: the output. */
+  readonly answer?: (output: never) => ToolOutput
 }
 
-export interface Answer {
+export interface ToolOutput {
   readonly output: unknown
   readonly failed: boolean
 }

@@ -1,24 +1,22 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
-import { Input, OptionalTime, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { drafted } from './curation.ts'
+import { previewOperation } from '../operation-helpers.ts'
+import { draftTools } from './curation.ts'
 import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 
-export const publishServer = workspaceOperation({
+export const publishServer = previewOperation({
   name: 'mcp_version.create',
   summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     version: Type.Integer(),
@@ -33,7 +31,7 @@ export const publishServer = workspaceOperation({
     if (draft.state === 'suspended')
       throw new Problem('state_conflict', { detail: 'The server is suspended.' })
     const { name, description, curation } = draft
-    const tools = drafted(curation.tools, await candidatesOf(scope))
+    const tools = draftTools(curation.tools, await candidatesOf(scope))
     if (tools.length === 0)
       throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
     const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
@@ -103,16 +101,14 @@ const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_v
   jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
   case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
 
-/** Of the tools, the list shows the names; the manifest in full is what clients get. */
-function shown(row: Version): Version {
+/** Without the texts and schemas of its tools, which only MCP clients get. */
+function toVersion(row: Version): Version {
   return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
 }
 
-export const listServerVersions = workspaceOperation({
+export const listServerVersions = previewOperation({
   name: 'mcp_version.list',
   summary: 'List published versions of a hosted MCP server, oldest first',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({ ...PageInput, ws: Ws, server: Server }),
   output: PageOf(Version),
   http: { method: 'GET', path: `${SERVERS}/{server}/versions` },
@@ -124,8 +120,7 @@ export const listServerVersions = workspaceOperation({
       select ${COLUMNS} from mcp_server_versions v
         join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
       where v.server_id = ${id} and v.version > ${Number(after || 0)} order by v.version limit ${limit}`)
-    const page = pageFrom(input, rows, ({ version }) => version)
-    return { ...page, data: page.data.map(shown) }
+    return pageFrom(input, rows.map(toVersion), ({ version }) => version)
   },
 })
 
@@ -135,30 +130,26 @@ const OneVersion = {
   version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
 }
 
-export const activateServerVersion = workspaceOperation({
+export const activateServerVersion = previewOperation({
   name: 'mcp_version.activate',
   summary: 'Make a published version the active one: also the way back',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/activate`, body: '*' },
   run: async (scope, { server, version }) => {
     const { id } = await findServer(scope, server)
     const statement = sql`
-      update mcp_servers s set ${pointingTo(version)} from mcp_server_versions v
+      update mcp_servers s set ${activeVersionIs(version)} from mcp_server_versions v
       where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
     const refusal = `Version ${version} widens what was consented to: an admin has to approve it first.`
-    return pointed(scope, { id, version }, statement, refusal)
+    return moveActiveVersion(scope, { id, version }, statement, refusal)
   },
 })
 
-export const approveServerVersion = workspaceOperation({
+export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
   summary:
     'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },
@@ -169,19 +160,19 @@ export const approveServerVersion = workspaceOperation({
         update mcp_server_versions v set approved_by = ${scope.actor.subject}, approved_at = now()
         where v.server_id = ${id} and v.version = ${version} and not ${APPROVED} returning v.version
       )
-      update mcp_servers s set ${pointingTo(version)} from approved where s.id = ${id} returning s.id`
-    return pointed(scope, { id, version }, statement, `Version ${version} needs no approval.`)
+      update mcp_servers s set ${activeVersionIs(version)} from approved where s.id = ${id} returning s.id`
+    return moveActiveVersion(scope, { id, version }, statement, `Version ${version} needs no approval.`)
   },
 })
 
-const pointingTo = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
+const activeVersionIs = (version: number): Sql => sql`active_version = ${version}, updated_at = now(),
   state = case when s.state = 'suspended' then s.state else 'published' end`
 
 /**
  * Moves the pointer of a server by a statement that returns a row if it may.
  * @throws Problem `not_found`; `state_conflict` with the refusal if the statement moved nothing
  */
-async function pointed(
+async function moveActiveVersion(
   scope: WorkspaceScope,
   { id, version }: { readonly id: string; readonly version: number },
   statement: Sql,
@@ -195,5 +186,5 @@ async function pointed(
   )
   if (row === undefined) throw notFound('version')
   if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
-  return shown(row as unknown as Version)
+  return toVersion(row as unknown as Version)
 }

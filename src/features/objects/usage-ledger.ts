@@ -1,4 +1,4 @@
-/** Counts the bytes of a workspace's objects against its quota: reserves before an upload, settles after it. */
+/** Counts the bytes of a workspace's objects against its quota: reserves before an upload, reconciles after it. */
 
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -12,52 +12,52 @@ import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
 /**
  * Two uploads of one key may end in any order, so after each change the ledger measures the object at the store, under a
  * lock on that object. Until then an upload counts in addition to the object that it replaces. The count is never too low,
- * and it is exact once all uploads are settled.
+ * and it is exact once all uploads are reconciled.
  */
 export class ObjectLedger {
   readonly #database: Database
   readonly #context: SessionContext
-  readonly #measure: (object: Stored) => Promise<number>
-  readonly #limited: () => Promise<boolean>
+  readonly #measure: (object: StoredObject) => Promise<number>
+  readonly #hasQuota: () => Promise<boolean>
 
   /**
    * @param measure gives the bytes of an object at the store; 0 if there is none
-   * @param limited true if the workspace's bytes are limited, as this node remembers
+   * @param hasQuota true if the workspace has a byte quota, as this node has cached
    */
   constructor(
     database: Database,
     context: SessionContext,
-    measure: (object: Stored) => Promise<number>,
-    limited: () => Promise<boolean>,
+    measure: (object: StoredObject) => Promise<number>,
+    hasQuota: () => Promise<boolean>,
   ) {
     this.#database = database
     this.#context = context
     this.#measure = measure
-    this.#limited = limited
+    this.#hasQuota = hasQuota
   }
 
   /** Begins an upload, without reserving bytes yet. */
-  async begin(object: Stored): Promise<Reservation> {
-    return new Reservation(this, object, await this.#limited())
+  async begin(object: StoredObject, source: ByteSource): Promise<Upload> {
+    return new Upload(this, object, source, await this.#hasQuota())
   }
 
   /**
-   * Reserves so many bytes in all for an upload. If the quota is exceeded, settles uploads whose process died and tries again.
+   * Reserves so many bytes in all for an upload. If the quota is exceeded, reconciles uploads whose process died and tries again.
    * @returns false if there is no limit
    * @throws Problem `quota_exceeded`
    */
-  async reserve(object: Stored, upload: string, bytes: number): Promise<boolean> {
+  async reserve(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     try {
       return await this.#take(object, upload, bytes)
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
-      if ((await this.#settleExpired()) === 0) throw error
+      if ((await this.#reconcileExpired()) === 0) throw error
       return this.#take(object, upload, bytes)
     }
   }
 
   /** Measures an object that may have changed and records its size. One query if there is no limit. */
-  async settle(object: Stored, upload = ''): Promise<void> {
+  async reconcile(object: StoredObject, upload = ''): Promise<void> {
     const [[row] = []] = await this.#run(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
@@ -72,7 +72,7 @@ export class ObjectLedger {
   }
 
   /** Adds listed objects; keeps those that it has, whose count is newer. */
-  async adopt(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
+  async register(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
     const objects = [...listed].map(([key, bytes]) => ({
       id: idOf({ bucket, key }).toString('hex'),
       key,
@@ -83,17 +83,17 @@ export class ObjectLedger {
       from jsonb_to_recordset(${JSON.stringify(objects)}::jsonb) as o (id text, key text, bytes bigint)`)
   }
 
-  /** Settles the objects whose size differs from a list, and expired uploads. */
+  /** Reconciles the objects whose size differs from a list, and expired uploads. */
   async correct(bucket: string, listed: ReadonlyMap<string, number>): Promise<void> {
     const [rows = []] = await this.#run(
       sql`select key, bytes from stored_objects where upload = '' and bucket = ${bucket}`,
     )
     for (const { key, bytes } of rows as unknown as { key: string; bytes: number }[])
-      if (listed.get(key) !== bytes) await this.settle({ bucket, key })
-    while ((await this.#settleExpired()) > 0);
+      if (listed.get(key) !== bytes) await this.reconcile({ bucket, key })
+    while ((await this.#reconcileExpired()) > 0);
   }
 
-  async #take(object: Stored, upload: string, bytes: number): Promise<boolean> {
+  async #take(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
     const lease = `${LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#run(
@@ -102,13 +102,13 @@ export class ObjectLedger {
     return row?.['limited'] === true
   }
 
-  /** Settles a few uploads whose lease has expired. @returns how many */
-  async #settleExpired(): Promise<number> {
+  /** Reconciles a few uploads whose lease has expired. @returns how many */
+  async #reconcileExpired(): Promise<number> {
     const [rows = []] = await this.#run(
       sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
     )
-    for (const { bucket, key, upload } of rows as unknown as (Stored & { upload: string })[])
-      await this.settle({ bucket, key }, upload)
+    for (const { bucket, key, upload } of rows as unknown as (StoredObject & { upload: string })[])
+      await this.reconcile({ bucket, key }, upload)
     return rows.length
   }
 
@@ -117,80 +117,60 @@ export class ObjectLedger {
   }
 }
 
-const idOf = ({ bucket, key }: Stored): Buffer => createHash('sha256').update(`${bucket}/${key}`).digest()
+const idOf = ({ bucket, key }: StoredObject): Buffer =>
+  createHash('sha256').update(`${bucket}/${key}`).digest()
 
 /** An object as the store names it. */
-export interface Stored {
+export interface StoredObject {
   readonly bucket: string
   readonly key: string
 }
 
-export class Reservation {
-  readonly #ledger: ObjectLedger
-  readonly #object: Stored
-  readonly #upload = randomUUID()
-  #bytes = 0
-  #untilMs = 0
-  #limited: boolean
-
-  constructor(ledger: ObjectLedger, object: Stored, limited: boolean) {
-    this.#limited = limited
-    this.#ledger = ledger
-    this.#object = object
-  }
-
-  /**
-   * Reserves bytes before they are sent, and renews the lease.
-   * @param bytes of the upload so far
-   * @throws Problem `quota_exceeded`
-   */
-  async cover(bytes: number): Promise<void> {
-    if (!this.#limited || (bytes <= this.#bytes && Date.now() < this.#untilMs)) return
-    const wanted = Math.max(bytes, this.#bytes)
-    this.#limited = await this.#ledger.reserve(this.#object, this.#upload, wanted)
-    this.#bytes = wanted
-    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
-  }
-
-  /**
-   * Runs an upload with a reservation from its beginning, and settles it however it ends.
-   * @param bytes that were announced
-   * @throws Problem `quota_exceeded`, and what `work` throws
-   */
-  async during<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    await this.cover(bytes)
-    const settle = () => this.#ledger.settle(this.#object, this.#upload)
-    const made = await work().catch(async (error: unknown) => {
-      // If the store failed, the reservation stays until its lease expires; then the object is measured again.
-      await settle().catch(() => {})
-      throw error
-    })
-    await settle()
-    return made
-  }
-}
-
-/** Sends a stream and aborts the request if the stream fails: the SDK would wait for ever. */
+/** An upload whose bytes are reserved before they are sent, and whose object is reconciled at its end. */
 export class Upload {
   bytes = 0
+  readonly #ledger: ObjectLedger
+  readonly #object: StoredObject
   readonly #source: ByteSource
-  readonly #max: number
-  readonly #reservation: Reservation
+  readonly #id = randomUUID()
+  #hasQuota: boolean
+  #reserved = 0
+  #untilMs = 0
 
-  constructor(source: ByteSource, max: number, reservation: Reservation) {
+  constructor(ledger: ObjectLedger, object: StoredObject, source: ByteSource, hasQuota: boolean) {
+    this.#ledger = ledger
+    this.#object = object
     this.#source = source
-    this.#max = max
-    this.#reservation = reservation
+    this.#hasQuota = hasQuota
   }
 
   get length(): number | undefined {
     return this.#source.length
   }
 
-  /** @throws the error of the stream, else that of the store */
+  /**
+   * Runs an upload with a reservation of the announced bytes from its beginning, and reconciles the object at its end.
+   * @throws Problem `quota_exceeded`, and what `work` throws
+   */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    await this.#reserve(this.length ?? 0)
+    const reconcile = () => this.#ledger.reconcile(this.#object, this.#id)
+    const made = await work().catch(async (error: unknown) => {
+      // If the store failed, the reservation stays until its lease expires; then the object is measured again.
+      await reconcile().catch(() => {})
+      throw error
+    })
+    await reconcile()
+    return made
+  }
+
+  /**
+   * Sends the stream. Aborts the request if the stream fails, since the SDK would wait for ever.
+   * @throws the error of the stream, else that of the store
+   */
   async send<T>(put: (body: Readable, signal: AbortSignal) => Promise<T>): Promise<T> {
     const broken = new AbortController()
-    const body = Readable.from(this.#measured(), { objectMode: false })
+    const body = Readable.from(this.#reservedChunks(), { objectMode: false })
     body.once('error', (error) => broken.abort(error))
     try {
       return await put(body, broken.signal)
@@ -201,11 +181,20 @@ export class Upload {
     }
   }
 
-  async *#measured(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of counted(this.#source, this.#max)) {
+  async *#reservedChunks(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of counted(this.#source, LIMITS.objectBytesMax)) {
       this.bytes += chunk.byteLength
-      await this.#reservation.cover(this.bytes)
+      await this.#reserve(this.bytes)
       yield chunk
     }
+  }
+
+  /** Reserves so many bytes in all, or renews the lease. @throws Problem `quota_exceeded` */
+  async #reserve(bytes: number): Promise<void> {
+    if (!this.#hasQuota || (bytes <= this.#reserved && Date.now() < this.#untilMs)) return
+    const wanted = Math.max(bytes, this.#reserved)
+    this.#hasQuota = await this.#ledger.reserve(this.#object, this.#id, wanted)
+    this.#reserved = wanted
+    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
   }
 }

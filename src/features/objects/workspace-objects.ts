@@ -12,7 +12,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { internalsOf } from '../../access/internals.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { isLimited } from '../../access/scope-cache.ts'
+import { hasQuota } from '../../access/scope-cache.ts'
 import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
@@ -21,7 +21,7 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
-import { ObjectLedger, type Stored, Upload } from './usage-ledger.ts'
+import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
 
 /** Conditions and ranges, as RFC 9110 writes them. */
 export interface Conditions {
@@ -47,7 +47,7 @@ export class WorkspaceObjects {
     const { services, context } = internalsOf(scope)
     this.#clients = services.objectClients
     // The ledger sees what the scope sees.
-    const isCounted = () => isLimited(scope, 'object_bytes')
+    const isCounted = () => hasQuota(scope, 'object_bytes')
     this.#ledger = new ObjectLedger(services.database, context, (object) => this.#measure(object), isCounted)
   }
 
@@ -57,17 +57,15 @@ export class WorkspaceObjects {
    * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
    */
   async put(
-    object: Stored,
+    object: StoredObject,
     source: ByteSource,
     options: Conditions & { type: string },
   ): Promise<{ etag: string; size: number; created: boolean }> {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const target = targetOf(object)
-    const reservation = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key })
-    return reservation.during(source.length ?? 0, () =>
-      this.#upload(target, new Upload(source, max, reservation), options),
-    )
+    const upload = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key }, source)
+    return upload.during(() => this.#upload(target, upload, options))
   }
 
   async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
@@ -83,7 +81,7 @@ export class WorkspaceObjects {
   }
 
   /** @returns the object, a range of it, or 304 */
-  async get(object: Stored, conditions: Conditions): Promise<ByteReply> {
+  async get(object: StoredObject, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
@@ -96,7 +94,7 @@ export class WorkspaceObjects {
   }
 
   /** As `get`, without the body. */
-  async head(object: Stored, conditions: Conditions): Promise<ByteReply> {
+  async head(object: StoredObject, conditions: Conditions): Promise<ByteReply> {
     const input = { ...targetOf(object), ...conditionsOf(conditions) }
     return this.#ask(input, async (s3): Promise<ByteReply> => {
       const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
@@ -105,11 +103,11 @@ export class WorkspaceObjects {
   }
 
   /** @throws Problem `NoSuchKey`, which S3 itself does not report */
-  async delete(object: Stored): Promise<void> {
+  async delete(object: StoredObject): Promise<void> {
     const target = targetOf(object)
     if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
     await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
-    await this.#ledger.settle({ bucket: target.Bucket, key: target.Key })
+    await this.#ledger.reconcile({ bucket: target.Bucket, key: target.Key })
   }
 
   /** @param page.after `next` of the page before */
@@ -138,7 +136,7 @@ export class WorkspaceObjects {
     const bucket = (await this.#find())?.bucket
     if (bucket === undefined) return
     const sizes = () => this.#ask({ Bucket: bucket }, (s3) => sizesIn(s3, bucket))
-    await this.#ledger.adopt(bucket, await sizes())
+    await this.#ledger.register(bucket, await sizes())
     await this.#ledger.correct(bucket, await sizes())
   }
 
@@ -150,7 +148,7 @@ export class WorkspaceObjects {
   }
 
   /** The size of an object in bytes; 0 in a bucket of another workspace, which no upload can reach. */
-  async #measure({ bucket, key }: Stored): Promise<number> {
+  async #measure({ bucket, key }: StoredObject): Promise<number> {
     if ((await this.#find())?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
     return this.#ask(target, (s3) => bytesOf(s3, target))
@@ -210,7 +208,7 @@ interface Target {
   readonly Key: string
 }
 
-const targetOf = ({ bucket, key }: Stored) => ({ Bucket: bucket, Key: storedKey(key) })
+const targetOf = ({ bucket, key }: StoredObject) => ({ Bucket: bucket, Key: storedKey(key) })
 
 function conditionsOf({ if_match, if_none_match, range }: Conditions) {
   return {

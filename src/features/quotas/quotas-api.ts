@@ -13,7 +13,7 @@ import {
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { invalidate, isLimited, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
+import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { hasDocumentStore, streamsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
@@ -25,7 +25,7 @@ import { objectsOf } from '../objects/workspace-objects.ts'
 import { bodyProblem, findRow } from '../operation-helpers.ts'
 
 /** Quotas of a workspace. */
-const OF_WORKSPACE = [
+const WORKSPACE_QUOTAS = [
   'collections',
   'documents',
   'document_bytes',
@@ -45,11 +45,10 @@ const OF_WORKSPACE = [
 ] as const
 
 /** Quotas of a tenant over all of its workspaces. */
-const OF_TENANT = ['workspaces', 'sse_streams'] as const
+const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 
-/** Quotas that are counted only while they are limited: they are not in PostgreSQL, or of a window of time. */
-const COUNTED_WHILE_LIMITED = /^object_bytes$|_per_(day|minute)$/
-const isAlwaysCounted = (name: string): boolean => !COUNTED_WHILE_LIMITED.test(name)
+/** Quotas that are counted only while they are set: their use is not in PostgreSQL, or is of a time window. */
+const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -58,7 +57,7 @@ const Limit = Type.Integer({
 })
 
 /** A quota as the database returns it. */
-interface Counted {
+interface QuotaRow {
   readonly name: string
   readonly limit: number
   readonly used: number | null
@@ -82,12 +81,12 @@ const Quotas = Type.Object({
 type Quotas = Static<typeof Quotas>
 
 const Limits = Type.Object(
-  Object.fromEntries([...OF_WORKSPACE, ...OF_TENANT].map((name) => [name, Type.Optional(Limit)])),
+  Object.fromEntries([...WORKSPACE_QUOTAS, ...TENANT_QUOTAS].map((name) => [name, Type.Optional(Limit)])),
   { additionalProperties: false, minProperties: 1 },
 )
 
 /** Quotas by their names, with what is left of each. */
-function shown(counted: readonly Counted[]): Quotas['quotas'] {
+function toQuotas(counted: readonly QuotaRow[]): Quotas['quotas'] {
   return Object.fromEntries(
     counted.map(({ name, limit, used, resets_at }) => {
       const remaining = limit === -1 ? null : Math.max(0, limit - (used ?? 0))
@@ -102,7 +101,7 @@ interface Owner {
   readonly workspaceId: string
 }
 
-const OF = {
+const OWNER_INPUT = {
   workspace_id: Type.Optional(Ref('workspace')),
   tenant_id: Type.Optional(Ref('tenant; for what is counted over all of its workspaces')),
 }
@@ -112,14 +111,14 @@ export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
   roles: OPERATORS,
-  input: Input({ ...OF, limits: Limits }),
+  input: Input({ ...OWNER_INPUT, limits: Limits }),
   output: Quotas,
   http: { method: 'PUT', path: '/v1/quotas', body: '*' },
   // Sorted by name, so that concurrent calls wait for each other instead of deadlocking.
   run: async (scope, { limits, ...target }) => {
     const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
-    refuseMisplaced(scope, target, entries)
-    const owner = await ownerOf(scope, target)
+    rejectMisplaced(scope, target, entries)
+    const owner = await findOwner(scope, target)
     await setAll(scope, owner, entries)
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
@@ -130,20 +129,24 @@ export const setQuotas = adminOperation({
   },
 })
 
-function refuseMisplaced(scope: AdminScope, target: Target, entries: readonly [string, number][]): void {
-  const names: readonly string[] = target.tenant_id === undefined ? OF_WORKSPACE : OF_TENANT
+function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [string, number][]): void {
+  const names: readonly string[] = target.tenant_id === undefined ? WORKSPACE_QUOTAS : TENANT_QUOTAS
   for (const [name, max] of entries) {
     if (!names.includes(name))
-      throw misplaced(name, `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`)
+      throw bodyProblem(
+        `/limits/${name}`,
+        `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
+      )
     if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
-      throw misplaced(name, 'Documents in MongoDB are not counted yet, so they cannot be limited.')
+      throw bodyProblem(
+        `/limits/${name}`,
+        'Documents in MongoDB are not counted yet, so they cannot be limited.',
+      )
   }
 }
 
-const misplaced = (name: string, detail: string) => bodyProblem(`/limits/${name}`, detail)
-
 /** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
-async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
+async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
   if ((workspace_id === undefined) === (tenant_id === undefined))
     throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
@@ -160,14 +163,12 @@ async function ownerOf(scope: AdminScope, { workspace_id, tenant_id }: Target): 
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
   for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-    const ended = await scope.batch(...statements).then(
-      () => true,
-      (error: unknown) => {
-        if (refusal(error) !== 'deadlock') throw error
-        return false
-      },
-    )
-    if (ended) return
+    try {
+      await scope.batch(...statements)
+      return
+    } catch (error) {
+      if (refusal(error) !== 'deadlock') throw error
+    }
   }
   throw new Problem('overloaded')
 }
@@ -181,59 +182,58 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
     const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
     return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
   }
+  const used =
+    name === 'workspaces'
+      ? activeWorkspaces(tenantId)
+      : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
   const set = sql`
     insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
-    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${usedBy(tenantId, workspaceId, name)}, tenon.window_end(${name}))
+    values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${used}, tenon.window_end(${name}))
     on conflict (tenant_id, workspace_id, name) do update set max = excluded.max, updated_at = now()`
   // Before the lock, since writers may wait for it; and after it, for tables that were created meanwhile.
   const watch = sql`select tenon.enable_counting(${tenantId}, ${workspaceId}, ${name})`
   return [watch, lock, watch, set]
 }
 
-const usedBy = (tenantId: string, workspaceId: string, name: string): Sql =>
-  name === 'workspaces'
-    ? sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
-    : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
+const activeWorkspaces = (tenantId: string): Sql =>
+  sql`(select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))`
 
 export const getQuotas = adminOperation({
   name: 'quota.get',
   summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
   roles: ADMINS,
-  input: Input(OF),
+  input: Input(OWNER_INPUT),
   output: Quotas,
   http: { method: 'GET', path: '/v1/quotas' },
-  run: async (scope, target) => read(scope, await ownerOf(scope, target)),
+  run: async (scope, target) => read(scope, await findOwner(scope, target)),
 })
 
 async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   const { tenantId, workspaceId } = owner
   if (workspaceId !== '')
-    return { workspace_id: workspaceId, quotas: shown(await counted(scope, owner, OF_WORKSPACE)) }
-  const rows = await counted(scope, owner, OF_TENANT)
-  const streams = await streamsOf(scope, tenantId)
-  const quotas = rows.map((row) => (row.name === 'sse_streams' ? withStreams(row, streams) : row))
-  return { tenant_id: tenantId, quotas: shown(quotas) }
-}
-
-/** Streams are counted in Valkey. */
-function withStreams(row: Counted, { usual, open }: { usual: number; open: number | null }): Counted {
-  return { ...row, limit: row.limit === -1 ? usual : row.limit, used: open }
+    return { workspace_id: workspaceId, quotas: toQuotas(await readRows(scope, owner, WORKSPACE_QUOTAS)) }
+  const rows = await readRows(scope, owner, TENANT_QUOTAS)
+  // Streams are counted in Valkey.
+  const { usual, open } = await streamsOf(scope, tenantId)
+  const quotas = rows.map((row) =>
+    row.name === 'sse_streams' ? { ...row, limit: row.limit === -1 ? usual : row.limit, used: open } : row,
+  )
+  return { tenant_id: tenantId, quotas: toQuotas(quotas) }
 }
 
 /** Reads quotas; an expired window has nothing used, and tools are counted when they are read. */
-function counted(
+function readRows(
   scope: AdminScope,
   { tenantId, workspaceId }: Owner,
   names: readonly string[],
-): Promise<Counted[]> {
-  const alwaysCounted = JSON.stringify(names.filter(isAlwaysCounted))
-  return scope.rows<Counted>(sql`
+): Promise<QuotaRow[]> {
+  const alwaysCounted = JSON.stringify(names.filter((name) => !COUNTED_WHILE_SET.test(name)))
+  return scope.rows<QuotaRow>(sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
         when q.resets_at <= now() then 0
         when q.name is not null then q.used
-        when n.name = 'workspaces' then
-          (select count(*) from workspaces where tenant_id = ${tenantId} and tenon.is_active(state))
+        when n.name = 'workspaces' then ${activeWorkspaces(tenantId)}
         when ${alwaysCounted}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
@@ -248,7 +248,7 @@ export async function consumeQuota(
   scope: WorkspaceScope,
   quota: 'events_per_day' | 'invocations_per_day' | 'mcp_calls_per_minute',
 ): Promise<void> {
-  if (await isLimited(scope, quota)) await scope.batch(sql`select tenon.consume_quota(${quota})`)
+  if (await hasQuota(scope, quota)) await scope.batch(sql`select tenon.consume_quota(${quota})`)
 }
 
 const Rate = Type.Object({
@@ -299,10 +299,10 @@ export const getLimits = callerOperation({
   input: Input({}),
   output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
   http: { method: 'GET', path: '/v1/limits' },
-  run: async ({ rateLimits: standings }) => ({ rates: standings.map(show), sizes: SIZES }),
+  run: async ({ rateLimits: standings }) => ({ rates: standings.map(toRate), sizes: SIZES }),
 })
 
-const show = ({ limit, remaining }: BucketState) => ({
+const toRate = ({ limit, remaining }: BucketState) => ({
   policy: limit.counted,
   per_minute: limit.perMinute,
   limit: limit.burst,

@@ -55,13 +55,7 @@ export const listOperations = adminOperation({
   input: Input(PageInput),
   output: PageOf(Job),
   http: { method: 'GET', path: '/v1/operations' },
-  run: (scope, input) =>
-    listPage<Job>(
-      scope,
-      input,
-      (after, limit) =>
-        sql`select ${JOB_COLUMNS} from operations where id > ${after} order by id limit ${limit}`,
-    ),
+  run: (scope, input) => listPage<Job>(scope, input, sql`select ${JOB_COLUMNS} from operations`),
 })
 
 /** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */

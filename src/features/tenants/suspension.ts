@@ -35,7 +35,7 @@ const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], outpu
     output,
     http: { method: 'POST', path: `/v1/${noun}s/{id}/suspend`, body: '*' },
     run: async (scope, { id, reason }) => {
-      await change(scope, await findTarget(scope, noun, id), 'suspended', reason)
+      await changeAndNotify(scope, await findTarget(scope, noun, id), 'suspended', reason)
       return find(scope, id)
     },
   })
@@ -49,7 +49,7 @@ const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output:
     output,
     http: { method: 'POST', path: `/v1/${noun}s/{id}/resume`, body: '*' },
     run: async (scope, { id }) => {
-      await change(scope, await findTarget(scope, noun, id), 'active')
+      await changeAndNotify(scope, await findTarget(scope, noun, id), 'active')
       return find(scope, id)
     },
   })
@@ -60,7 +60,7 @@ export const suspendWorkspace = suspending('workspace', TENANT_ADMINS, Workspace
 export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 
 /** The tenant or workspace to change. */
-interface Found {
+interface SuspensionTarget {
   readonly tenant_id: TenantId
   readonly workspace_id: WorkspaceId | '-'
   readonly state: string
@@ -70,7 +70,7 @@ interface Found {
 
 /** @throws Problem `not_found` */
 const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
-  findRow<Found>(
+  findRow<SuspensionTarget>(
     scope,
     noun,
     noun === 'tenant'
@@ -84,9 +84,9 @@ const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
  * @throws Problem `state_conflict` in other states; `forbidden` if an operator has suspended it; after
  *   `dependency_unavailable`, a suspension is in force although executions may not know it, and a resumption has no effect
  */
-async function change(
+async function changeAndNotify(
   scope: AdminScope,
-  found: Found,
+  found: SuspensionTarget,
   to: SuspensionInput['to'],
   reason?: string,
 ): Promise<void> {
@@ -107,7 +107,7 @@ async function change(
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-function requireAllowed(scope: AdminScope, found: Found, to: SuspensionInput['to']): void {
+function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: SuspensionInput['to']): void {
   const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })

@@ -17,9 +17,8 @@ import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { violated } from '../../infra/postgres/errors.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { findRow, listPage } from '../operation-helpers.ts'
+import { conflictIf, findRow, listPage } from '../operation-helpers.ts'
 import { Job, provision, resolveTenant, START_FAILED } from './jobs.ts'
 
 const State = Type.Union(
@@ -77,10 +76,7 @@ export const createTenant = adminOperation({
         where tenants.${START_FAILED}`
     const ref = { tenantId, workspaceId: '-' } as const
     const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
-      (error: unknown) => {
-        if (violated(error) !== 'tenants_slug_key') throw error
-        throw new Problem('conflict', { detail: `There is a tenant with the slug ${slug} already.` })
-      },
+      conflictIf({ tenants_slug_key: `There is a tenant with the slug ${slug} already.` }),
     )
     return made.ended ? findTenant(scope, tenantId) : made.operation
   },
@@ -103,12 +99,7 @@ export const listTenants = adminOperation({
   input: Input(PageInput),
   output: PageOf(Tenant),
   http: { method: 'GET', path: '/v1/tenants' },
-  run: (scope, input) =>
-    listPage<Tenant>(
-      scope,
-      input,
-      (after, limit) => sql`select ${COLUMNS} from tenants where id > ${after} order by id limit ${limit}`,
-    ),
+  run: (scope, input) => listPage<Tenant>(scope, input, sql`select ${COLUMNS} from tenants`),
 })
 
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
@@ -155,7 +146,7 @@ export const createWorkspace = adminOperation({
     await requireActiveTenant(scope, tenantId)
     const workspaceId = scope.newId('ws')
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
-    if (bucket === PAYLOAD_BUCKET) throw bucketTaken(bucket)
+    if (bucket === PAYLOAD_BUCKET) throw new Problem('conflict', { detail: bucketTaken(bucket) })
     const insert = sql`
       insert into workspaces (id, tenant_id, name, slug, bucket, state)
       values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
@@ -165,9 +156,12 @@ export const createWorkspace = adminOperation({
     const ref = { tenantId, workspaceId }
     const waitS = input.wait ?? 0
     const name = bucket === null ? 'bare_workspace' : 'workspace'
-    const made = await provision(scope, { name, ref, insert, waitS }).catch((error: unknown) => {
-      throw taken(error, input.slug, bucket)
-    })
+    const made = await provision(scope, { name, ref, insert, waitS }).catch(
+      conflictIf({
+        workspaces_tenant_id_slug_key: `There is a workspace with the slug ${input.slug} already.`,
+        workspaces_bucket_key: bucketTaken(bucket),
+      }),
+    )
     return made.ended ? findWorkspace(scope, workspaceId) : made.operation
   },
 })
@@ -175,7 +169,7 @@ export const createWorkspace = adminOperation({
 /** A condition on `workspaces`: nothing is created in a workspace that is inactive, or whose tenant is. */
 export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
 
-/** The reason why nothing could be created in a workspace: the caller cannot see it, or it is in another state. */
+/** The problem after nothing was created in a workspace, since the caller cannot see it or its state forbids it. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const why = await findInactiveReason(scope, workspaceId)
   return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
@@ -205,18 +199,8 @@ export async function requireActiveTenant(scope: AdminScope, tenantId: string): 
     throw new Problem('state_conflict', { detail: `The tenant is ${tenant.state}.` })
 }
 
-/** Bucket names are global, as in S3; slugs are the tenant's own. */
-function taken(error: unknown, slug: string, bucket: string | null): unknown {
-  const constraint = violated(error)
-  if (constraint === 'workspaces_tenant_id_slug_key') {
-    return new Problem('conflict', { detail: `There is a workspace with the slug ${slug} already.` })
-  }
-  return constraint === 'workspaces_bucket_key' ? bucketTaken(bucket) : error
-}
-
-function bucketTaken(bucket: string | null): Problem {
-  return new Problem('conflict', { detail: `The bucket name ${bucket} is taken.` })
-}
+/** Bucket names are global, as in S3; slugs are unique in a tenant. */
+const bucketTaken = (bucket: string | null) => `The bucket name ${bucket} is taken.`
 
 export const getWorkspace = adminOperation({
   name: 'workspace.get',
@@ -239,9 +223,6 @@ export const listWorkspaces = adminOperation({
     listPage<Workspace>(
       scope,
       input,
-      (after, limit) => sql`
-        select ${WORKSPACE_COLUMNS} from workspaces
-        where id > ${after} and (${tenant_id}::text is null or tenant_id = ${tenant_id})
-        order by id limit ${limit}`,
+      sql`select ${WORKSPACE_COLUMNS} from workspaces where ${tenant_id}::text is null or tenant_id = ${tenant_id}`,
     ),
 })

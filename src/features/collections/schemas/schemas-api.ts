@@ -125,10 +125,7 @@ export const listSchemas = adminOperation({
     listPage<Schema>(
       scope,
       input,
-      (after, limit) => sql`
-        select ${COLUMNS} from schemas
-        where id > ${after} and (${workspace_id}::text is null or workspace_id = ${workspace_id})
-        order by id limit ${limit}`,
+      sql`select ${COLUMNS} from schemas where ${workspace_id}::text is null or workspace_id = ${workspace_id}`,
     ),
 })
 

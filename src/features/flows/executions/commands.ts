@@ -9,7 +9,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
 import { decidedIn, flowsRunBy } from './history.ts'
@@ -23,36 +24,37 @@ const Step = Type.Optional(
   }),
 )
 
-interface Open {
+interface OpenExecution {
   readonly id: string
   readonly workflow_id: string
   readonly ended_at: string | null
 }
 
 /** @throws Problem `not_found`; `state_conflict` if it has ended */
-async function findOpen(scope: WorkspaceScope, id: string): Promise<Open> {
-  const row = existing(
+async function findOpen(scope: WorkspaceScope, id: string): Promise<OpenExecution> {
+  const row = await findRow<OpenExecution>(
+    scope,
     'execution',
-    await scope.row<Open>(sql`select id, workflow_id, ended_at from executions where id = ${id}`),
+    sql`select id, workflow_id, ended_at from executions where id = ${id}`,
   )
   if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
   return row
 }
 
 /** An operation that sends a command to an open execution and returns the execution. */
-const command = (name: string, summary: string, verb: string) => ({
+const command = (name: string, summary: string, verb: string, bodyBytesMax?: number) => ({
   name,
   summary,
   output: Execution,
-  http: { method: 'POST' as const, path: `${FLOWS}/executions/{id}/${verb}`, body: '*' as const },
+  http: {
+    method: 'POST' as const,
+    path: `${FLOWS}/executions/{id}/${verb}`,
+    body: '*' as const,
+    ...(bodyBytesMax !== undefined && { bodyBytesMax }),
+  },
 })
 
-const largeCommand = (name: string, summary: string, verb: string) => {
-  const { http, ...rest } = command(name, summary, verb)
-  return { ...rest, http: { ...http, bodyBytesMax: LIMITS.runBodyBytesMax } }
-}
-
-export const signalExecution = flowOperation({
+export const signalExecution = previewOperation({
   name: 'execution.signal',
   summary: 'Send a CloudEvent to an execution',
   input: Input({
@@ -83,8 +85,13 @@ export const signalExecution = flowOperation({
   },
 })
 
-export const approveExecution = flowOperation({
-  ...largeCommand('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
+export const approveExecution = previewOperation({
+  ...command(
+    'execution.approve',
+    'Decide an approval that an execution waits for',
+    'approve',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({
     ...Target,
     step: Step,
@@ -120,14 +127,24 @@ async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: strin
   throw new Problem('state_conflict', { detail })
 }
 
-export const retryStep = flowOperation({
-  ...largeCommand('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
+export const retryStep = previewOperation({
+  ...command(
+    'execution.retry_step',
+    'Retry a held step (`onFault: hold`)',
+    'retry-step',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
 
-export const skipStep = flowOperation({
-  ...largeCommand('execution.skip_step', 'Skip a held step and continue with a given output', 'skip-step'),
+export const skipStep = previewOperation({
+  ...command(
+    'execution.skip_step',
+    'Skip a held step and continue with a given output',
+    'skip-step',
+    LIMITS.runBodyBytesMax,
+  ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
@@ -136,7 +153,7 @@ export const skipStep = flowOperation({
   },
 })
 
-export const cancelExecution = flowOperation({
+export const cancelExecution = previewOperation({
   name: 'execution.cancel',
   summary: 'Cancel an execution; completed tasks with a compensation are undone first',
   input: Input(Target),
@@ -176,7 +193,7 @@ async function releaseStep(
 /** @throws Problem `state_conflict` with the reason if the workflow rejects it */
 async function sendUpdate(
   scope: WorkspaceScope,
-  { id, workflow_id }: Open,
+  { id, workflow_id }: OpenExecution,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
   const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
@@ -208,7 +225,7 @@ async function findStep(
   throw new Problem('state_conflict', { detail: 'Several steps wait: select one by `pointer#iteration`.' })
 }
 
-export const pauseExecution = flowOperation({
+export const pauseExecution = previewOperation({
   ...command(
     'execution.pause',
     'Pause an execution: running calls finish, nothing else starts, and its timeouts stop',
@@ -227,7 +244,7 @@ export const pauseExecution = flowOperation({
   run: (scope, { id, reason = null }) => setPaused(scope, id, { paused: true, reason }),
 })
 
-export const resumeExecution = flowOperation({
+export const resumeExecution = previewOperation({
   ...command('execution.resume', 'Resume a paused execution', 'resume'),
   input: Input(Target),
   run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
@@ -237,7 +254,7 @@ async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Pr
   return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
 }
 
-export const patchExecution = flowOperation({
+export const patchExecution = previewOperation({
   ...command(
     'execution.patch_data',
     'Patch the data of an execution that is paused or has a held step',

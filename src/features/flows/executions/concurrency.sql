@@ -148,7 +148,8 @@ begin
   end if;
 end $$;
 
--- Releases the slot while the execution waits, for the `nth` time. Idempotent; a late call has no effect.
+-- Releases the slot while the execution waits. `nth` is the generation of the slot from then on. Idempotent; a late call
+-- has no effect.
 -- @returns as promote_next does
 create function tenon.yield_slot(execution text, nth integer)
   returns setof text language plpgsql set search_path = tenon, pg_temp as $$

@@ -10,10 +10,11 @@ import type { RunEventUpdate } from '../../../core/run.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
-import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, Ws } from '../definitions.ts'
 import { subscribeExecution } from './watcher.ts'
 
-export const watchExecution = flowOperation({
+export const watchExecution = previewOperation({
   name: 'execution.watch',
   summary: 'Stream the past and future events of an execution as server-sent events (CloudEvents 1.0)',
   input: Input({
@@ -40,12 +41,12 @@ interface Found {
 
 /** @throws Problem `not_found` */
 async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
-  const found = existing(
+  const { status, ...seen } = await findRow<Found>(
+    scope,
     'execution',
-    await scope.row<Found>(sql`
-    select status, events, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`),
+    sql`
+    select status, events, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`,
   )
-  const { status, ...seen } = found
   return {
     open: (sink) => {
       const { watched, stop } = subscribeExecution(scope, id)

@@ -9,8 +9,9 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { FLOWS, findFlow, flowOperation, Ws } from '../definitions.ts'
-import { AliasName } from '../versions.ts'
+import { previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
+import { AliasName, VersionNumber } from '../versions.ts'
 import { Queue, queuePosition } from './concurrency.ts'
 import { startFlow } from './start-execution.ts'
 import { subscribeExecution } from './watcher.ts'
@@ -84,14 +85,14 @@ const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
-export const startExecution = flowOperation({
+export const startExecution = previewOperation({
   name: 'execution.create',
   summary: 'Start an execution of a published version',
   input: Input({
     ws: Ws,
-    flow: Ref('flow, or its name'),
+    flow: FlowRef,
     input: Type.Optional(Type.Unknown()),
-    version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+    version: Type.Optional(VersionNumber),
     alias: Type.Optional(AliasName),
     correlation_key: Type.Optional(CorrelationKey),
     wait: Wait,
@@ -118,7 +119,7 @@ export const startExecution = flowOperation({
   },
 })
 
-export const getExecution = flowOperation({
+export const getExecution = previewOperation({
   name: 'execution.get',
   summary: 'Read an execution and its steps',
   input: Input({ ws: Ws, id: Ref('execution') }),
@@ -176,7 +177,7 @@ type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {
   status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
-  version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2147483647 })),
+  version: Type.Optional(VersionNumber),
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
   trigger_id: Type.Optional(Ref('trigger')),
   correlation_key: Type.Optional(CorrelationKey),
@@ -190,10 +191,10 @@ const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }
 const Filtered = Type.Object(FILTERED)
 type Filters = Static<typeof Filtered>
 
-export const listExecutions = flowOperation({
+export const listExecutions = previewOperation({
   name: 'execution.list',
   summary: 'List the executions of a workspace, newest first',
-  input: Input({ ...FILTERED, flow: Type.Optional(Ref('flow, or its name')) }),
+  input: Input({ ...FILTERED, flow: Type.Optional(FlowRef) }),
   output: PageOf(ListedExecution),
   http: { method: 'GET', path: `${FLOWS}/executions` },
   run: (scope, input) => {
@@ -203,10 +204,10 @@ export const listExecutions = flowOperation({
   },
 })
 
-export const listFlowExecutions = flowOperation({
+export const listFlowExecutions = previewOperation({
   name: 'flow_execution.list',
   summary: 'List the executions of a flow, newest first',
-  input: Input({ ...FILTERED, flow: Ref('flow, or its name') }),
+  input: Input({ ...FILTERED, flow: FlowRef }),
   output: PageOf(ListedExecution),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/executions` },
   run: async (scope, input) => {
@@ -220,29 +221,21 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
   const descending = input.order !== 'asc'
   const rows = await scope.rows<ListedExecution>(sql`
     select ${OUTLINE} from executions
-    where true ${ofFlow} ${ofStatus(input.status)} ${equal(sql`version`, input.version)}
-      ${equal(sql`trigger_kind`, input.trigger)} ${equal(sql`trigger_id`, input.trigger_id)}
-      ${equal(sql`correlation_key`, input.correlation_key)} ${since(input.started_after)}
-      ${until(input.started_before)} ${behind(after, descending)}
+    where true ${ofFlow} ${statusFilter(input.status)} ${filter(sql`version =`, input.version)}
+      ${filter(sql`trigger_kind =`, input.trigger)} ${filter(sql`trigger_id =`, input.trigger_id)}
+      ${filter(sql`correlation_key =`, input.correlation_key)} ${filter(sql`started_at >=`, input.started_after)}
+      ${filter(sql`started_at <`, input.started_before)} ${behind(after, descending)}
     ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
     limit ${limit}`)
-  const cursorOf = ({ started_at, id }: ListedExecution) => `${Date.parse(started_at)}-${id}`
-  return pageFrom(
-    input,
-    rows.map((row) => linked(scope, row)),
-    cursorOf,
-  )
+  const listed = rows.map((row) => linked(scope, row))
+  return pageFrom(input, listed, ({ started_at, id }) => `${Date.parse(started_at)}-${id}`)
 }
 
-const equal = (column: Sql, value: string | number | undefined): Sql =>
-  value === undefined ? sql`` : sql`and ${column} = ${value}`
-const since = (time: string | undefined): Sql =>
-  time === undefined ? sql`` : sql`and started_at >= ${time}::timestamptz`
-const until = (time: string | undefined): Sql =>
-  time === undefined ? sql`` : sql`and started_at < ${time}::timestamptz`
+const filter = (comparison: Sql, value: string | number | undefined): Sql =>
+  value === undefined ? sql`` : sql`and ${comparison} ${value}`
 
 /** A filter on the status that is shown: an open execution that is suspended or paused counts as suspended. */
-function ofStatus(status: Filters['status']): Sql {
+function statusFilter(status: Filters['status']): Sql {
   if (status === undefined) return sql``
   if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
   if (status === 'suspended')

@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import { existing } from '../definitions.ts'
+import { findRow } from '../../operation-helpers.ts'
 
 export interface RecordedRun {
   readonly flow_id: string
@@ -15,8 +15,8 @@ export interface RecordedRun {
   readonly ended_at: string | null
 }
 
-/** A condition for steps of tasks that call or wait for the outside. */
-const OUTSIDE = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
+/** A condition for steps of tasks that call something outside the flow, or wait for it. */
+const IS_EXTERNAL = sql`kind in ('call', 'run', 'emit', 'listen', 'approve', 'wait')`
 
 export interface RecordedStep {
   readonly seq: number
@@ -51,13 +51,12 @@ export interface Decided {
 }
 
 /** @throws Problem `not_found` */
-export async function recordedRun(scope: WorkspaceScope, id: string): Promise<RecordedRun> {
-  return existing(
+export const recordedRun = (scope: WorkspaceScope, id: string) =>
+  findRow<RecordedRun>(
+    scope,
     'execution',
-    await scope.row<RecordedRun>(sql`
-    select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`),
+    sql`select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`,
   )
-}
 
 const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
 
@@ -72,19 +71,21 @@ export function recordedStep(
     order by ${last ? sql`seq desc` : sql`seq`} limit 1`)
 }
 
-/** Steps that called the outside, in the order in which they started, and the pointers of compensation steps. */
-export async function callingSteps(
-  scope: WorkspaceScope,
-  id: string,
-): Promise<{ asking: readonly RecordedStep[]; undoing: readonly { pointer: string }[] }> {
-  const [asking = [], undoing = []] = await scope.batch(
+/** Steps of tasks with external effects, in the order in which they started, and compensation steps. */
+interface CallingSteps {
+  readonly calling: readonly RecordedStep[]
+  readonly compensating: readonly { readonly pointer: string }[]
+}
+
+export async function callingSteps(scope: WorkspaceScope, id: string): Promise<CallingSteps> {
+  const [calling = [], compensating = []] = await scope.batch(
     sql`select ${STEP} from execution_steps
-      where execution_id = ${id} and ${OUTSIDE} and status <> 'skipped'
+      where execution_id = ${id} and ${IS_EXTERNAL} and status <> 'skipped'
       order by seq limit ${LIMITS.executionStepsShownMax}`,
     sql`select distinct pointer from execution_steps
       where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
   )
-  return { asking: asking as unknown as RecordedStep[], undoing: undoing as unknown as { pointer: string }[] }
+  return { calling, compensating } as unknown as CallingSteps
 }
 
 /** Steps with results, in the order in which they started. Returns up to one more than `max`, which shows that there are more. */
@@ -95,7 +96,7 @@ export async function answeredSteps(
 ): Promise<readonly AnsweredStep[]> {
   return scope.rows<AnsweredStep>(sql`
     select ${STEP}, result, error, truncated, digest, child from execution_steps
-    where execution_id = ${id} and ${OUTSIDE} and status in ('completed', 'faulted') and ${which}
+    where execution_id = ${id} and ${IS_EXTERNAL} and status in ('completed', 'faulted') and ${which}
     order by seq limit ${max + 1}`)
 }
 

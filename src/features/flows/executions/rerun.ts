@@ -12,7 +12,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ReusedResult, RunReuse } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { existing, FLOWS, flowOperation } from '../definitions.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS } from '../definitions.ts'
 import { Target } from './commands.ts'
 import { Execution, readExecution } from './executions.ts'
 import {
@@ -53,7 +54,7 @@ type RerunPlan = Static<typeof Plan>
 
 const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
-export const rerunExecution = flowOperation({
+export const rerunExecution = previewOperation({
   name: 'execution.rerun',
   summary: 'Rerun an ended execution, from the start or from a step',
   input: Input({
@@ -127,21 +128,20 @@ async function planOf(
     changed,
   }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
-  const { asking, undoing } = await callingSteps(scope, id)
+  const steps = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
     const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
-    return { plan: { ...none, again: asking.map(planned) }, reuse: undefined }
+    return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
   // Steps that started before it and ended before it started.
   const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
-  const decided = await decidedIn(
-    scope,
-    answered.flatMap(({ child }) => child ?? []),
-  )
-  return planRerun({ from, answered, asking, undoing, decided }, { ir, by: scope.actor.subject, changed })
+  const children = answered.flatMap(({ child }) => child ?? [])
+  const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
+  const decided = await decidedIn(scope, children)
+  return planRerun({ ...steps, from, answered, decided, tasks, by: scope.actor.subject, changed })
 }
 
 /** @throws Problem `state_conflict` if there is no such step */
@@ -173,61 +173,52 @@ function namedBy(named: string): Sql {
 }
 
 async function irOf(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
-  const row = existing(
+  const row = await findRow<{ ir: string }>(
+    scope,
     'flow version',
-    await scope.row<{ ir: string }>(sql`
-    select ir from flow_versions where flow_id = ${flow} and version = ${version}`),
+    sql`
+    select ir from flow_versions where flow_id = ${flow} and version = ${version}`,
   )
   return JSON.parse(row.ir) as FlowIR
 }
 
-/** The rerun to plan. */
-interface Next {
-  readonly ir: FlowIR
-  /** The subject that starts it. */
+/** The record of the repeated execution, and the version to run. */
+interface RerunContext {
+  readonly from: RecordedStep
+  /** Steps with results from before `from` started; one more than may be reused if there are more. */
+  readonly answered: readonly AnsweredStep[]
+  readonly calling: readonly RecordedStep[]
+  readonly compensating: readonly { readonly pointer: string }[]
+  /** Approvals in sub-flows, by the ids of their executions. */
+  readonly decided: ReadonlyMap<string, Decided>
+  /** The tasks of the version to run, by {@link taskName}. */
+  readonly tasks: ReadonlyMap<string, TaskNode>
+  /** The subject that starts the rerun. */
   readonly by: string
   /** The reason why no decision can be reused: another input or version. */
   readonly changed: string | undefined
 }
 
-/** The record of the repeated execution. */
-interface RerunRecord {
-  readonly from: RecordedStep
-  /** Steps with results from before `from` started; one more than may be reused if there are more. */
-  readonly answered: readonly AnsweredStep[]
-  readonly asking: readonly RecordedStep[]
-  readonly undoing: readonly { readonly pointer: string }[]
-  /** Approvals in sub-flows, by the ids of their executions. */
-  readonly decided: ReadonlyMap<string, Decided>
-}
-
-function planRerun(record: RerunRecord, next: Next): { plan: RerunPlan; reuse: RunReuse | undefined } {
-  const nodes = new TaskIndex(next.ir).all()
-  const kinds = new Map(nodes.map(({ pointer, kind }) => [namesOf(pointer).join('/'), kind]))
-  const exists = ({ pointer, kind }: RecordedStep) => kinds.get(namesOf(pointer).join('/')) === kind
-  const before = record.answered.filter(({ pointer }) => !isOfEvent(pointer) && !isUndoing(pointer))
-  const there = latest(before.filter(exists))
-  const asked = there.flatMap((step) => {
-    const reason = reasonToAsk(step, record, { ...next, nodes })
-    return reason === undefined ? [] : [{ step, reason }]
-  })
-  const reused = there.filter((step) => !asked.some((one) => one.step === step))
-  const seqs = new Set(before.filter((step) => !asked.some((one) => one.step === step)).map(({ seq }) => seq))
-  const { from } = record
+function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | undefined } {
+  const { from, answered, calling, tasks } = context
+  const before = answered.filter(({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer))
+  const exists = (step: RecordedStep) => tasks.get(taskName(step))?.kind === step.kind
+  const candidates = latest(before.filter(exists))
+  const reasons = new Map(candidates.map((step) => [step, reasonToAsk(step, context)]))
+  const reused = candidates.filter((step) => reasons.get(step) === undefined)
+  const seqs = new Set(before.filter((step) => reasons.get(step) === undefined).map(({ seq }) => seq))
+  const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedResult(step, context)]))
   const plan = {
     from: planned(from),
     reused: reused.map(planned),
-    again: record.asking.filter(({ seq, pointer }) => !seqs.has(seq) && !isUndoing(pointer)).map(planned),
+    again: calling.filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer)).map(planned),
     missing: before.filter((step) => !exists(step)).map(planned),
-    asked_again: asked.map(({ step, reason }) => ({ ...planned(step), reason })),
+    asked_again: [...reasons].flatMap(([step, reason]) =>
+      reason === undefined ? [] : [{ ...planned(step), reason }],
+    ),
+    refusals: refusalsOf(context, reused, answers),
   }
-  const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedOf(step, record)]))
-  const doesFromExist = kinds.has(namesOf(from.pointer).join('/'))
-  const refusals = refusalsOf(record, { reused, answers, nodes, doesFromExist })
-  return {
-    plan: { ...plan, refusals },
-    reuse: from.path === null ? undefined : { from: from.path, results: answers },
-  }
+  return { plan, reuse: from.path === null ? undefined : { from: from.path, results: answers } }
 }
 
 function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
@@ -241,38 +232,29 @@ function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
 }
 
 /** The reused result of a step. The outputs of `emit` and `wait` are computed again. */
-function reusedOf(step: AnsweredStep, { decided }: RerunRecord): ReusedResult {
+function reusedResult(step: AnsweredStep, { decided }: RerunContext): ReusedResult {
   const { kind, result, error, digest, child } = step
-  const people = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
-  const bound = { ...(people && digest !== null && { digest }), ...(child !== null && { child }) }
+  const isDecision = kind === 'approve' || (child !== null && decided.get(child)?.isDecided === true)
+  const bound = { ...(isDecision && digest !== null && { digest }), ...(child !== null && { child }) }
   if (error !== null) return { error, ...bound }
   return { output: kind === 'emit' || kind === 'wait' ? null : result, ...bound }
 }
 
 /** The reason why people must decide a step again; undefined if their decision is reused. */
-function reasonToAsk(
-  step: AnsweredStep,
-  { decided }: RerunRecord,
-  { by, changed, nodes }: Next & { nodes: readonly TaskNode[] },
-): string | undefined {
+function reasonToAsk(step: AnsweredStep, { decided, by, changed, tasks }: RerunContext): string | undefined {
   const below = step.kind === 'run' && step.child !== null ? decided.get(step.child) : undefined
-  if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, nodes))) return undefined
+  if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, tasks))) return undefined
   if (changed !== undefined) return changed
   if (step.digest === null) return 'It was decided on patched data.'
-  const isStarted =
-    below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && wantsFourEyes(step, nodes))
-  return isStarted ? `\`${by}\` decided it, and also starts this rerun.` : undefined
+  const body = tasks.get(taskName(step))?.body as ApproveBody | undefined
+  const isByStarter =
+    below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && body?.fourEyes !== false)
+  return isByStarter ? `\`${by}\` decided it, and also starts this rerun.` : undefined
 }
 
-const nodeOf = ({ pointer }: RecordedStep, nodes: readonly TaskNode[]) =>
-  nodes.find((node) => namesOf(node.pointer).join('/') === namesOf(pointer).join('/'))
-
 /** True unless the flow was started with `await: false`. */
-const isWaitedFor = (step: RecordedStep, nodes: readonly TaskNode[]) =>
-  (nodeOf(step, nodes)?.body as RunBody | undefined)?.await !== false
-
-const wantsFourEyes = (step: RecordedStep, nodes: readonly TaskNode[]) =>
-  (nodeOf(step, nodes)?.body as ApproveBody | undefined)?.fourEyes !== false
+const isWaitedFor = (step: RecordedStep, tasks: RerunContext['tasks']) =>
+  (tasks.get(taskName(step))?.body as RunBody | undefined)?.await !== false
 
 function decidersOf({ result }: AnsweredStep): string[] {
   const { decisions = [] } = (result ?? {}) as { decisions?: readonly { by: string }[] }
@@ -281,78 +263,73 @@ function decidersOf({ result }: AnsweredStep): string[] {
 
 /** True for steps that a `listen` ran for an event; a `listen` is reused as a whole. */
 const isOfEvent = (pointer: string) => /\/foreach\/do\/\d/.test(pointer)
-const isUndoing = (pointer: string) => UNDOING.test(pointer)
-const UNDOING = /\/compensate\/\d/
+const COMPENSATION = /\/compensate\/\d/
+const isCompensation = (pointer: string) => COMPENSATION.test(pointer)
 
-interface Taken {
-  readonly reused: readonly AnsweredStep[]
-  readonly answers: RunReuse['results']
-  readonly nodes: readonly TaskNode[]
-  readonly doesFromExist: boolean
-}
-
-function refusalsOf(record: RerunRecord, { reused, answers, nodes, doesFromExist }: Taken): string[] {
-  const { from } = record
+function refusalsOf(
+  context: RerunContext,
+  reused: readonly AnsweredStep[],
+  answers: RunReuse['results'],
+): string[] {
+  const { from, answered, tasks } = context
   const refusals: (string | false | undefined)[] = [
     (from.path === null || reused.some(({ path }) => path === null)) &&
       'An older release recorded the execution: it can only be rerun from the start.',
-    (isOfEvent(from.pointer) || isUndoing(from.pointer)) &&
+    (isOfEvent(from.pointer) || isCompensation(from.pointer)) &&
       `\`${from.name}\` belongs to an event or a compensation: use the enclosing step.`,
-    !doesFromExist && `There is no \`${from.name}\` in the version to run.`,
-    (record.answered.length > LIMITS.reuse.stepsMax ||
+    !tasks.has(taskName(from)) && `There is no \`${from.name}\` in the version to run.`,
+    (answered.length > LIMITS.reuse.stepsMax ||
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
       `At most ${LIMITS.reuse.stepsMax} results and ${LIMITS.reuse.bytesMax} bytes can be reused.`,
     ...reused.map(
       ({ truncated, name }) =>
         truncated && `The result of \`${name}\` was too large to store, or contained a secret.`,
     ),
-    ...reused.map((step) => unknownOf(step, record, nodes)),
-    undoneOf(record, reused),
-    ...reused.map((step) => forgottenOf(step, nodes)),
+    ...reused.map((step) => rejectUnknownSubflow(step, context)),
+    rejectCompensated(context, reused),
+    ...reused.map((step) => rejectListen(step, context)),
   ]
   return refusals.filter((refusal) => typeof refusal === 'string')
 }
 
 /** Rejects a sub-flow whose record is deleted, since people may have decided in it. */
-function unknownOf(
-  step: AnsweredStep,
-  { decided }: RerunRecord,
-  nodes: readonly TaskNode[],
-): string | undefined {
-  if (step.kind !== 'run' || step.error !== null || !isWaitedFor(step, nodes)) return undefined
+function rejectUnknownSubflow(step: AnsweredStep, { decided, tasks }: RerunContext): string | undefined {
+  if (step.kind !== 'run' || step.error !== null || !isWaitedFor(step, tasks)) return undefined
   if (step.child !== null && decided.get(step.child)?.isKnown === true) return undefined
   return `The record of the flow that \`${step.name}\` ran was deleted, and its decisions with it: rerun from there or before.`
 }
 
 /** Rejects compensated steps, which cannot be reused. */
-function undoneOf({ undoing }: RerunRecord, reused: readonly AnsweredStep[]): string | undefined {
-  const undone = undoing.map(({ pointer }) => pointer.slice(0, pointer.search(UNDOING)))
+function rejectCompensated(
+  { compensating }: RerunContext,
+  reused: readonly AnsweredStep[],
+): string | undefined {
+  const compensated = compensating.map(({ pointer }) => pointer.slice(0, pointer.search(COMPENSATION)))
   const first = reused.find(({ pointer }) =>
-    undone.some((above) => pointer === above || pointer.startsWith(`${above}/`)),
+    compensated.some((above) => pointer === above || pointer.startsWith(`${above}/`)),
   )
   return first && `\`${first.name}\` was undone when the execution failed: rerun from there or before.`
 }
 
 /** Rejects a `listen` with exports or compensations per event, since only its output is recorded. */
-function forgottenOf({ kind, pointer, name }: AnsweredStep, nodes: readonly TaskNode[]): string | undefined {
-  const names = namesOf(pointer).join('/')
-  const forgotten =
-    kind === 'listen' &&
-    nodes.some(
-      (node) =>
-        (node.export !== undefined || node.compensate !== undefined) &&
-        namesOf(node.pointer).join('/').startsWith(`${names}/foreach`),
+function rejectListen(step: AnsweredStep, { tasks }: RerunContext): string | undefined {
+  const prefix = `${taskName(step)}/foreach`
+  const isIncomplete =
+    step.kind === 'listen' &&
+    [...tasks].some(
+      ([name, task]) =>
+        name.startsWith(prefix) && (task.export !== undefined || task.compensate !== undefined),
     )
-  return forgotten
-    ? `The exports of \`${name}\` for each event are not recorded: rerun from there or before.`
+  return isIncomplete
+    ? `The exports of \`${step.name}\` for each event are not recorded: rerun from there or before.`
     : undefined
 }
 
 /**
- * Names that identify a task across versions of the flow.
- * @returns names of lists and tasks in turn: for `/do/1/ship/try/0/send`, `['do', 'ship', 'try', 'send']`
+ * The name that identifies a task across versions of the flow: the names of lists and tasks in turn, such as
+ * `do/ship/try/send` for `/do/1/ship/try/0/send`.
  */
-function namesOf(pointer: string): string[] {
+function taskName({ pointer }: { readonly pointer: string }): string {
   const names: string[] = []
   let isName = false
   for (const part of pointer.split('/').slice(1)) {
@@ -361,5 +338,5 @@ function namesOf(pointer: string): string[] {
       isName = false
     } else isName = true
   }
-  return names
+  return names.join('/')
 }

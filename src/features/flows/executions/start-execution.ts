@@ -64,7 +64,7 @@ export async function startFlow(
   checkJson('input', start.input, LIMITS.runInputBytesMax)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
-    (await admitExecution(scope, which, start)) ?? (await notFoundReason(scope, flow, version, start.alias))
+    (await admitExecution(scope, which, start)) ?? (await throwNotFound(scope, flow, version, start.alias))
   if (admitted.shouldStart) await startOrFail(scope, admitted)
   return admitted.workflowId
 }
@@ -72,13 +72,10 @@ export async function startFlow(
 /** The number of the selected version of the flow `f`. */
 function selectVersion(version: number | undefined, { alias, id }: ExecutionStart): Sql {
   if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
-  return sql`(select tenon.alias_version(a.versions, ${hashOf(id)}) from flow_aliases a
+  // A hash of the id, so that each attempt of a request selects the same version of a weighted alias.
+  const share = createHash('sha256').update(id).digest().readUIntBE(0, 6)
+  return sql`(select tenon.alias_version(a.versions, ${share}) from flow_aliases a
     where a.flow_id = f.id and a.name = ${alias})`
-}
-
-/** A hash of the id, so that each attempt of a request selects the same version of a weighted alias. */
-function hashOf(id: string): number {
-  return createHash('sha256').update(id).digest().readUIntBE(0, 6)
 }
 
 /** True if an execution with that id exists and its workflow was started. */
@@ -89,7 +86,7 @@ export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boo
 }
 
 /** @throws Problem the reason why there is nothing to start */
-async function notFoundReason(
+async function throwNotFound(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
@@ -132,10 +129,12 @@ export async function admitExecution(
 ): Promise<Admitted | undefined> {
   // A handle of a secret means nothing in another execution.
   const start = { ...asked, input: withoutHandles(asked.input as Json) }
-  const { id } = start
+  const { id, trigger } = start
+  // A caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error.
+  const isInteractive = trigger.kind === 'manual' || trigger.kind === 'rerun'
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
-    v.checks_input and ${isInteractive(start.trigger)}::boolean as is_checked,
+    v.checks_input and ${isInteractive}::boolean as is_checked,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -143,26 +142,30 @@ export async function admitExecution(
     with known as (
       select flow_id, version, status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb as is_old
       from executions where id = ${id}
-    ), chosen as (
+    ), selected as (
       select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
       union all
       (select ${columns}, false from ${joined}
         where not exists (select from known) and ${which} order by v.version desc limit 1)
     ), admitted as (
-      ${insertExecution(start, sql`select workflow_id, flow_id, version from chosen where concurrency is null and not is_checked`)}
+      ${insertExecution(start, sql`select workflow_id, flow_id, version from selected where concurrency is null and not is_checked`)}
     )
-    select chosen.*, ${SEALED} from chosen`
-  const [[row] = []] = (await scope.batchShared('writing', admission).catch(asDeleted)) as unknown as [
+    select selected.*, ${SEALED} from selected`
+  const [[row] = []] = (await scope.batchShared('writing', admission).catch(rethrowDeleted)) as unknown as [
     AdmittedRow[]?,
   ]
   if (row === undefined) return undefined
-  const admitted = { workflowId: row.workflow_id, run: runOf(scope, row, start), shouldStart: !row.is_old }
+  const admitted = {
+    workflowId: row.workflow_id,
+    run: workflowInput(scope, row, start),
+    shouldStart: !row.is_old,
+  }
   if (row.is_old) return admitted
   if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
   if (row.concurrency !== null)
     return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
   if (row.is_checked)
-    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(asDeleted)
+    await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(rethrowDeleted)
   return admitted
 }
 
@@ -174,17 +177,17 @@ const selectedVersion = ({
 }: AdmittedRow) => sql`select ${workflow_id}::text as workflow_id,
   ${flow_id}::text as flow_id, ${version}::integer as version`
 
-/** The row of an execution. @param chosen `workflow_id, flow_id, version` */
+/** The row of an execution. @param selected `workflow_id, flow_id, version` */
 function insertExecution(
   { id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart,
-  chosen: Sql,
+  selected: Sql,
 ): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
       trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
       ${trigger.kind}, ${trigger.id ?? null}, ${trigger.chain_depth ?? null}::smallint, ${correlationKey ?? null},
       ${rerunOf ?? null}
-    from (${chosen}) c
+    from (${selected}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
       where executions.error = ${NOT_STARTED}::jsonb`
 }
@@ -198,20 +201,20 @@ async function acquire(
   start: ExecutionStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
-  const [, [taken] = []] = (await scope
+  const [, [slot] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
-    .catch(asDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of taken?.to_cancel ?? []) await cancelRun(scope, id)
-  return taken?.state === 'admitted'
+    .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
+  for (const id of slot?.to_cancel ?? []) await cancelRun(scope, id)
+  return slot?.state === 'admitted'
 }
 
 /** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
-function asDeleted(error: unknown): never {
+function rethrowDeleted(error: unknown): never {
   throw violated(error) === undefined ? error : notFound('flow')
 }
 
 /** The workflow's input as its row would give it, with the results that a rerun reuses. */
-function runOf(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
+function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
@@ -231,9 +234,6 @@ async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<vo
     throw error
   }
 }
-
-/** True if a caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error. */
-const isInteractive = ({ kind }: RunTrigger): boolean => kind === 'manual' || kind === 'rerun'
 
 /**
  * Validates the input against `input.schema`, as the execution does first. A check that takes too many steps on this shared
@@ -277,22 +277,19 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
   const { namespace, name, version, input = {}, started_by } = asked
   const id = scope.newId('run')
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
+  // The execution that runs this activity.
+  const parent = typeId('run', scope.actor.subject.split(':').at(-1) ?? '')
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
   const admitted = await admitExecution(scope, which, {
     id,
     input,
     by,
-    trigger: { kind: 'flow', id: parentOf(scope) },
+    trigger: { kind: 'flow', id: parent },
   })
   if (admitted === undefined) {
     const detail = `The workspace has no published flow ${namespace}/${name} in version ${version}.`
     throw new Problem('not_found', { detail })
   }
   return { workflow_id: admitted.workflowId, run: admitted.run }
-}
-
-/** The execution that runs this activity. */
-function parentOf({ actor }: WorkspaceScope): string {
-  return typeId('run', actor.subject.split(':').at(-1) ?? '')
 }

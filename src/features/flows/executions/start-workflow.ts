@@ -11,9 +11,9 @@ import { decryptSecret, handlesFor } from '../secrets.ts'
 /** Ciphertexts by name, in hex; null if the workspace has none of them. */
 export type SealedSecrets = Readonly<Record<string, string>> | null
 
-/** Columns `secrets` and `sealed` of a row `chosen` whose column `named` has the names of its secrets. */
+/** Columns `secrets` and `sealed` of a row `selected` whose column `named` has the names of its secrets. */
 export const SEALED = sql`to_json(named) as secrets, (select json_object_agg(name, encode(sealed, 'hex')) from flow_secrets
-  where name = any(chosen.named)) as sealed`
+  where name = any(selected.named)) as sealed`
 
 interface PendingRow {
   readonly id: string
@@ -50,7 +50,7 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (repair-execution.ts)
  * repeats what fails here.
  * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
@@ -71,14 +71,14 @@ export async function resumeAdmitted(
 /** @returns true if the execution had not started */
 async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
-    with chosen as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
+    with selected as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
       jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'hops', e.chain_depth)) as trigger
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
       left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
-    select chosen.*, ${SEALED} from chosen`)
+    select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
   await startWorkflow(scope, runInput(scope, row))
   // A cancellation that came before the workflow existed is delivered now.

@@ -5,7 +5,7 @@ import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.t
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { eventsIn, isOfChanges } from '../../events/events.ts'
+import { eventsIn, isChangeTopic } from '../../events/events.ts'
 import type { TriggerKind } from './trigger.ts'
 
 /** The spec of an event trigger. */
@@ -18,7 +18,7 @@ export interface EventSpec {
 
 const KEY = 'on'
 
-export const events: TriggerKind = {
+export const eventTriggers: TriggerKind = {
   kind: 'event',
   declared: ({ schedule }: FlowIR) => {
     const { on, read = 'data' } = schedule ?? {}
@@ -32,7 +32,7 @@ export const events: TriggerKind = {
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
   const types = typesIn(on)
   if (types === undefined) return ['events', 'changes']
-  const changes = types.filter(isOfChanges)
+  const changes = types.filter(isChangeTopic)
   return [
     ...(changes.length < types.length ? (['events'] as const) : []),
     ...(changes.length > 0 ? (['changes'] as const) : []),
@@ -45,14 +45,14 @@ function streamsOf(on: EventStrategy): EventSpec['streams'] {
  * changed definition resets the correlation state.
  * @throws Problem `dependency_unavailable` if the flow has event triggers and the streams are unavailable
  */
-export async function watching(
+export async function offsetStatements(
   scope: WorkspaceScope,
   flowId: string,
   ir: FlowIR,
 ): Promise<{ before: Sql[]; after: Sql[] }> {
-  const [wanted] = events.declared(ir)
+  const [wanted] = eventTriggers.declared(ir)
   if (wanted === undefined) return { before: [], after: [] }
-  const places = await eventsIn(scope).places()
+  const places = await eventsIn(scope).lastIds()
   const trigger = sql`flow_triggers t where t.flow_id = ${flowId} and t.key = ${KEY}`
   return {
     before: [

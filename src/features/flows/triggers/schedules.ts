@@ -6,7 +6,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
-import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
 
 /** The spec of a schedule: when it starts executions, and how it treats overlapping ones. */
 export interface ScheduleSpec {
@@ -23,13 +23,13 @@ export interface ScheduleSpec {
 const CATCH_UP_MS = 60_000
 const SECOND_MS = 1_000
 
-export const schedules: TriggerKind = {
+export const scheduleTriggers: TriggerKind = {
   kind: 'schedule',
-  declared: ({ schedule }: FlowIR) => (schedule === undefined ? [] : declared(schedule)),
-  outside: {
+  declared: ({ schedule }: FlowIR) => (schedule === undefined ? [] : declaredSchedules(schedule)),
+  external: {
     register: async (scope, trigger) => {
       const { id, flow_id, flow_name, paused, note } = trigger
-      const spec = specOf(trigger)
+      const spec = scheduleSpec(trigger)
       const input: FlowTriggerInput = { trigger_id: id, patience_ms: spec.catch_up_ms }
       await workflowsOf(scope).schedules.put({
         type: 'flowTrigger',
@@ -49,10 +49,10 @@ export const schedules: TriggerKind = {
 }
 
 /** The spec of a schedule trigger. */
-export const specOf = (trigger: Pick<Trigger, 'spec'>): ScheduleSpec =>
+export const scheduleSpec = (trigger: Pick<Trigger, 'spec'>): ScheduleSpec =>
   trigger.spec as unknown as ScheduleSpec
 
-function declared(schedule: Schedule): Declared[] {
+function declaredSchedules(schedule: Schedule): DeclaredTrigger[] {
   const { everyMs, cron = [], afterMs, timezone, overlap = 'skip', catchUpMs, jitterMs } = schedule
   const usual = {
     catch_up_ms: catchUpMs ?? CATCH_UP_MS,
@@ -66,7 +66,7 @@ function declared(schedule: Schedule): Declared[] {
   ]
 }
 
-const row = (key: string, spec: ScheduleSpec): Declared => ({ key, spec: spec as unknown as Json })
+const row = (key: string, spec: ScheduleSpec): DeclaredTrigger => ({ key, spec: spec as unknown as Json })
 
 /**
  * `after` is implemented as an interval with an overlap policy of one buffered start: the workflow lasts as long as the

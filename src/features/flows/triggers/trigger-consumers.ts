@@ -17,7 +17,7 @@ import {
   timeOf,
 } from '../../../infra/valkey/streams.ts'
 
-const DUTY = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
+const TASK = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
 
 /** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>
@@ -44,41 +44,42 @@ export interface TriggerState {
   readonly changes_offset: string
 }
 
-/** The interval in which a stream has dropped events. */
-interface Gap {
-  readonly fromMs: number
-  readonly toMs: number
+/** The interval in which a stream has dropped events, RFC 3339. */
+interface StreamGap {
+  readonly from: string
+  readonly to: string
 }
 
 /** Runs one consumer for each event trigger. */
 export class TriggerConsumers {
-  readonly #turn: LeaderTask
+  readonly #task: LeaderTask
   readonly #streams: Streams
   readonly #log: Log
 
   constructor(database: Database, streams: Streams, log: Log) {
-    this.#turn = new LeaderTask(database, DUTY, log)
+    this.#task = new LeaderTask(database, TASK, log)
     this.#streams = streams
     this.#log = log
   }
 
   /** Runs until it is closed. */
   start(handle: EntryHandler): void {
-    this.#turn.start((held) => this.#run(held, handle))
+    this.#task.start((lease) => this.#run(lease, handle))
   }
 
   /** Waits for handlers under way. */
   close(): Promise<void> {
-    return this.#turn.close()
+    return this.#task.close()
   }
 
   /** Each trigger has a consumer of its own, so that none waits for another. */
-  async #run(held: Lease, handle: EntryHandler): Promise<void> {
-    const services = { system: held.system, streams: this.#streams, handle, log: this.#log }
+  async #run(lease: Lease, handle: EntryHandler): Promise<void> {
+    const { system } = lease
+    const services = { system, streams: this.#streams, handle, log: this.#log }
     const consumers = new Map<string, { readonly revision: string; readonly consumer: TriggerConsumer }>()
     try {
-      while (!held.isOver) {
-        const found = new Map((await listRevisions(held.system)).map(({ id, revision }) => [id, revision]))
+      while (!lease.isOver) {
+        const found = new Map((await listRevisions(system)).map(({ id, revision }) => [id, revision]))
         for (const [id, { consumer }] of consumers) {
           if (found.has(id)) continue
           consumers.delete(id)
@@ -89,8 +90,8 @@ export class TriggerConsumers {
           if (before?.revision === revision) continue
           consumers.set(id, { revision, consumer: new TriggerConsumer(id, services, before?.consumer) })
         }
-        held.resetBackoff()
-        await held.wait(LIMITS.watchRefreshMs)
+        lease.resetBackoff()
+        await lease.wait(LIMITS.watchRefreshMs)
       }
     } finally {
       await Promise.all([...consumers.values()].map(({ consumer }) => consumer.close()))
@@ -117,7 +118,7 @@ class TriggerConsumer {
   #state: TriggerState | undefined
   #closed = false
   /** True if an entry came since the streams were last read. */
-  #isTold = false
+  #hasNewEntry = false
   #wake: () => void = () => {}
 
   /** @param before the consumer of the same trigger at an earlier revision; it is closed first */
@@ -156,7 +157,7 @@ class TriggerConsumer {
     this.#state ??= await this.#load()
     const state = this.#state
     if (state === undefined) return 0
-    this.#isTold = false
+    this.#hasNewEntry = false
     let busyMs = 0
     let count = 0
     const streams = OFFSETS.flatMap((offset) => {
@@ -170,13 +171,14 @@ class TriggerConsumer {
       if (entries.length > 0) busyMs += await this.#handle(offset, entries, isWhole)
       count += entries.length
     }
-    if (count === 0 && !this.#isTold) await this.#wait(LIMITS.watchIdleMs)
+    if (count === 0 && !this.#hasNewEntry) await this.#wait(LIMITS.watchIdleMs)
     return busyMs * LIMITS.consumerIdleFactor
   }
 
+  /** @returns the stored state; undefined if the trigger was deleted, which closes the consumer */
   async #load(): Promise<TriggerState | undefined> {
     const state = await findTrigger(this.#services.system, this.#id)
-    if (state === undefined) this.#closed = true
+    this.#closed ||= state === undefined
     return state
   }
 
@@ -196,20 +198,19 @@ class TriggerConsumer {
     if (stored === undefined) this.#closed = true
     else this.#state = progress
     // A paused trigger skips events, so it has missed none.
-    if (stored?.paused === false && gap !== undefined) this.#logGap(offset, gap)
+    if (stored?.paused === false && gap !== undefined)
+      this.#services.log.warn(
+        { trigger: this.#id, stream: offset, ...gap },
+        'event trigger missed dropped events',
+      )
     return busyMs
-  }
-
-  #logGap(stream: Offset, { fromMs, toMs }: Gap): void {
-    const [from, to] = [fromMs, toMs].map((ms) => new Date(ms).toISOString())
-    this.#services.log.warn({ trigger: this.#id, stream, from, to }, 'event trigger missed dropped events')
   }
 
   /** Wakes the consumer when the stream gets an entry. */
   async #listen(key: StreamKey): Promise<void> {
     if (this.#listeners.has(key)) return
     const { stop } = await this.#services.streams.listen(key, () => {
-      this.#isTold = true
+      this.#hasNewEntry = true
       this.#wake()
     })
     this.#listeners.set(key, stop)
@@ -236,10 +237,12 @@ function keyOf({ ref, spec }: TriggerState, offset: Offset): StreamKey | undefin
 }
 
 /** The gap between the last handled entry and the oldest that the stream still has. */
-const gapBetween = (after: string, [first]: readonly Entry[]): Gap => ({
-  fromMs: timeOf(after),
-  toMs: timeOf(first?.id ?? after),
+const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
+  from: timeTextOf(after),
+  to: timeTextOf(first?.id ?? after),
 })
+
+const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
 
 /** All event triggers. A trigger with a changed `revision` must be loaded again. */
 function listRevisions(system: SystemScope): Promise<{ id: string; revision: string }[]> {
@@ -271,17 +274,16 @@ function storeProgress(
   system: SystemScope,
   { ref, triggerId, version, ...before }: TriggerState,
   { events_offset, changes_offset, gathered }: TriggerState,
-  gap: Gap | undefined,
+  gap: StreamGap | undefined,
 ): Promise<Pick<TriggerState, 'paused'> | undefined> {
   const missed =
-    gap === undefined
-      ? sql``
-      : sql`, gap_from = case when t.paused then w.gap_from
-            else greatest(to_timestamp(${gap.fromMs}::double precision / 1000), t.created_at) end,
-          gap_to = case when t.paused then w.gap_to else to_timestamp(${gap.toMs}::double precision / 1000) end`
+    gap &&
+    sql`, gap_from = case when t.paused then w.gap_from
+      else greatest(${gap.from}::timestamptz, t.created_at) end,
+    gap_to = case when t.paused then w.gap_to else ${gap.to}::timestamptz end`
   return system.row(sql`
     update trigger_offsets w set events_offset = ${events_offset}, changes_offset = ${changes_offset},
-      correlation_state = ${JSON.stringify(gathered)}::jsonb ${missed}
+      correlation_state = ${JSON.stringify(gathered)}::jsonb ${missed ?? sql``}
     from flow_triggers t
     where w.tenant_id = ${ref.tenantId} and w.workspace_id = ${ref.workspaceId} and w.trigger_id = ${triggerId}
       and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id

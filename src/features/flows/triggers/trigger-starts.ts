@@ -1,4 +1,7 @@
-/** Starts executions for due triggers: schedules, webhook deliveries and events, on behalf of the publisher of the version. */
+/**
+ * Starts executions for schedules, webhook deliveries and events, on behalf of the publisher of the version. Deduplicates
+ * deliveries by their id and events by their source and id.
+ */
 
 import { hash } from 'node:crypto'
 import { inputOf } from '../../../../flows-dsl/event-correlation.ts'
@@ -14,18 +17,18 @@ import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { admitExecution, hasStarted, startFlow } from '../executions/start-execution.ts'
 import type { EventSpec } from './events.ts'
-import { specOf } from './schedules.ts'
+import { scheduleSpec } from './schedules.ts'
 import type { Trigger } from './trigger.ts'
-import type { Delivery, Signed } from './webhook-signatures.ts'
-import { headersOf, type WebhookInput } from './webhooks.ts'
+import type { Delivery, VerifiedHeaders } from './webhook-signatures.ts'
+import { declaredHeaders, type WebhookInput } from './webhooks.ts'
 
-interface DueTrigger extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
+interface TriggerTarget extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
 }
 
 /** The trigger with the version that it starts; undefined if it is deleted. */
-function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | undefined> {
-  return scope.row<DueTrigger>(sql`
+function findTarget(scope: WorkspaceScope, triggerId: string): Promise<TriggerTarget | undefined> {
+  return scope.row<TriggerTarget>(sql`
     select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
     from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id
       and v.flow_id = t.flow_id and v.version = t.version
@@ -38,10 +41,11 @@ function dueOf(scope: WorkspaceScope, triggerId: string): Promise<DueTrigger | u
  * @throws Problem `quota_exceeded`; for a suspended workspace, the scope has thrown before
  */
 export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInput): Promise<Triggered> {
-  const due = await dueOf(scope, input.trigger_id)
+  const due = await findTarget(scope, input.trigger_id)
   if (due === undefined) return { skipped: 'The flow no longer declares this trigger.' }
   if (due.paused) return { skipped: 'The schedule is paused.' }
-  if (await isFromBefore(scope, input)) return { skipped: 'It was due before the workspace was resumed.' }
+  if (await wasDueBeforeResumption(scope, input))
+    return { skipped: 'It was due before the workspace was resumed.' }
   const admitted = await admitExecution(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
     id: scope.newId('run'),
     input: {},
@@ -51,12 +55,12 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
   if (admitted === undefined) return { skipped: 'The flow was deleted.' }
   if (!admitted.shouldStart)
     return { skipped: 'It waits for a concurrency slot of its flow, and starts when it gets one.' }
-  const { after_ms = 0 } = specOf(due)
+  const { after_ms = 0 } = scheduleSpec(due)
   return { workflow_id: admitted.workflowId, run: admitted.run, after_ms }
 }
 
 /** True for a start that was due before the last resumption; these are skipped. */
-async function isFromBefore(scope: WorkspaceScope, { due_at }: FlowTriggerInput): Promise<boolean> {
+async function wasDueBeforeResumption(scope: WorkspaceScope, { due_at }: FlowTriggerInput): Promise<boolean> {
   if (due_at === undefined) return false
   const row = await scope.row(sql`
     select from workspaces w join tenants t on t.id = w.tenant_id
@@ -64,7 +68,7 @@ async function isFromBefore(scope: WorkspaceScope, { due_at }: FlowTriggerInput)
   return row !== undefined
 }
 
-export interface Delivered {
+export interface DeliveryResult {
   readonly execution_id: string
   /** True for a repeated delivery. */
   readonly deduplicated: boolean
@@ -82,14 +86,14 @@ const HEADERS = ['content-type', 'user-agent']
 export async function startByDelivery(
   scope: WorkspaceScope,
   triggerId: string,
-  signed: Signed,
+  signed: VerifiedHeaders,
   delivery: Delivery,
-): Promise<Delivered> {
-  const due = await dueOf(scope, triggerId)
+): Promise<DeliveryResult> {
+  const due = await findTarget(scope, triggerId)
   if (due === undefined) throw notFound('webhook')
   if (due.paused) throw new Problem('state_conflict', { detail: 'The webhook is paused.' })
-  const input = webhookInput(signed, delivery, headersOf(due))
-  const { id, isNew } = await claim(scope, triggerId, signed.id, delivery.body)
+  const input = webhookInput(signed, delivery, declaredHeaders(due))
+  const { id, isNew } = await claimDelivery(scope, triggerId, signed.id, delivery.body)
   if (isNew || !(await hasStarted(scope, id))) {
     const trigger = { kind: 'webhook', id: triggerId } as const
     await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
@@ -101,21 +105,21 @@ export async function startByDelivery(
  * Finds or assigns the execution of a delivery. Also deletes a few expired deliveries.
  * @throws Problem `conflict` if the delivery had another body
  */
-async function claim(
+async function claimDelivery(
   scope: WorkspaceScope,
   triggerId: string,
   deliveryId: string,
   body: Buffer,
 ): Promise<{ id: string; isNew: boolean }> {
-  const made = scope.newId('run')
+  const newId = scope.newId('run')
   const digest = hash('sha256', body, 'hex')
-  const kept = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
+  const expiredBefore = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
   const [, , [row] = []] = await scope.batch(
     sql`delete from webhook_deliveries where trigger_id = ${triggerId} and delivery_id in (
-      select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${kept}
+      select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
       order by received_at limit ${LIMITS.webhookDeliveriesForgottenAtOnce})`,
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, execution_id)
-      values (${triggerId}, ${deliveryId}, ${digest}, ${made}) on conflict do nothing`,
+      values (${triggerId}, ${deliveryId}, ${digest}, ${newId}) on conflict do nothing`,
     sql`select execution_id, body_sha256 from webhook_deliveries
       where trigger_id = ${triggerId} and delivery_id = ${deliveryId}`,
   )
@@ -124,34 +128,34 @@ async function claim(
     throw new Problem('conflict', { detail: 'This `webhook-id` was used with another body before.' })
   }
   const id = String(row['execution_id'])
-  return { id, isNew: id === made }
+  return { id, isNew: id === newId }
 }
 
 function webhookInput(
-  { id, sentMs }: Signed,
+  { id, sentMs }: VerifiedHeaders,
   { headers, body }: Delivery,
-  shown: readonly string[],
+  declared: readonly string[],
 ): WebhookInput {
-  const all = [...HEADERS, ...shown].map((name) => [name, headers[name]] as const)
-  const given = all.filter((pair): pair is readonly [string, string] => typeof pair[1] === 'string')
+  const copied = [...HEADERS, ...declared].flatMap((name) => {
+    const text = headers[name]
+    return typeof text === 'string' ? [[name, text.slice(0, LIMITS.webhookHeaderCharsMax)]] : []
+  })
   return {
     id,
     time: new Date(sentMs).toISOString(),
-    headers: Object.fromEntries(
-      given.map(([name, text]) => [name, text.slice(0, LIMITS.webhookHeaderCharsMax)]),
-    ),
-    body: bodyOf(headers['content-type'], body),
+    headers: Object.fromEntries(copied),
+    body: parseBody(headers['content-type'], body),
   }
 }
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i
 
-function bodyOf(type: unknown, body: Buffer): Json {
-  const text = textOf(body)
+function parseBody(type: unknown, body: Buffer): Json {
+  const text = decodeText(body)
   return typeof type === 'string' && JSON_TYPE.test(type) && text !== '' ? (parseJson(text) as Json) : text
 }
 
-function textOf(body: Buffer): string {
+function decodeText(body: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(body)
   } catch (cause) {
@@ -182,10 +186,10 @@ export async function startByEvents(
   scope: WorkspaceScope,
   { triggerId, version, events, hops }: CorrelatedEvents,
 ): Promise<void> {
-  const due = await dueOf(scope, triggerId)
+  const due = await findTarget(scope, triggerId)
   // Another version may have other filters, and gets the events as well.
   if (due === undefined || due.paused || due.version !== version) return
-  const id = executionOf(triggerId, events)
+  const id = deriveExecutionId(triggerId, events)
   if (await hasStarted(scope, id)) return
   const input = inputOf(events, (due.spec as unknown as EventSpec).read)
   const trigger = { kind: 'event', id: triggerId, chain_depth: hops } as const
@@ -193,7 +197,7 @@ export async function startByEvents(
 }
 
 /** Derives the id of the execution from the trigger and the events. Its time is that of the last event's id. */
-function executionOf(triggerId: string, events: readonly JsonObject[]): string {
+function deriveExecutionId(triggerId: string, events: readonly JsonObject[]): string {
   const named = events.map((event) => [fieldOf(event, 'source'), fieldOf(event, 'id')])
   const digest = hash('sha256', JSON.stringify([triggerId, named]), 'buffer')
   const last = uuidOf(String(events.at(-1)?.['id'] ?? ''))

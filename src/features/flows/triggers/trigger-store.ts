@@ -6,10 +6,10 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import type { RegistrationInput } from '../../../core/run.ts'
 import { QUEUES } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { events } from './events.ts'
-import { schedules } from './schedules.ts'
-import type { Declared, Trigger, TriggerKind } from './trigger.ts'
-import { webhooks } from './webhooks.ts'
+import { eventTriggers } from './events.ts'
+import { scheduleTriggers } from './schedules.ts'
+import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
+import { webhookTriggers } from './webhooks.ts'
 
 /** Columns of `flow_triggers t` joined with its flow `f`. */
 export const TRIGGER_COLUMNS = sql`t.id, t.flow_id, f.name as flow_name, t.kind, t.key, t.spec, t.version, t.paused,
@@ -25,7 +25,7 @@ function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
 }
 
 /** The triggers that a compiled flow declares, without duplicates. */
-export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
+export function declaredTriggers(ir: FlowIR): (DeclaredTrigger & Pick<TriggerKind, 'kind'>)[] {
   const all = TRIGGER_KINDS.flatMap(({ kind, declared: of }) => of(ir).map((one) => ({ kind, ...one })))
   return all.filter(({ key }, index) => all.findIndex((one) => one.key === key) === index)
 }
@@ -35,7 +35,7 @@ export function declared(ir: FlowIR): (Declared & Pick<TriggerKind, 'kind'>)[] {
  * its id and its pause across versions.
  */
 export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: number, ir: FlowIR): Sql[] {
-  const wanted = JSON.stringify(declared(ir).map((one) => ({ id: scope.newId('trg'), ...one })))
+  const wanted = JSON.stringify(declaredTriggers(ir).map((one) => ({ id: scope.newId('trg'), ...one })))
   return [
     sql`delete from flow_triggers where flow_id = ${flowId}
       and key not in (select d ->> 'key' from jsonb_array_elements(${wanted}::jsonb) as d)`,
@@ -51,7 +51,7 @@ export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: 
 export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
   sql`delete from flow_triggers where flow_id = ${flowId} and not ${unless}`
 
-const TRIGGER_KINDS: readonly TriggerKind[] = [schedules, webhooks, events]
+const TRIGGER_KINDS: readonly TriggerKind[] = [scheduleTriggers, webhookTriggers, eventTriggers]
 
 /** Longer than the change takes. */
 const REPAIR_AFTER_MS = 10_000
@@ -115,5 +115,5 @@ export async function syncTriggers(
 }
 
 function externalOf(kind: Trigger['kind']) {
-  return TRIGGER_KINDS.find((one) => one.kind === kind)?.outside
+  return TRIGGER_KINDS.find((one) => one.kind === kind)?.external
 }

@@ -5,14 +5,14 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Json } from '../../../core/work.ts'
 
 /** A trigger as a definition declares it. */
-export interface Declared {
+export interface DeclaredTrigger {
   /** Identifies the trigger within the flow, across versions and kinds. */
   readonly key: string
   readonly spec: Json
 }
 
 /** A row of `flow_triggers`. */
-export interface Trigger extends Declared {
+export interface Trigger extends DeclaredTrigger {
   readonly id: string
   readonly flow_id: string
   readonly flow_name: string
@@ -27,9 +27,9 @@ export interface Trigger extends Declared {
 /** One kind of trigger. */
 export interface TriggerKind {
   readonly kind: 'schedule' | 'webhook' | 'event'
-  readonly declared: (ir: FlowIR) => readonly Declared[]
+  readonly declared: (ir: FlowIR) => readonly DeclaredTrigger[]
   /** State outside the database, if the kind has any. Both functions are idempotent and run after the row is written. */
-  readonly outside?: {
+  readonly external?: {
     /** Creates or updates it from the row. */
     readonly register: (scope: WorkspaceScope, trigger: Trigger) => Promise<void>
     /** Removes it, if it exists. */

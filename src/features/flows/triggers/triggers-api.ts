@@ -7,10 +7,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
-import { notFound } from '../../../core/problem.ts'
-import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { existing, FLOWS, flowOperation, Ws } from '../definitions.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
 import { startFlow } from '../executions/start-execution.ts'
 import type { Trigger } from './trigger.ts'
@@ -52,7 +52,7 @@ const SCHEDULE = {
 const Schedule = Type.Object(SCHEDULE)
 type Schedule = Static<typeof Schedule>
 
-const StandingSchedule = Type.Object({
+const ScheduleWithStatus = Type.Object({
   ...SCHEDULE,
   next: Type.Array(Time, { description: 'Its next start times; empty while it is paused.' }),
   taken: Type.Integer({ description: 'Number of starts.' }),
@@ -67,6 +67,7 @@ const Note = Type.Optional(
 )
 const one = { ws: Ws, id: Ref('schedule') }
 
+/** A schedule with its last execution. */
 interface ScheduleRow extends Omit<Schedule, 'last_run'> {
   readonly last_id: string | null
   readonly last_status: string
@@ -74,53 +75,46 @@ interface ScheduleRow extends Omit<Schedule, 'last_run'> {
   readonly last_ended_at: string | null
 }
 
-async function schedules(scope: WorkspaceScope, condition: Sql, limit: number): Promise<Schedule[]> {
-  const rows = await scope.rows<ScheduleRow>(sql`
-    select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
-      e.ended_at as last_ended_at
-    from ${TRIGGERS} left join lateral (
-      select id, ${STATUS} as status, started_at, ended_at from executions
-      where trigger_id = t.id order by id desc limit 1) e on true
-    where t.kind = 'schedule' and ${condition} order by t.id limit ${limit}`)
-  return rows.map(toSchedule)
-}
+const SCHEDULES = sql`
+  select ${TRIGGER_COLUMNS}, e.id as last_id, e.status as last_status, e.started_at as last_started_at,
+    e.ended_at as last_ended_at
+  from ${TRIGGERS} left join lateral (
+    select id, ${STATUS} as status, started_at, ended_at from executions
+    where trigger_id = t.id order by id desc limit 1) e on true
+  where t.kind = 'schedule'`
 
 function toSchedule({ last_id, last_status, last_started_at, last_ended_at, ...row }: ScheduleRow): Schedule {
   const last = { status: last_status, started_at: last_started_at, ended_at: last_ended_at }
   return { ...row, last_run: last_id === null ? null : { id: last_id, ...last } }
 }
 
-async function findSchedule(scope: WorkspaceScope, id: string): Promise<Schedule> {
-  const [row] = await schedules(scope, sql`t.id = ${id}`, 1)
-  if (row === undefined) throw notFound('schedule')
-  return row
-}
+const findSchedule = async (scope: WorkspaceScope, id: string): Promise<Schedule> =>
+  toSchedule(await findRow<ScheduleRow>(scope, 'schedule', sql`${SCHEDULES} and t.id = ${id}`))
 
-export const listSchedules = flowOperation({
+export const listSchedules = previewOperation({
   name: 'schedule.list',
   summary: 'List the schedules of a workspace',
-  input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(Ref('flow, or its name')) }),
+  input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(FlowRef) }),
   output: PageOf(Schedule),
   http: { method: 'GET', path: `${FLOWS}/schedules` },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const flow = input.flow ?? null
-    const wanted = sql`t.id > ${after} and (${flow}::text is null or f.id = ${flow} or f.name = ${flow})`
-    return pageFrom(input, await schedules(scope, wanted, limit))
+  run: async (scope, { flow = null, ...input }) => {
+    const schedules = sql`${SCHEDULES} and (${flow}::text is null or f.id = ${flow} or f.name = ${flow})`
+    const { data, page } = await listPage<ScheduleRow>(scope, input, schedules)
+    return { data: data.map(toSchedule), page }
   },
 })
 
-export const getSchedule = flowOperation({
+export const getSchedule = previewOperation({
   name: 'schedule.get',
   summary: 'Read a schedule with its next start times',
   input: Input(one),
-  output: StandingSchedule,
+  output: ScheduleWithStatus,
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
     // Absent directly after its flow was published.
-    const standing = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
-    const { next = [], taken = 0, skipped = 0, missed = 0 } = standing ?? {}
+    const status = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
+    const { next = [], taken = 0, skipped = 0, missed = 0 } = status ?? {}
     const times = schedule.paused ? [] : next.map((time) => time.toISOString())
     return { ...schedule, next: times, taken, skipped, missed }
   },
@@ -128,7 +122,7 @@ export const getSchedule = flowOperation({
 
 /** An operation that pauses or resumes a schedule. A repetition changes only the note. */
 const setSchedulePaused = (paused: boolean, summary: string) =>
-  flowOperation({
+  previewOperation({
     name: paused ? 'schedule.pause' : 'schedule.resume',
     summary,
     input: Input({ ...one, note: Note }),
@@ -153,7 +147,7 @@ export const resumeSchedule = setSchedulePaused(
   'Resume a schedule; what it would have started meanwhile is not made up for',
 )
 
-export const triggerSchedule = flowOperation({
+export const triggerSchedule = previewOperation({
   name: 'schedule.trigger',
   summary: 'Start an execution of the schedule now, even if it is paused or others are running',
   input: Input(one),
@@ -197,38 +191,31 @@ interface TriggerRow extends Trigger {
   readonly gap_to: string | null
 }
 
-const RECORD_COLUMNS = sql`${TRIGGER_COLUMNS}, w.gap_from, w.gap_to`
-const RECORDS = sql`${TRIGGERS} left join trigger_offsets w
+const RECORDS = sql`select ${TRIGGER_COLUMNS}, w.gap_from, w.gap_to from ${TRIGGERS} left join trigger_offsets w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
-function shown(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+function toTriggerRecord(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
   const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
   const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
   const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
   return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
 }
 
-export const listTriggers = flowOperation({
+export const listTriggers = previewOperation({
   name: 'trigger.list',
   summary: 'List the triggers of a workspace: schedules, webhooks, events',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(TriggerRecord),
   http: { method: 'GET', path: `${FLOWS}/triggers` },
   run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const rows = await scope.rows<TriggerRow>(
-      sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id > ${after} order by t.id limit ${limit}`,
-    )
-    return pageFrom(
-      input,
-      rows.map((row) => shown(scope, row)),
-    )
+    const { data, page } = await listPage<TriggerRow>(scope, input, RECORDS)
+    return { data: data.map((row) => toTriggerRecord(scope, row)), page }
   },
 })
 
 const TARGET = { ws: Ws, id: Ref('trigger') }
 
-export const rotateTriggerSecret = flowOperation({
+export const rotateTriggerSecret = previewOperation({
   name: 'trigger.rotate_secret',
   summary: 'Rotate the secret of a webhook; the previous one stays valid for a day',
   input: Input(TARGET),
@@ -241,8 +228,8 @@ export const rotateTriggerSecret = flowOperation({
   run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
 })
 
-const pausing = (paused: boolean) =>
-  flowOperation({
+const setTriggerPaused = (paused: boolean) =>
+  previewOperation({
     name: paused ? 'trigger.pause' : 'trigger.resume',
     summary: paused
       ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
@@ -254,15 +241,11 @@ const pausing = (paused: boolean) =>
       // Schedules are paused in Temporal.
       await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
         where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
-      const row = existing(
-        'webhook or event trigger',
-        await scope.row<TriggerRow>(
-          sql`select ${RECORD_COLUMNS} from ${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`,
-        ),
-      )
-      return shown(scope, row)
+      const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
+      const row = await findRow<TriggerRow>(scope, 'webhook or event trigger', record)
+      return toTriggerRecord(scope, row)
     },
   })
 
-export const pauseTrigger = pausing(true)
-export const resumeTrigger = pausing(false)
+export const pauseTrigger = setTriggerPaused(true)
+export const resumeTrigger = setTriggerPaused(false)

@@ -9,10 +9,10 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
 /** A delivery with a verified signature. */
-export interface Received {
+export interface VerifiedDelivery {
   readonly ref: WorkspaceRef
   readonly triggerId: string
-  readonly signed: Signed
+  readonly signed: VerifiedHeaders
 }
 
 interface SecretRow {
@@ -26,7 +26,7 @@ interface SecretRow {
   readonly previous_until: string | null
 }
 
-export class Webhooks {
+export class WebhookVerifier {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   readonly #now: () => number
@@ -41,7 +41,7 @@ export class Webhooks {
   }
 
   /** @returns undefined if the workspace has no such webhook, or the signature is not valid now */
-  async receive(ws: string, id: string, delivery: Delivery): Promise<Received | undefined> {
+  async receive(ws: string, id: string, delivery: Delivery): Promise<VerifiedDelivery | undefined> {
     const row = isWorkspaceId(ws) ? await this.#find(ws, id) : undefined
     const nowMs = this.#now()
     const signed = verify(delivery, row === undefined ? [this.#none] : this.#open(row, nowMs), nowMs)
@@ -83,7 +83,7 @@ export interface Delivery {
 }
 
 /** The verified id and time of a delivery. */
-export interface Signed {
+export interface VerifiedHeaders {
   /** Stable across repeated deliveries. */
   readonly id: string
   /** The time of this attempt. */
@@ -110,7 +110,7 @@ export function makeSecret(): string {
 
 /** Computes the header `webhook-signature` of a body. */
 export function sign(secret: string, id: string, sentSeconds: number, body: Buffer): string {
-  return `v1,${macOf(secret, id, String(sentSeconds), body).toString('base64')}`
+  return `v1,${computeMac(secret, id, String(sentSeconds), body).toString('base64')}`
 }
 
 /**
@@ -122,14 +122,14 @@ export function verify(
   { headers, body }: Delivery,
   secrets: readonly string[],
   nowMs: number,
-): Signed | undefined {
+): VerifiedHeaders | undefined {
   const id = headers['webhook-id']
   const time = headers['webhook-timestamp']
   const signatures = headers['webhook-signature']
   if (typeof id !== 'string' || typeof time !== 'string' || typeof signatures !== 'string') return undefined
   if (!ID.test(id) || !TIME.test(time)) return undefined
-  const given = signatures.split(' ').slice(0, SIGNATURES_MAX).map(macIn)
-  const wanted = secrets.map((secret) => macOf(secret, id, time, body))
+  const given = signatures.split(' ').slice(0, SIGNATURES_MAX).map(parseMac)
+  const wanted = secrets.map((secret) => computeMac(secret, id, time, body))
   const matches = wanted.flatMap((mac) => given.map((one) => timingSafeEqual(mac, one)))
   const sentMs = Number(time) * 1_000
   const isFresh = Math.abs(nowMs - sentMs) <= LIMITS.webhookToleranceMs
@@ -137,12 +137,12 @@ export function verify(
 }
 
 /** An invalid signature becomes zeros and is compared as well, for constant time. */
-function macIn(text: string): Buffer {
+function parseMac(text: string): Buffer {
   const mac = SIGNATURE.exec(text)?.[1]
   return mac === undefined ? Buffer.alloc(MAC_BYTES) : Buffer.from(mac, 'base64')
 }
 
-function macOf(secret: string, id: string, time: string, body: Buffer): Buffer {
+function computeMac(secret: string, id: string, time: string, body: Buffer): Buffer {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   return createHmac('sha256', key).update(`${id}.${time}.`).update(body).digest()
 }

@@ -1,55 +1,49 @@
 /** Webhook triggers: declaration, URL, and secrets for signatures. */
 
-import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
+import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, encryptFor } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { notFound } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import type { Declared, Trigger, TriggerKind } from './trigger.ts'
+import { findRow } from '../../operation-helpers.ts'
+import type { Trigger, TriggerKind } from './trigger.ts'
 import { makeSecret, webhookPurpose } from './webhook-signatures.ts'
 
 const KEY = 'webhook:'
 
-export const webhooks: TriggerKind = {
+export const webhookTriggers: TriggerKind = {
   kind: 'webhook',
-  declared: ({ schedule }: FlowIR) => (schedule?.webhooks ?? []).map(declared),
+  declared: ({ schedule }: FlowIR) =>
+    (schedule?.webhooks ?? []).map(({ name, headers = [] }) => ({
+      key: `${KEY}${name}`,
+      spec: { headers: [...headers] },
+    })),
 }
 
-const declared = (webhook: Webhook): Declared => ({
-  key: `${KEY}${webhook.name}`,
-  spec: { headers: [...(webhook.headers ?? [])] },
-})
-
 /** Headers that executions of this webhook get, as declared by the flow. */
-export const headersOf = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
+export const declaredHeaders = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
   (spec as { headers: string[] }).headers
-
-const nameOf = (key: string): string => key.slice(KEY.length)
 
 /** The URL of a webhook. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
   addressOf(scope, `/v1/flows/workspaces/${scope.ref.workspaceId}/triggers/${id}`)
 
-interface NewSecrets {
+interface CreatedSecrets {
   /** For the transaction that publishes the version, after its triggers. A webhook with a secret keeps it. */
   readonly statement: Sql
   /** @param rows of the statement. A new secret is shown only once. */
-  readonly shown: (rows: readonly object[]) => readonly {
-    readonly id: string
-    readonly name: string
-    readonly url: string
-    readonly secret?: string
-  }[]
+  readonly toResponse: (
+    rows: readonly object[],
+  ) => { readonly id: string; readonly name: string; readonly url: string; readonly secret?: string }[]
 }
 
 /** Creates secrets for the webhooks of a version that have none. */
-export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): NewSecrets {
-  const secrets = new Map(webhooks.declared(ir).map(({ key }) => [key, makeSecret()]))
+export function createSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): CreatedSecrets {
+  const secrets = new Map(webhookTriggers.declared(ir).map(({ key }) => [key, makeSecret()]))
   const made = [...secrets].map(([key, secret]) => ({
     key,
-    sealed: sealed(scope, flowId, key, secret).toString('base64'),
+    sealed: encryptSecret(scope, flowId, key, secret).toString('base64'),
   }))
   return {
     statement: sql`with made as (
@@ -61,16 +55,16 @@ export function newSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR): N
       )
       select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
       from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
-    shown: (rows) =>
+    toResponse: (rows) =>
       (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
         const secret = is_new ? secrets.get(key) : undefined
         const url = urlOf(scope, id)
-        return { id, name: nameOf(key), url, ...(secret !== undefined && { secret }) }
+        return { id, name: key.slice(KEY.length), url, ...(secret !== undefined && { secret }) }
       }),
   }
 }
 
-function sealed(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
+function encryptSecret(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
   return encryptFor(scope, webhookPurpose(flowId, key), Buffer.from(secret))
 }
 
@@ -82,18 +76,22 @@ export async function rotateSecret(
   scope: WorkspaceScope,
   id: string,
 ): Promise<{ secret: string; previous_until: string }> {
-  const trigger = await scope.row<{ flow_id: string; key: string }>(
+  const trigger = await findRow<{ flow_id: string; key: string }>(
+    scope,
+    'webhook',
     sql`select flow_id, key from flow_triggers where id = ${id} and kind = 'webhook'`,
   )
-  if (trigger === undefined) throw notFound('webhook')
   const secret = makeSecret()
-  const made = sealed(scope, trigger.flow_id, trigger.key, secret)
+  const made = encryptSecret(scope, trigger.flow_id, trigger.key, secret)
   const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
-  const row = await scope.row<{ previous_until: string }>(sql`
-    update webhook_secrets set sealed = ${made}, previous = sealed, previous_until = now() + ${grace}, rotated_at = now()
-    where trigger_id = ${id} returning previous_until`)
-  if (row === undefined) throw notFound('webhook')
-  return { secret, previous_until: row.previous_until }
+  const { previous_until } = await findRow<{ previous_until: string }>(
+    scope,
+    'webhook',
+    sql`update webhook_secrets set sealed = ${made}, previous = sealed, previous_until = now() + ${grace},
+        rotated_at = now()
+      where trigger_id = ${id} returning previous_until`,
+  )
+  return { secret, previous_until }
 }
 
 /** The input of an execution that a delivery starts. */

@@ -53,21 +53,14 @@ export async function compileFunction(source: string, holder: string): Promise<C
 
 async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
-  if (died) {
-    const [first] = faultsOf(err)
-    return refused(first ?? { message: 'It is nested too deeply, or too large.', line: 1, column: 1 })
-  }
   const module = out.replace(/\/\/# sourceMappingURL=.*\s*$/, '')
-  if (DEFAULT.test(module)) return { code: out }
-  return refused(
-    { message: 'It has no default export: that is the function to call.', line: 1, column: 1 },
-    err,
-  )
-}
-
-function refused(fault: Fault, err = ''): Compiled {
+  if (!died && DEFAULT.test(module)) return { code: out }
   const faults = faultsOf(err)
-  return { faults: faults.length > 0 ? faults : [fault] }
+  if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
+  const message = died
+    ? 'It is nested too deeply, or too large.'
+    : 'It has no default export: that is the function to call.'
+  return { faults: [{ message, line: 1, column: 1 }] }
 }
 
 function faultsOf(err: string): Fault[] {

@@ -11,7 +11,7 @@ import { type Frame, FunctionProcess, type Job, type Report } from './process.ts
 export class Functions {
   readonly #deno: string | undefined
   /** Unused processes of the default size; another size starts a new process. */
-  readonly #warm: FunctionProcess[] = []
+  #warm: FunctionProcess[] = []
   readonly #alive = new Set<FunctionProcess>()
   #isolation: Promise<Isolation> | undefined
   #closed = false
@@ -29,7 +29,9 @@ export class Functions {
       const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
       this.#warm.push(blank)
       // A process that dies while it waits is not used.
-      void blank.gone.then(() => this.#forget(blank))
+      void blank.gone.then(() => {
+        this.#warm = this.#warm.filter((each) => each !== blank)
+      })
     }
   }
 
@@ -85,11 +87,6 @@ export class Functions {
     void made.gone.then(() => this.#alive.delete(made))
     return made
   }
-
-  #forget(blank: FunctionProcess): void {
-    const at = this.#warm.indexOf(blank)
-    if (at >= 0) this.#warm.splice(at, 1)
-  }
 }
 
 const functionsUnavailable = (why: string) =>
@@ -130,7 +127,7 @@ function resultOfFrame(frame: Frame, job: Job, members: Members): Json {
   }
   const { name, message, line, column, memory } = (value ?? {}) as GuestError
   if (memory === true) throw outOfMemory(job, members)
-  const error = { name: textOf(name), ...(isPlace(line) && isPlace(column) && { line, column }) }
+  const error = { name: textOf(name), ...(isPosition(line) && isPosition(column) && { line, column }) }
   throw failed(textOf(message) || textOf(name) || 'It threw.', { ...members, error })
 }
 
@@ -143,7 +140,7 @@ const outOfMemory = (job: Job, members: Members) =>
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax) : ''
-const isPlace = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
+const isPosition = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
 
 function parsed(text: string): Json | undefined {
   try {

@@ -48,12 +48,13 @@ const MAJOR = 2
 export class FunctionProcess {
   /** Rejects if Deno does not start; the message is for operators. */
   readonly ready: Promise<void>
+  /** Resolves with the exit code when the process is gone. */
+  readonly gone: Promise<number | null>
   readonly memoryMb: number
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #isolation: Isolation
   /** The pid of the engine, whose parent may be a sandbox. */
   #enginePid: number | undefined
-  readonly #closed: Promise<number | null>
   readonly #log = new Log()
   #used = false
 
@@ -71,7 +72,7 @@ export class FunctionProcess {
     })
     // A dead process takes no input; its end is reported by `close`.
     this.#child.stdin.on('error', () => {})
-    this.#closed = new Promise((done) => {
+    this.gone = new Promise((done) => {
       this.#child.once('error', () => done(null))
       this.#child.once('close', (code) => done(code))
     })
@@ -80,11 +81,6 @@ export class FunctionProcess {
     })
     this.ready = this.#becomeReady()
     this.ready.catch(() => this.kill())
-  }
-
-  /** Resolves when the process is gone. */
-  get gone(): Promise<unknown> {
-    return this.#closed
   }
 
   /** Kills the process with all its threads; it can have no children. */
@@ -104,9 +100,11 @@ export class FunctionProcess {
     const ended = await ending
     this.kill()
     // The last lines may still be in the pipe.
-    if (ended.kind !== 'frame' || ended.frame.kind !== 'result') await this.#closed
+    if (ended.kind !== 'frame' || ended.frame.kind !== 'result') await this.gone
     this.#log.add(reply.noise())
-    return { ending: this.#withMemory(ended), logs: this.#log.lines() }
+    // V8 ends the process when its heap is full, and logs that.
+    const isOutOfMemory = ended.kind === 'died' && this.#log.ranOutOfMemory
+    return { ending: isOutOfMemory ? { kind: 'memory' } : ended, logs: this.#log.lines() }
   }
 
   #send(job: Job, nonce: string): void {
@@ -137,7 +135,7 @@ export class FunctionProcess {
       if (state === 'too_large' || state === 'too_loud') resolve({ kind: state })
       else if (state !== undefined) resolve({ kind: 'frame', frame: state })
     })
-    void this.#closed.then((code) => resolve({ kind: 'died', code }))
+    void this.gone.then((code) => resolve({ kind: 'died', code }))
     try {
       return await promise
     } finally {
@@ -145,11 +143,6 @@ export class FunctionProcess {
       clearInterval(watch)
       job.signal.removeEventListener('abort', abort)
     }
-  }
-
-  /** V8 ends the process when its heap is full, and logs that. */
-  #withMemory(ending: Ending): Ending {
-    return ending.kind === 'died' && this.#log.ranOutOfMemory ? { kind: 'memory' } : ending
   }
 
   /** Reads Deno's version from the first line, which is trustworthy, since no user code was sent yet. */
@@ -162,7 +155,7 @@ export class FunctionProcess {
     }
     this.#child.stdout.on('data', read)
     const late = setTimeout(() => resolve(''), LIMITS.functionStartMs)
-    void this.#closed.then(() => resolve(line))
+    void this.gone.then(() => resolve(line))
     const firstLine = await promise
     clearTimeout(late)
     this.#child.stdout.off('data', read)
@@ -247,20 +240,17 @@ export class Log {
   }
 
   get ranOutOfMemory(): boolean {
-    return /Fatal JavaScript out of memory|heap limit/.test(this.#text())
+    return /Fatal JavaScript out of memory|heap limit/.test(this.#tail.toString())
   }
 
   /** The last lines without the engine's crash report, which contains addresses and paths of the host. */
   lines(): string[] {
-    const output = this.#text()
+    const output = this.#tail
+      .toString()
       .split(/\n*<--- Last few GCs --->|\n*#\n# Fatal/)[0]
       ?.replaceAll(/data:(?:application|text)\/javascript;base64,[^\s:]*/g, 'function.ts')
     const text = Buffer.from((output ?? '').trimEnd())
     const shown = text.subarray(Math.max(0, text.length - LIMITS.functionLogShownBytesMax)).toString()
     return shown === '' ? [] : shown.split('\n')
-  }
-
-  #text(): string {
-    return this.#tail.toString()
   }
 }

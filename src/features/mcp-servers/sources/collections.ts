@@ -36,47 +36,54 @@ interface Verb {
   readonly operation: AnyOperation
   readonly title: (collection: string) => string
   readonly output: JsonSchema
-  readonly reads?: boolean
-  readonly destructive?: boolean
-  readonly idempotent?: boolean
+  readonly annotations: Annotations
 }
+
+const INSERTS: Annotations = {
+  readOnlyHint: false,
+  destructiveHint: false,
+  idempotentHint: false,
+  openWorldHint: false,
+}
+const READS: Annotations = { ...INSERTS, readOnlyHint: true, idempotentHint: true }
+const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
 
 const VERBS: Readonly<Record<string, Verb>> = {
   list: {
     operation: listDocuments,
     title: (name) => `List the documents of ${name}, oldest first`,
     output: PAGE,
-    reads: true,
-    idempotent: true,
+    annotations: READS,
   },
   query: {
     operation: queryDocuments,
     title: (name) => `Query the documents of ${name} with a filter in JSON`,
     output: PAGE,
-    reads: true,
-    idempotent: true,
+    annotations: READS,
   },
   get: {
     operation: getDocument,
     title: (name) => `Read a document of ${name}`,
     output: DOCUMENT,
-    reads: true,
-    idempotent: true,
+    annotations: READS,
   },
-  create: { operation: createDocument, title: (name) => `Create a document in ${name}`, output: DOCUMENT },
+  create: {
+    operation: createDocument,
+    title: (name) => `Create a document in ${name}`,
+    output: DOCUMENT,
+    annotations: INSERTS,
+  },
   update: {
     operation: updateDocument,
     title: (name) => `Set the named fields of a document of ${name}; the others stay`,
     output: DOCUMENT,
-    destructive: true,
-    idempotent: true,
+    annotations: CHANGES,
   },
   delete: {
     operation: deleteDocument,
     title: (name) => `Delete a document of ${name}`,
     output: GONE,
-    destructive: true,
-    idempotent: true,
+    annotations: CHANGES,
   },
 }
 
@@ -89,7 +96,7 @@ export const collections: Source = {
   },
 }
 
-/** Of the undeclared ones, one step of the index a name, however many documents each has. */
+/** Names of all collections. Undeclared ones are found by one index lookup per name, whatever their size. */
 async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
   const rows = await asWorkspaceService(scope).rows<{ collection: string }>(sql`
     with recursive name as (
@@ -115,18 +122,9 @@ function candidate(collection: string, verb: string, how: Verb): Candidate {
     description: `${title}.`,
     input_schema: argumentsOf(how.operation, fixed),
     output_schema: how.output,
-    annotations: annotationsOf(how),
+    annotations: how.annotations,
     scope: name,
-    risk: how.reads ? 'read' : 'write',
+    risk: how.annotations.readOnlyHint ? 'read' : 'write',
     binding: { source: 'collections', operation: how.operation.name, fixed },
-  }
-}
-
-function annotationsOf({ reads = false, destructive = false, idempotent = false }: Verb): Annotations {
-  return {
-    readOnlyHint: reads,
-    destructiveHint: destructive,
-    idempotentHint: idempotent,
-    openWorldHint: false,
   }
 }

@@ -5,7 +5,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type Execution, startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
-import { type Answer, type Candidate, type Source, toolName } from '../tool.ts'
+import { type Candidate, type Source, type ToolOutput, toolName } from '../tool.ts'
 
 interface FlowRow {
   readonly id: string
@@ -60,7 +60,7 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
 }
 
 /** Not the whole execution: workflow ids and steps are for admins. */
-function answer(execution: Execution): Answer {
+function answer(execution: Execution): ToolOutput {
   const { id: run, output, error } = execution
   if (execution.ended_at === null) return { output: { run, status: 'running' }, failed: false }
   if (execution.status === 'completed') return { output: { run, status: 'completed', output }, failed: false }

@@ -72,7 +72,7 @@ const events: Source = {
 
 export const SOURCES: readonly Source[] = [collections, functions, flows, events]
 
-/** Everything that a workspace could publish at this moment. */
+/** All candidates of a workspace. */
 export async function candidatesOf(scope: WorkspaceScope): Promise<Candidate[]> {
   return (await Promise.all(SOURCES.map((source) => source.candidates(scope)))).flat()
 }

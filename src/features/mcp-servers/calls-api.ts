@@ -1,21 +1,19 @@
-/** Calling a tool over REST, through the same gate as the wire, and reading what was called. */
+/** Operations on calls: calls a tool over REST with the same checks as over MCP, and lists the log of calls. */
 
 import Type, { type Static } from 'typebox'
-import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, Time } from '../../access/operation-builders.ts'
 import { isUuid } from '../../core/ids.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { callTool, record } from './call-tool.ts'
-import { published } from './manifest.ts'
+import { previewOperation } from '../operation-helpers.ts'
+import { callTool, recordCall } from './call-tool.ts'
+import { findPublished } from './manifest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
-export const callServer = workspaceOperation({
+export const callServer = previewOperation({
   name: 'mcp_server.call',
   summary: 'Call a tool of the active version: the same gate as the MCP endpoint',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ws: Ws,
     server: Server,
@@ -36,23 +34,15 @@ export const callServer = workspaceOperation({
   },
   run: async (scope, input) => {
     const { id, state, active_version } = await findServer(scope, input.server)
-    const seen = {
-      channel: 'rest',
-      principal: scope.actor.subject,
-      requestId: input.request_id ?? '',
-    } as const
-    const call = { ...seen, serverId: id, tool: input.tool }
+    const requestId = input.request_id ?? ''
+    const context = { channel: 'rest', principal: scope.actor.subject, requestId } as const
+    const call = { ...context, serverId: id, tool: input.tool }
     if (state !== 'published' || active_version === null) {
-      const denied = {
-        outcome: 'denied',
-        transportStatus: 409,
-        code: 'state_conflict',
-        durationMs: 0,
-      } as const
-      await record(scope, { ...call, ...denied })
+      const denied = { outcome: 'denied', transportStatus: 409, code: 'state_conflict' } as const
+      await recordCall(scope, { ...call, ...denied, durationMs: 0 })
       throw new Problem('state_conflict', { detail: `The server is ${state}.` })
     }
-    const version = await published(scope, id, active_version)
+    const version = await findPublished(scope, id, active_version)
     const result = await callTool(scope, version, { ...call, arguments: input.arguments })
     if (result === undefined) throw notFound('tool')
     return result
@@ -75,11 +65,9 @@ const Call = Type.Object({
   request_id: Type.Union([Type.String(), Type.Null()]),
 })
 
-export const listCalls = workspaceOperation({
+export const listCalls = previewOperation({
   name: 'mcp_call.list',
   summary: 'List the calls on a hosted MCP server, oldest first, the refused ones included',
-  roles: ADMINS,
-  stability: 'preview',
   input: Input({
     ...PageInput,
     ws: Ws,

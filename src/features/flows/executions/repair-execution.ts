@@ -8,7 +8,7 @@ import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
-interface Candidate {
+interface ExecutionRow {
   readonly id: string
   readonly workflow_id: string
   readonly status: string
@@ -29,18 +29,18 @@ interface Candidate {
  * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
  * @param mayStart false if the workspace may not start executions now
  */
-export async function reconcile(scope: WorkspaceScope, id: string, mayStart: boolean): Promise<void> {
-  const row = await find(scope, id)
+export async function repairExecution(scope: WorkspaceScope, id: string, mayStart: boolean): Promise<void> {
+  const row = await findExecution(scope, id)
   if (row === undefined) return
   const status = await workflowsOf(scope).status(row.workflow_id)
   if (status === 'open') {
     if (row.is_cancel_requested) await workflowsOf(scope).cancel(row.workflow_id)
     if (row.is_notify_pending) await resumeAdmitted(scope, [row])
-  } else if (status !== undefined) await end(scope, id, status)
-  else if (row.status !== 'pending') await end(scope, id, 'lost')
-  else if (row.is_child) await (row.parent_is_open ? undefined : end(scope, id, 'lost'))
+  } else if (status !== undefined) await endExecution(scope, id, status)
+  else if (row.status !== 'pending') await endExecution(scope, id, 'lost')
+  else if (row.is_child) await (row.parent_is_open ? undefined : endExecution(scope, id, 'lost'))
   // The input of a rerun is stored with its slot alone.
-  else if (row.is_rerun && !row.has_slot) await end(scope, id, 'lost')
+  else if (row.is_rerun && !row.has_slot) await endExecution(scope, id, 'lost')
   else if (mayStart && !row.is_starting) await resumeAdmitted(scope, [row])
 }
 
@@ -50,8 +50,8 @@ export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: 
 }
 
 /** @returns undefined if the execution has ended or is queued */
-function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined> {
-  return scope.row<Candidate>(sql`
+function findExecution(scope: WorkspaceScope, id: string): Promise<ExecutionRow | undefined> {
+  return scope.row<ExecutionRow>(sql`
     select e.id, e.workflow_id, e.status, a.execution_id is not null as has_slot, coalesce(a.cancel_requested, false) as is_cancel_requested,
       coalesce(a.notify_pending, false) as is_notify_pending,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
@@ -62,9 +62,9 @@ function find(scope: WorkspaceScope, id: string): Promise<Candidate | undefined>
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 
-type Ending = Exclude<WorkflowStatus, 'open'> | 'lost'
+type WorkflowEnd = Exclude<WorkflowStatus, 'open'> | 'lost'
 
-const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detail?: string }>> = {
+const RECORDED_ENDS: Readonly<Record<WorkflowEnd, { readonly status: string; readonly detail?: string }>> = {
   completed: { status: 'completed' },
   cancelled: { status: 'cancelled' },
   faulted: { status: 'faulted', detail: 'The execution failed without recording an error.' },
@@ -73,18 +73,20 @@ const ENDINGS: Readonly<Record<Ending, { readonly status: string; readonly detai
 }
 
 /** Ends the record of an execution, releases its slot, and starts the next. */
-async function end(scope: WorkspaceScope, id: string, ending: Ending): Promise<void> {
-  const { status, detail } = ENDINGS[ending]
+async function endExecution(scope: WorkspaceScope, id: string, ending: WorkflowEnd): Promise<void> {
+  const { status, detail } = RECORDED_ENDS[ending]
   const error =
     detail === undefined ? null : JSON.stringify({ title: 'The execution was interrupted', detail })
   const [, , next = []] = await scope.batch(
     sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
       where id = ${id} and ended_at is null`,
-    openSteps(id),
+    cancelOpenSteps(id),
     releaseSlot(id),
   )
   await resumeAdmitted(scope, next)
 }
 
-const openSteps = (id: string): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()
+const cancelOpenSteps = (
+  id: string,
+): Sql => sql`update execution_steps set status = 'cancelled', ended_at = now()
   where execution_id = ${id} and status = 'running'`

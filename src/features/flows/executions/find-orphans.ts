@@ -9,7 +9,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
 /** An execution or a queue to repair within its workspace. */
-export type Candidate = { readonly ref: WorkspaceRef } & (
+export type Orphan = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
@@ -28,7 +28,7 @@ export class ExecutionReconciler {
   }
 
   /** Runs until it is closed. Every worker starts it; one of them is the leader. */
-  start(repair: (candidate: Candidate) => Promise<void>): void {
+  start(repair: (candidate: Orphan) => Promise<void>): void {
     this.#task.start((lease) => this.#watch(lease, repair))
   }
 
@@ -37,11 +37,11 @@ export class ExecutionReconciler {
     return this.#task.close()
   }
 
-  async #watch(lease: Lease, repair: (candidate: Candidate) => Promise<void>): Promise<void> {
+  async #watch(lease: Lease, repair: (candidate: Orphan) => Promise<void>): Promise<void> {
     // The previous leader may have died during work that Temporal resumes by itself.
     await lease.wait(soonSeconds * 1_000)
     while (!lease.isOver) {
-      const found = await candidates(lease.system)
+      const found = await findOrphans(lease.system)
       await Promise.all(
         found.map((candidate) =>
           // A candidate that cannot be repaired now is found again.
@@ -63,8 +63,12 @@ interface Row {
   readonly key: string
 }
 
-async function candidates(system: SystemScope): Promise<Candidate[]> {
-  const [due = [], blocking = [], free = []] = (await system.batch(DUE, BLOCKING, FREE)) as unknown as Row[][]
+async function findOrphans(system: SystemScope): Promise<Orphan[]> {
+  const [due = [], blocking = [], free = []] = (await system.batch(
+    UNCHECKED,
+    BLOCKING,
+    FREE,
+  )) as unknown as Row[][]
   const refOf = (row: Row) => ({ tenantId: row.tenant_id, workspaceId: row.workspace_id })
   return [
     ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
@@ -73,7 +77,7 @@ async function candidates(system: SystemScope): Promise<Candidate[]> {
 }
 
 /** Executions that are due for a check: open for a long time, or not started in time and not queued. */
-const DUE = sql`
+const UNCHECKED = sql`
   with due as (
     select tenant_id, workspace_id, id from executions where ended_at is null and due_at < now()
     order by due_at limit ${atOnce} for update skip locked
