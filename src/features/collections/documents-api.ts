@@ -19,7 +19,7 @@ import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
 import { withCollection } from './resolve-store.ts'
-import { IndexShown, Mode, Store } from './schemas/api-types.ts'
+import { IndexState, Mode, Store } from './schemas/api-types.ts'
 import { documentNotFound, etagOf } from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { type WriteResult, write } from './write.ts'
@@ -269,7 +269,7 @@ const Listed = Type.Object({
   ),
   mode: Type.Optional(Mode),
   schema_id: Type.Optional(Id('sch')),
-  indexes: Type.Optional(Type.Array(IndexShown)),
+  indexes: Type.Optional(Type.Array(IndexState)),
 })
 type Listed = Static<typeof Listed>
 

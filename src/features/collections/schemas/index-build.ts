@@ -16,7 +16,8 @@ export interface IndexBuild {
   readonly uuid: string
 }
 
-export const buildingOf = (schema: Schema) => schema.indexes.filter(({ state }) => state === 'building')
+export const buildingOf = <I extends Pick<Index, 'state'>>({ indexes }: { readonly indexes: readonly I[] }) =>
+  indexes.filter(({ state }) => state === 'building')
 
 /** Records the job in the transaction of the change that needs it. */
 export async function recordBuilding(
