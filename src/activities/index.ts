@@ -48,7 +48,7 @@ export function createActivities(platform: Platform, means: Means): Implementati
   const record = (call: Call) => scopes.within(call, 'workspace_admin')
   const hands = (call: Call): IndexBuildContext => ({
     admin: scopes.admin(call),
-    inside: scopes.within(call, 'service'),
+    workspace: scopes.within(call, 'service'),
     builder: platform.builder,
   })
   const reach = (call: Call): Reach => {

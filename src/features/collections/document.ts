@@ -37,7 +37,7 @@ export const Document = Type.Intersect([
 export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
 /** The selected part of a document. */
-export const Shown = Type.Intersect([
+export const SelectedDocument = Type.Intersect([
   Type.Object({
     id,
     _created_at: Type.Optional(OURS._created_at),
@@ -46,7 +46,7 @@ export const Shown = Type.Intersect([
   }),
   Others,
 ])
-export type Shown = { id: string } & Fields
+export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {
   const { id: own, fields, version, created_at, updated_at, warnings } = stored

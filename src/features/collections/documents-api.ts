@@ -12,7 +12,7 @@ import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../co
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { CollectionName, Document, Fields, Shown, toDocument } from './document.ts'
+import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { pageOf } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
@@ -94,7 +94,7 @@ export const getDocument = inWorkspace({
   summary: 'Read a document, or some of its fields',
   roles: READERS,
   input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
-  output: Type.Object({ document: Shown, version: Type.Integer() }),
+  output: Type.Object({ document: SelectedDocument, version: Type.Integer() }),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/documents/{id}',
@@ -126,7 +126,7 @@ export const listDocuments = inWorkspace({
     filters: Filters,
     count: Type.Optional(Count),
   }),
-  output: CountedPageOf(Shown),
+  output: CountedPageOf(SelectedDocument),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/documents',
@@ -169,7 +169,7 @@ export const queryDocuments = inWorkspace({
     after: Type.Optional(Cursor),
     count: Type.Optional(Count),
   }),
-  output: CountedPageOf(Shown),
+  output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
   run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
     pageOf(scope, name, {

@@ -43,8 +43,8 @@ export function mongoStore(documents: DocumentsHandle): Store {
     },
 
     add: async (_scope, { name }, creates) => {
-      const made = creates.map(({ id, content }) => toDocument(id, content.fields))
-      return { made: await documents.insertMany(name, made) }
+      const documentsToInsert = creates.map(({ id, content }) => toDocument(id, content.fields))
+      return { made: await documents.insertMany(name, documentsToInsert) }
     },
   }
 }
