@@ -54,7 +54,7 @@ export function createActivities(platform: Platform, means: ActivityServices): I
   const record = (call: ActivityContext) => scopes.workspace(call, 'workspace_admin')
   const indexBuildContext = (call: ActivityContext): IndexBuildContext => ({
     admin: scopes.admin(call),
-    inside: scopes.workspace(call, 'service'),
+    workspace: scopes.workspace(call, 'service'),
     builder: platform.builder,
   })
   const suspensionContext = (call: ActivityContext): SuspensionContext => {

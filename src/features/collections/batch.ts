@@ -10,7 +10,7 @@ import { type InputError, Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { CollectionName, Fields } from './document.ts'
 import type { DocumentCommand } from './plan.ts'
-import { type WriteRequest, type WriteResult, write, writeAll } from './write.ts'
+import { type WriteResult, write, writeAll } from './write.ts'
 
 const FieldName = Type.String({ minLength: 1, maxLength: LIMITS.fieldNameBytesMax, pattern: '^[^_$]' })
 
@@ -101,38 +101,36 @@ export const batchAnywhere = workspaceOperation({
   run: (scope, { atomic, ops }) => runAll(scope, ops, atomic),
 })
 
-type Placed = Op & { readonly collection: string }
+type OpAnywhere = Op & { readonly collection: string }
 
 async function runAll(
   scope: WorkspaceScope,
-  ops: readonly Placed[],
+  ops: readonly OpAnywhere[],
   atomic = true,
 ): Promise<Static<typeof Results>> {
-  refuseMisfits(ops)
-  const requests = ops.map((op): WriteRequest => ({ collection: op.collection, command: commandOf(op) }))
-  if (!atomic) return oneByOne(scope, ops, requests)
+  checkMembers(ops)
+  if (!atomic) return runOneByOne(scope, ops)
+  const requests = ops.map((op) => ({ collection: op.collection, command: commandOf(op) }))
   // Creates need no completion mark: a retry finds the documents by their ids.
-  const marks = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
-  const done = await writeAll(scope, requests, { marks }).catch((error: unknown) => {
+  const extraStatements = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
+  const written = await writeAll(scope, requests, { extraStatements }).catch((error: unknown) => {
     // A single command has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
-  return { committed: true, results: done.map((one, index) => resultOf(ops[index], one)) }
+  return { committed: true, results: written.map((result, index) => resultOf(ops[index], result)) }
 }
 
-/** Executes them in order, since a later one may rest on an earlier one. */
-async function oneByOne(
+/** Executes them in order, since a later one may depend on an earlier one. */
+async function runOneByOne(
   scope: WorkspaceScope,
-  ops: readonly Placed[],
-  requests: readonly WriteRequest[],
+  ops: readonly OpAnywhere[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
   const budget = new CpuBudget()
-  for (const [index, { collection, command }] of requests.entries()) {
-    const op = ops[index]
-    const result = await write(scope, collection, command, { budget }).then(
-      (done) => resultOf(op, done),
-      (error) => failed(op, error),
+  for (const op of ops) {
+    const result = await write(scope, op.collection, commandOf(op), { budget }).then(
+      (written) => resultOf(op, written),
+      (error) => errorResult(op, error),
     )
     results.push(result)
   }
@@ -143,14 +141,14 @@ function resultOf(op: Op | undefined, { id, version, created }: WriteResult): St
   return { status: created ? 201 : 200, ...(op?.ref !== undefined && { ref: op.ref }), id, version }
 }
 
-function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
+function errorResult(op: Op, error: unknown): Static<typeof Result> {
   // A server error would hit the other operations, too.
   if (!(error instanceof Problem) || error.status >= 500) throw error
   const { code, detail, errors, status } = error
   return {
     status,
-    ...(op?.ref !== undefined && { ref: op.ref }),
-    ...(op?.id !== undefined && { id: op.id }),
+    ...(op.ref !== undefined && { ref: op.ref }),
+    ...(op.id !== undefined && { id: op.id }),
     error: {
       code,
       ...(detail !== undefined && { detail }),
@@ -161,7 +159,7 @@ function failed(op: Op | undefined, error: unknown): Static<typeof Result> {
 }
 
 /** The required and the optional members of each operation. */
-const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
+const MEMBERS_OF: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
   create: [['data'], []],
   update: [
     ['id', 'data'],
@@ -178,31 +176,31 @@ const TAKES: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (ke
 }
 
 /** @throws Problem `validation_failed` with every member that is missing or has no meaning for its operation */
-function refuseMisfits(ops: readonly Placed[]): void {
+function checkMembers(ops: readonly OpAnywhere[]): void {
   const errors = ops.flatMap((op, index) => {
-    const [required, optional] = TAKES[op.op]
+    const [required, optional] = MEMBERS_OF[op.op]
     const known: readonly string[] = ['op', 'ref', 'collection', ...required, ...optional]
-    const missing = required.filter((name) => op[name] === undefined)
-    const idle = Object.keys(op).filter((name) => !known.includes(name))
+    const absent = required.filter((name) => op[name] === undefined)
+    const unused = Object.keys(op).filter((name) => !known.includes(name))
     return [
-      ...missing.map((name) => misfit(index, name, `is required by ${op.op}`)),
-      ...idle.map((name) => misfit(index, name, `means nothing to ${op.op}`)),
+      ...absent.map((name) => memberError(index, name, `is required by ${op.op}`)),
+      ...unused.map((name) => memberError(index, name, `means nothing to ${op.op}`)),
     ]
   })
   if (errors.length === 0) return
-  const shown = errors.slice(0, LIMITS.faultsShownMax)
-  const detail = shown.map((error) => `${error.pointer} ${error.detail}`).join('; ')
-  throw new Problem('validation_failed', { detail, errors: shown })
+  const first = errors.slice(0, LIMITS.faultsShownMax)
+  const detail = first.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', { detail, errors: first })
 }
 
-const misfit = (index: number, name: string, detail: string): InputError => ({
+const memberError = (index: number, name: string, detail: string): InputError => ({
   in: 'body',
   name: `ops.${index}.${name}`,
   pointer: `/ops/${index}/${name}`,
   detail,
 })
 
-/** The required members are present: {@link refuseMisfits}. */
+/** The required members are present: {@link checkMembers}. */
 function commandOf({
   op,
   id = '',

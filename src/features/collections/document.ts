@@ -37,7 +37,7 @@ export const Document = Type.Intersect([
 export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
 /** The selected part of a document. */
-export const Shown = Type.Intersect([
+export const SelectedDocument = Type.Intersect([
   Type.Object({
     id,
     _created_at: Type.Optional(OURS._created_at),
@@ -46,7 +46,7 @@ export const Shown = Type.Intersect([
   }),
   Others,
 ])
-export type Shown = { id: string } & Fields
+export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {
   const { id: own, fields, version, created_at, updated_at, warnings } = stored
@@ -55,41 +55,26 @@ export function toDocument(stored: Stored): Document {
 }
 
 /** The fields after some are set and others removed. */
-export function after(fields: Fields, set: Fields, unset: readonly string[]): Fields {
-  const gone = new Set(unset)
-  return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !gone.has(name)))
-}
-
-/** A violation, and the problem code if all violations have the same. */
-interface Violation {
-  readonly code: ProblemCode
-  readonly error: InputError
-}
-
-interface Measure {
-  keys: number
-  /** The names and indexes of the value being checked. */
-  readonly path: (string | number)[]
-  readonly violations: Violation[]
+export function updatedFields(fields: Fields, set: Fields, unset: readonly string[]): Fields {
+  const removed = new Set(unset)
+  return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !removed.has(name)))
 }
 
 /**
  * Rejects fields that could not be stored or read back unchanged: reserved names, NUL, excessive sizes.
- * @throws Problem with every violation: `string_nul`, `number_unsafe` or `value_invalid` if all are of that kind, else
+ * @throws Problem with the first errors: `string_nul`, `number_unsafe` or `value_invalid` if all are of that kind, else
  *   `validation_failed`; or `body_too_large`
  */
 export function checkFields(fields: Fields): Content {
   const text = textOf(fields)
-  const measure: Measure = { keys: 0, path: [], violations: [] }
-  for (const name of Object.keys(fields)) record(measure, reservedName(name))
-  inspect(fields, 1, measure)
-  if (measure.keys > LIMITS.documentKeysMax)
-    measure.violations.push(violation('', `has more than ${LIMITS.documentKeysMax} keys`))
-  throwAny(measure.violations)
+  const check = new FieldsCheck()
+  check.checkReserved(Object.keys(fields))
+  check.checkValue(fields, 1)
+  check.throwErrors()
   return { fields, text }
 }
 
-/** Serializes before the walk, which is far slower: a body of megabytes is rejected by its size. */
+/** Serializes before each value is checked, which is far slower: a body of megabytes is rejected by its size. */
 function textOf(fields: Fields): string {
   const text = serialized(fields)
   const bytes = Buffer.byteLength(text)
@@ -98,7 +83,7 @@ function textOf(fields: Fields): string {
   throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
 }
 
-/** Returns no text if the nesting exceeds the stack; the walk, whose depth is bounded, reports it. */
+/** Returns no text if the nesting exceeds the stack; `FieldsCheck`, whose depth is bounded, reports it. */
 function serialized(fields: Fields): string {
   try {
     return JSON.stringify(fields)
@@ -108,94 +93,95 @@ function serialized(fields: Fields): string {
   }
 }
 
-function throwAny(violations: readonly Violation[]): void {
-  const [first] = violations
-  if (first === undefined) return
-  const errors = violations.map(({ error }) => error)
-  const detail = errors.map((error) => `${error.pointer || 'the document'} ${error.detail}`).join('; ')
-  const code = violations.every((other) => other.code === first.code) ? first.code : 'validation_failed'
-  throw new Problem(code, { detail, errors })
-}
-
-function reservedName(name: string): Violation | undefined {
-  if (name === 'id') return violation('/id', 'is assigned by the server')
-  if (!/^[_$]/.test(name)) return undefined
-  return violation(`/${shortPointer(name)}`, 'is reserved: no name begins with _ or $')
-}
-
-/** Keeps the first violations: a reply must not grow with the request. */
-function record(measure: Measure, found: Violation | undefined): void {
-  if (found !== undefined && measure.violations.length < LIMITS.faultsShownMax) measure.violations.push(found)
-}
-
 const LONE_SURROGATE = /\p{Surrogate}/u
 
-/** Bounds the depth, and so its own recursion, and the number of keys, so that it ends soon. */
-function inspect(value: unknown, depth: number, measure: Measure): void {
-  record(measure, valueViolation(value, measure))
-  if (typeof value !== 'object' || value === null || measure.keys > LIMITS.documentKeysMax) return
-  if (depth > LIMITS.documentDepthMax) {
-    record(measure, violation(pointerOf(measure), `is nested deeper than ${LIMITS.documentDepthMax}`))
-    return
+class FieldsCheck {
+  /** The names and indexes that lead to the current value. */
+  readonly #path: (string | number)[] = []
+  readonly #errors: InputError[] = []
+  readonly #codes = new Set<ProblemCode>()
+  #keys = 0
+
+  checkReserved(names: readonly string[]): void {
+    for (const name of names) {
+      if (name === 'id') this.#report('is assigned by the server', { pointer: '/id' })
+      else if (/^[_$]/.test(name))
+        this.#report('is reserved: no name begins with _ or $', { pointer: `/${shortPointer(name)}` })
+    }
   }
-  if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) below(item, index, depth, measure)
-    return
+
+  /** Bounds the depth, and so its own recursion, and the number of keys, so that it ends soon. */
+  checkValue(value: unknown, depth: number): void {
+    if (typeof value === 'string') this.#checkText(value)
+    if (typeof value === 'number') this.#checkNumber(value)
+    if (typeof value !== 'object' || value === null || this.#keys > LIMITS.documentKeysMax) return
+    if (depth > LIMITS.documentDepthMax) {
+      this.#report(`is nested deeper than ${LIMITS.documentDepthMax}`)
+      return
+    }
+    const isArray = Array.isArray(value)
+    for (const [name, member] of isArray ? value.entries() : Object.entries(value)) {
+      if (!isArray) this.#checkName(String(name))
+      this.#path.push(name)
+      this.checkValue(member, depth + 1)
+      this.#path.pop()
+    }
   }
-  for (const [name, member] of Object.entries(value)) {
-    measure.keys += 1
-    record(measure, nameViolation(name, measure))
-    below(member, name, depth, measure)
+
+  throwErrors(): void {
+    if (this.#keys > LIMITS.documentKeysMax)
+      this.#report(`has more than ${LIMITS.documentKeysMax} keys`, { pointer: '' })
+    if (this.#errors.length === 0) return
+    const detail = this.#errors
+      .map((error) => `${error.pointer || 'the document'} ${error.detail}`)
+      .join('; ')
+    const [code = 'validation_failed', ...others] = this.#codes
+    throw new Problem(others.length === 0 ? code : 'validation_failed', { detail, errors: this.#errors })
+  }
+
+  /** Rejects names that a query could not express. */
+  #checkName(name: string): void {
+    this.#keys += 1
+    if (name === '') this.#report('has a name that is empty')
+    else if (name.includes('\u0000')) this.#report('has a name with a NUL character', { code: 'string_nul' })
+    else if (LONE_SURROGATE.test(name))
+      this.#report('has a name with half a surrogate pair', { code: 'value_invalid' })
+    // A code unit is at most three bytes: most names need not be counted.
+    else if (
+      name.length * 3 > LIMITS.fieldNameBytesMax &&
+      Buffer.byteLength(name) > LIMITS.fieldNameBytesMax
+    ) {
+      const pointer = `${this.#pointer()}/${shortPointer(name)}`
+      this.#report(`is a name of more than ${LIMITS.fieldNameBytesMax} bytes`, { pointer })
+    }
+  }
+
+  /** PostgreSQL stores neither; MongoDB would replace half a surrogate pair. */
+  #checkText(text: string): void {
+    if (text.includes('\u0000')) this.#report('holds a NUL character', { code: 'string_nul' })
+    else if (LONE_SURROGATE.test(text)) this.#report('holds half a surrogate pair', { code: 'value_invalid' })
+  }
+
+  #checkNumber(value: number): void {
+    if (!Number.isFinite(value)) this.#report('is a number too large to be kept', { code: 'number_unsafe' })
+    else if (Number.isInteger(value) && !Number.isSafeInteger(value))
+      this.#report('is an integer beyond 2^53 and would not read back the same', { code: 'number_unsafe' })
+  }
+
+  /** Keeps the first errors: a reply must not grow with the request. The pointer is built for errors alone. */
+  #report(detail: string, { code = 'validation_failed', pointer = this.#pointer() }: Report = {}): void {
+    if (this.#errors.length >= LIMITS.faultsShownMax) return
+    this.#codes.add(code)
+    this.#errors.push({ in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail })
+  }
+
+  #pointer(): string {
+    return this.#path.map((name) => `/${shortPointer(String(name))}`).join('')
   }
 }
 
-function below(value: unknown, name: string | number, depth: number, measure: Measure): void {
-  measure.path.push(name)
-  inspect(value, depth + 1, measure)
-  measure.path.pop()
-}
-
-/** Rejects names that a query could not express. */
-function nameViolation(name: string, measure: Measure): Violation | undefined {
-  if (name === '') return violation(pointerOf(measure), 'has a name that is empty')
-  if (name.includes('\u0000'))
-    return violation(pointerOf(measure), 'has a name with a NUL character', 'string_nul')
-  if (LONE_SURROGATE.test(name))
-    return violation(pointerOf(measure), 'has a name with half a surrogate pair', 'value_invalid')
-  // A code unit is at most three bytes: most names need not be counted.
-  if (name.length * 3 <= LIMITS.fieldNameBytesMax || Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax)
-    return undefined
-  return violation(
-    `${pointerOf(measure)}/${shortPointer(name)}`,
-    `is a name of more than ${LIMITS.fieldNameBytesMax} bytes`,
-  )
-}
-
-/** Finds a value that would not read back the same. */
-function valueViolation(value: unknown, measure: Measure): Violation | undefined {
-  if (typeof value === 'string') return textViolation(value, measure)
-  if (typeof value !== 'number') return undefined
-  if (!Number.isFinite(value))
-    return violation(pointerOf(measure), 'is a number too large to be kept', 'number_unsafe')
-  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
-  return violation(
-    pointerOf(measure),
-    'is an integer beyond 2^53 and would not read back the same',
-    'number_unsafe',
-  )
-}
-
-/** PostgreSQL stores neither; MongoDB would replace half a surrogate pair. */
-function textViolation(text: string, measure: Measure): Violation | undefined {
-  if (text.includes('\u0000')) return violation(pointerOf(measure), 'holds a NUL character', 'string_nul')
-  return LONE_SURROGATE.test(text)
-    ? violation(pointerOf(measure), 'holds half a surrogate pair', 'value_invalid')
-    : undefined
-}
-
-/** Built only for a violation: most values have none. */
-const pointerOf = ({ path }: Measure) => path.map((name) => `/${shortPointer(String(name))}`).join('')
-
-function violation(pointer: string, detail: string, code: ProblemCode = 'validation_failed'): Violation {
-  return { code, error: { in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail } }
+interface Report {
+  readonly code?: ProblemCode
+  /** By default that of the current value. */
+  readonly pointer?: string
 }

@@ -12,14 +12,14 @@ import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../co
 import { READERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { CollectionName, Document, Fields, Shown, toDocument } from './document.ts'
+import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { pageOf } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
 import { withCollection } from './resolve-store.ts'
-import { IndexShown, Mode, Store } from './schemas/api-types.ts'
+import { IndexState, Mode, Store } from './schemas/api-types.ts'
 import { documentNotFound, etagOf } from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { type WriteResult, write } from './write.ts'
@@ -94,7 +94,7 @@ export const getDocument = workspaceOperation({
   summary: 'Read a document, or some of its fields',
   roles: READERS,
   input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
-  output: Type.Object({ document: Shown, version: Type.Integer() }),
+  output: Type.Object({ document: SelectedDocument, version: Type.Integer() }),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/documents/{id}',
@@ -126,7 +126,7 @@ export const listDocuments = workspaceOperation({
     filters: Filters,
     count: Type.Optional(Count),
   }),
-  output: CountedPageOf(Shown),
+  output: CountedPageOf(SelectedDocument),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/documents',
@@ -169,7 +169,7 @@ export const queryDocuments = workspaceOperation({
     after: Type.Optional(Cursor),
     count: Type.Optional(Count),
   }),
-  output: CountedPageOf(Shown),
+  output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
   run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
     pageOf(scope, name, {
@@ -269,7 +269,7 @@ const Listed = Type.Object({
   ),
   mode: Type.Optional(Mode),
   schema_id: Type.Optional(Id('sch')),
-  indexes: Type.Optional(Type.Array(IndexShown)),
+  indexes: Type.Optional(Type.Array(IndexState)),
 })
 type Listed = Static<typeof Listed>
 

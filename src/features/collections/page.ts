@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
-import { type Shown, toDocument } from './document.ts'
+import { type SelectedDocument, toDocument } from './document.ts'
 import { type Filter, isIndex, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { withCollection } from './resolve-store.ts'
@@ -30,7 +30,7 @@ export async function pageOf(
   scope: WorkspaceScope,
   name: string,
   request: PageQuery,
-): Promise<CountedPage<Shown>> {
+): Promise<CountedPage<SelectedDocument>> {
   const { filter, selection, size, count } = request
   const order = totalOrder(request.order)
   const digest = digestOf(name, filter, order)
@@ -43,31 +43,26 @@ export async function pageOf(
   }
   const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }) =>
     store.list(scope, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
-      throw explained(error, query, collection.declared)
+      throw withIndexHint(error, query, collection.declared)
     }),
   )
-  const shown = rows.slice(0, size)
-  const last = shown.at(-1)
-  const more = rows.length > size && last !== undefined
+  const documents = rows.slice(0, size)
+  const last = documents.at(-1)
+  const hasMore = rows.length > size && last !== undefined
+  const cursorValues = (stored: Stored) => order.map(({ path }) => valueAt(stored, path))
   return {
-    data: shown.map((stored) => project(toDocument(stored), selection)),
+    data: documents.map((stored) => project(toDocument(stored), selection)),
     page: {
       size,
-      next: more
-        ? writeCursor(
-            scope,
-            digest,
-            order.map(({ path }) => valueAt(last, path)),
-          )
-        : null,
-      has_more: more,
+      next: hasMore ? writeCursor(scope, digest, cursorValues(last)) : null,
+      has_more: hasMore,
       ...(total !== undefined && { total }),
     },
   }
 }
 
 /** Adds to `query_timeout` the fields on which a missing index would help. */
-function explained(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
+function withIndexHint(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
   if (!(error instanceof Problem && error.code === 'query_timeout')) return error
   const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
   const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
@@ -123,8 +118,8 @@ function readCursor(scope: WorkspaceScope, digest: string, text: string): readon
   // base64url ignores unknown characters; only the exact text that was issued is accepted.
   if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))
     throw new Problem('cursor_invalid')
-  const [made, values] = decrypted(scope, bytes)
-  if (made !== digest) throw new Problem('cursor_mismatch')
+  const [digestOfCursor, values] = decrypted(scope, bytes)
+  if (digestOfCursor !== digest) throw new Problem('cursor_mismatch')
   return values
 }
 
@@ -136,7 +131,7 @@ function decrypted(scope: WorkspaceScope, bytes: Buffer): [string, Json[]] {
   }
 }
 
-const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
+const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => Json>> = {
   id: (stored) => stored.id,
   _created_at: (stored) => stored.created_at,
   _updated_at: (stored) => stored.updated_at,
@@ -146,8 +141,9 @@ const OURS: Readonly<Record<string, (stored: Stored) => Json>> = {
 /** The value at a path; null if there is none. */
 function valueAt(stored: Stored, path: Path): Json {
   const [name] = path
-  const ours = path.length === 1 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
-  if (ours !== undefined) return ours(stored)
+  const systemField =
+    path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
+  if (systemField !== undefined) return systemField(stored)
   let value: unknown = stored.fields
   for (const step of path) value = memberOf(value, step)
   return (value ?? null) as Json

@@ -1,14 +1,20 @@
-/** Plans document commands: from what callers ask for to the changes that a store writes. */
+/** Turns document commands into validated changes for a store: applies defaults, merges patches, enforces the schema. */
 
 import { mergePatch } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
-import { after, checkFields, type Fields } from './document.ts'
+import { checkFields, type Fields, updatedFields } from './document.ts'
+import {
+  canValidatePartially,
+  enforceInThread,
+  enforceSchema,
+  type ValidationOutcome,
+} from './enforce-schema.ts'
 import type { CollectionLocation, Right } from './resolve-store.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
-import { type Violation, validateChange } from './schemas/validate.ts'
+import { evaluateChange, isPending, type Violation } from './schemas/evaluate-schema.ts'
 import {
   type Change,
   type Collection,
@@ -17,13 +23,6 @@ import {
   type Stored,
   versionMismatch,
 } from './store.ts'
-import {
-  canValidatePartially,
-  checkDocument,
-  checkInThread,
-  isDeferred,
-  type ValidationOutcome,
-} from './validate-document.ts'
 
 interface OnOne {
   readonly id: string
@@ -61,11 +60,9 @@ type Current = Pick<Stored, 'id' | 'fields' | 'version'>
 interface Planned {
   readonly change: Change
   readonly warnings: ValidationOutcome
-  /** True if the plan rests on a document that was read: it is planned again if that changed meanwhile. */
-  readonly again: boolean
 }
 
-/** True if the change can be planned without reading the document. */
+/** The fast path: true if the change can be planned without reading the document. */
 export function isBlindWrite(collection: Collection, command: DocumentCommand): boolean {
   if (command.op === 'update')
     return (
@@ -80,14 +77,11 @@ export function planBlind(collection: Collection, command: DocumentCommand, newI
   if (command.op !== 'update' && command.op !== 'replace' && command.op !== 'delete')
     throw new TypeError(`${command.op} is not planned without its document`)
   const at = { id: command.id, ...(command.ifVersions !== undefined && { ifVersions: command.ifVersions }) }
-  if (command.op === 'delete') return { change: { verb: 'delete', ...at }, warnings: [], again: false }
-  if (command.op === 'replace') {
-    const { content, warnings } = checked(collection, defaulted(collection, command.data))
-    return { change: { verb: 'replace', ...at, content }, warnings, again: false }
-  }
+  if (command.op === 'delete') return { change: { verb: 'delete', ...at }, warnings: [] }
+  if (command.op === 'replace') return replacement(collection, at, applyDefaults(collection, command.data))
   const content = checkFields(command.data)
-  const warnings = checkDocument(collection, content.fields, validateChange)
-  return { change: { verb: 'update', ...at, content, unset: command.unset }, warnings, again: false }
+  const warnings = enforceSchema(collection, content.fields, evaluateChange)
+  return { change: { verb: 'update', ...at, content, unset: command.unset }, warnings }
 }
 
 /**
@@ -104,7 +98,7 @@ function planOnCurrent(
   if (command.op === 'create') return creation(collection, command.data, newId)
   if (current === undefined) {
     if (command.op !== 'upsert') throw documentNotFound()
-    return { ...creation(collection, command.data, newId), again: true }
+    return creation(collection, command.data, newId)
   }
   const { id, version } = current
   if ('ifVersions' in command && command.ifVersions !== undefined && !command.ifVersions.includes(version))
@@ -112,56 +106,57 @@ function planOnCurrent(
   const at = { id, ifVersions: [version] }
   switch (command.op) {
     case 'delete':
-      return { change: { verb: 'delete', ...at }, warnings: [], again: true }
+      return { change: { verb: 'delete', ...at }, warnings: [] }
     case 'replace':
-      return written(collection, at, defaulted(collection, command.data))
+      return replacement(collection, at, applyDefaults(collection, command.data))
     case 'merge':
-      if (Object.keys(command.data).length === 0) return setting(collection, at, current, NOTHING)
+      if (Object.keys(command.data).length === 0) return partialUpdate(collection, at, current, {})
       // The patch has the same bounds as its result.
-      return written(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
+      return replacement(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
     case 'update':
-      return setting(collection, at, current, command)
+      return partialUpdate(collection, at, current, command)
     case 'upsert':
-      return setting(collection, at, current, { data: command.data, unset: [] })
+      return partialUpdate(collection, at, current, { data: command.data })
     case 'increment': {
       const data = { [command.field]: incremented(current.fields, command.field, command.by) }
-      return setting(collection, at, current, { data, unset: [] })
+      return partialUpdate(collection, at, current, { data })
     }
   }
 }
 
 function creation(collection: Collection, data: Fields, id: string): Planned {
-  const { content, warnings } = checked(collection, defaulted(collection, data))
-  return { change: { verb: 'create', id, content }, warnings, again: false }
+  const { content, warnings } = validated(collection, applyDefaults(collection, data))
+  return { change: { verb: 'create', id, content }, warnings }
 }
 
-const NOTHING = { data: {}, unset: [] } as const
+type At = { readonly id: string; readonly ifVersions?: readonly number[] }
 
-type At = { readonly id: string; readonly ifVersions: readonly number[] }
-
-function written(collection: Collection, at: At, fields: Fields): Planned {
-  const { content, warnings } = checked(collection, fields)
-  return { change: { verb: 'replace', ...at, content }, warnings, again: true }
+function replacement(collection: Collection, at: At, fields: Fields): Planned {
+  const { content, warnings } = validated(collection, fields)
+  return { change: { verb: 'replace', ...at, content }, warnings }
 }
 
-function setting(
+function partialUpdate(
   collection: Collection,
   at: At,
   current: Current,
-  { data, unset }: Pick<Update, 'data' | 'unset'>,
+  { data = {}, unset = [] }: Partial<Pick<Update, 'data' | 'unset'>>,
 ): Planned {
   const content = checkFields(data)
-  const { warnings } = checked(collection, after(current.fields, content.fields, unset))
-  return { change: { verb: 'update', ...at, content, unset }, warnings, again: true }
+  const { warnings } = validated(collection, updatedFields(current.fields, content.fields, unset))
+  return { change: { verb: 'update', ...at, content, unset }, warnings }
 }
 
-function checked(collection: Collection, fields: Fields): { content: Content; warnings: ValidationOutcome } {
+function validated(
+  collection: Collection,
+  fields: Fields,
+): { content: Content; warnings: ValidationOutcome } {
   const content = checkFields(fields)
-  return { content, warnings: checkDocument(collection, content.fields) }
+  return { content, warnings: enforceSchema(collection, content.fields) }
 }
 
 /** Adds defaults in any mode, since a default is no constraint. */
-function defaulted({ declared }: Collection, fields: Fields): Fields {
+function applyDefaults({ declared }: Collection, fields: Fields): Fields {
   return declared === undefined ? fields : withDefaults(declared.defaults, fields)
 }
 
@@ -184,29 +179,27 @@ export interface ValidatedChange extends Planned {
   readonly warnings: readonly Violation[]
 }
 
-/** Plans one after the other and yields to other requests in between. @throws Problem of the first that cannot be planned */
+/** Plans in order and yields to other requests in between. @throws Problem of the first that cannot be planned */
 export async function planAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
   plan: Planner,
   budget: CpuBudget,
 ): Promise<ValidatedChange[]> {
-  const validated: ValidatedChange[] = []
+  const changes: ValidatedChange[] = []
   try {
     for (const [index, task] of tasks.entries()) {
       const planned = budget.run(() => plan(task, index))
-      validated.push(isValidated(planned) ? planned : await validatePlanned(scope, planned, budget))
+      changes.push(await validatePlanned(scope, planned, budget))
       await budget.yield()
     }
   } catch (error) {
-    throw located(error, validated.length, tasks)
+    throw withOpIndex(error, changes.length, tasks)
   }
-  return validated
+  return changes
 }
 
-const isValidated = (planned: Planned): planned is ValidatedChange => !isDeferred(planned.warnings)
-
-/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as {@link checkInThread} does */
+/** Validates the document of a planned change, in a worker thread if that takes many steps. @throws Problem as {@link enforceInThread} does */
 export async function validatePlanned(
   scope: WorkspaceScope,
   planned: Planned,
@@ -215,20 +208,21 @@ export async function validatePlanned(
   const { warnings } = planned
   return {
     ...planned,
-    warnings: isDeferred(warnings) ? await checkInThread(scope, warnings, budget) : warnings,
+    warnings: isPending(warnings) ? await enforceInThread(scope, warnings, budget) : warnings,
   }
 }
 
 export const planIndependent: Planner = ({ collection, command, id }) => planBlind(collection, command, id)
 
-/** Plans each command on the state that the ones before leave. */
+/** Plans each command on the state that the ones before it leave. */
 export function planSequential(currents: readonly (Current | undefined)[]): Planner {
-  const left = new Map<string, PlannedState>()
+  const states = new Map<string, PlannedState>()
   return (task, index) => {
-    const current = latestState(left, task, currents[index])
-    const planned = planOnCurrent(task.collection, task.command, current, task.id)
-    const { id } = planned.change
-    left.set(keyIn(task.collection, id), { collection: task.collection, ...next(planned, current) })
+    const { collection } = task
+    const current = latestState(states, task, currents[index])
+    const planned = planOnCurrent(collection, task.command, current, task.id)
+    const key = stateKey(collection, planned.change.id)
+    states.set(key, { collection, current: stateAfter(planned.change, current) })
     return planned
   }
 }
@@ -239,47 +233,45 @@ interface PlannedState {
   readonly current: Current | undefined
 }
 
-const keyIn = (collection: Collection, id: string) => `${collection.name}/${id}`
+const stateKey = (collection: Collection, id: string) => `${collection.name}/${id}`
 
 function latestState(
-  left: Map<string, PlannedState>,
-  task: WriteTask,
+  states: ReadonlyMap<string, PlannedState>,
+  { command, collection }: WriteTask,
   read: Current | undefined,
 ): Current | undefined {
-  const { command, collection } = task
   if (command.op === 'create') return undefined
-  if (command.op === 'upsert' && read === undefined) return plannedInsert(left, collection, command)
+  if (command.op === 'upsert' && read === undefined) return plannedInsert(states, collection, command)
   const id = 'id' in command ? command.id : (read?.id ?? '')
-  const known = left.get(keyIn(collection, id))
-  return known === undefined ? read : known.current
+  const planned = states.get(stateKey(collection, id))
+  return planned === undefined ? read : planned.current
 }
 
+/** The document that an earlier task of the same transaction creates with the key of an upsert. */
 function plannedInsert(
-  left: Map<string, PlannedState>,
-  collection: Collection,
+  states: ReadonlyMap<string, PlannedState>,
+  { name, declared }: Collection,
   { on, data }: Extract<DocumentCommand, { op: 'upsert' }>,
 ): Current | undefined {
-  const value = (fields: Fields | undefined, field: string) =>
-    sortKey(collection.declared?.formats.get(field), fields?.[field])
-  const made = [...left.values()].find(
-    ({ collection: { name }, current }) =>
-      name === collection.name && on.every((field) => value(current?.fields, field) === value(data, field)),
-  )
-  return made?.current
+  const key = (fields: Fields | undefined, field: string) =>
+    sortKey(declared?.formats.get(field), fields?.[field])
+  const hasKey = ({ collection, current }: PlannedState) =>
+    collection.name === name && on.every((field) => key(current?.fields, field) === key(data, field))
+  return [...states.values()].find(hasKey)?.current
 }
 
-function next({ change }: Planned, current: Current | undefined): Pick<PlannedState, 'current'> {
-  if (change.verb === 'delete') return { current: undefined }
+function stateAfter(change: Change, current: Current | undefined): Current | undefined {
+  if (change.verb === 'delete') return undefined
   const { id, content } = change
-  if (change.verb !== 'update')
-    return { current: { id, fields: content.fields, version: (current?.version ?? 0) + 1 } }
-  const untouched = Object.keys(content.fields).length + change.unset.length === 0
-  const version = (current?.version ?? 0) + (untouched ? 0 : 1)
-  return { current: { id, fields: after(current?.fields ?? {}, content.fields, change.unset), version } }
+  const version = current?.version ?? 0
+  if (change.verb !== 'update') return { id, fields: content.fields, version: version + 1 }
+  const isUnchanged = Object.keys(content.fields).length + change.unset.length === 0
+  const fields = updatedFields(current?.fields ?? {}, content.fields, change.unset)
+  return { id, fields, version: version + (isUnchanged ? 0 : 1) }
 }
 
 /** Adds the index of the failed command if there are several. */
-export function located(error: unknown, index: number, tasks: readonly WriteTask[]): unknown {
+export function withOpIndex(error: unknown, index: number, tasks: readonly WriteTask[]): unknown {
   if (!(error instanceof Problem) || tasks.length === 1) return error
   return error.with({ op_index: index })
 }

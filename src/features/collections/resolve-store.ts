@@ -24,7 +24,7 @@ export function withCollection<T>(
   scope: WorkspaceScope,
   name: string,
   rights: readonly Right[],
-  work: (where: CollectionLocation) => Promise<T>,
+  work: (location: CollectionLocation) => Promise<T>,
 ): Promise<T> {
   return withCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
 }
@@ -32,23 +32,23 @@ export function withCollection<T>(
 /**
  * Runs work in several collections. Cached declarations may be some seconds old: if the database rejects the work because
  * of that, the declarations are read again and the work is repeated. The rejected attempt had no effect.
- * @param wanted the rights that the caller needs, by the collection's name
+ * @param rightsByName the rights that the caller needs, by the collection's name
  * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
 export async function withCollections<T>(
   scope: WorkspaceScope,
-  wanted: ReadonlyMap<string, readonly Right[]>,
+  rightsByName: ReadonlyMap<string, readonly Right[]>,
   work: (at: (name: string) => CollectionLocation) => Promise<T>,
 ): Promise<T> {
   let cause: unknown
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
-      return await work(await locationsOf(scope, wanted))
+      return await work(await locationsOf(scope, rightsByName))
     } catch (error) {
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
       cause = error
-      for (const name of wanted.keys()) invalidate(scope, scope.ref, memoKey(name))
+      for (const name of rightsByName.keys()) invalidate(scope, scope.ref, memoKey(name))
       invalidate(scope, scope.ref, ANON_CACHE_KEY)
     }
   }
@@ -62,18 +62,18 @@ const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_
 
 async function locationsOf(
   scope: WorkspaceScope,
-  wanted: ReadonlyMap<string, readonly Right[]>,
+  rightsByName: ReadonlyMap<string, readonly Right[]>,
 ): Promise<(name: string) => CollectionLocation> {
-  const places = new Map<string, CollectionLocation>()
-  for (const [name, rights] of wanted) {
-    const place = await locationOf(scope, name)
-    permit(scope, place.collection, rights)
-    places.set(name, place)
+  const locations = new Map<string, CollectionLocation>()
+  for (const [name, rights] of rightsByName) {
+    const location = await locationOf(scope, name)
+    authorize(scope, location.collection, rights)
+    locations.set(name, location)
   }
   return (name) => {
-    const place = places.get(name)
-    if (place === undefined) throw new TypeError(`${name} was not requested`)
-    return place
+    const location = locations.get(name)
+    if (location === undefined) throw new TypeError(`${name} was not requested`)
+    return location
   }
 }
 
@@ -81,9 +81,9 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
   const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
   const anon = anonAccess(declared, settings)
   const documents = documentsOf(scope)
-  const elsewhere = declared?.store !== 'relational' && documents !== undefined
+  const inMongo = declared?.store !== 'relational' && documents !== undefined
   return {
-    store: elsewhere ? mongoStore(mayWrite(anon) ? documents.writable : documents) : postgresStore,
+    store: inMongo ? mongoStore(mayWrite(anon) ? documents.writable : documents) : postgresStore,
     collection: { name, anon, ...(declared !== undefined && { declared }) },
   }
 }
@@ -92,7 +92,11 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
 const mayWrite = (anon: AnonAccess) => anon.create || anon.update || anon.delete
 
 /** Authorizes anon keys. The database enforces the same; this check gives a reason. */
-function permit(scope: WorkspaceScope, { name, declared, anon }: Collection, rights: readonly Right[]): void {
+function authorize(
+  scope: WorkspaceScope,
+  { name, declared, anon }: Collection,
+  rights: readonly Right[],
+): void {
   if (scope.actor.role !== 'anon') return
   const right = rights.find((one) => !anon[one])
   if (right === undefined) return

@@ -7,7 +7,7 @@ import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Filter, OrderKey } from './query/filter.ts'
 import type { AnonAccess, Declaration } from './schemas/declaration-cache.ts'
-import type { Violation } from './schemas/validate.ts'
+import type { Violation } from './schemas/evaluate-schema.ts'
 
 /** The state of a collection before any of its documents is read. */
 export interface Collection {
@@ -97,7 +97,7 @@ export interface Store {
   /** One transaction changes documents of one kind of store. */
   readonly kind: 'postgresql' | 'mongodb'
   /** In the order of the locations; undefined for a missing document. */
-  read(scope: WorkspaceScope, places: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
+  read(scope: WorkspaceScope, locations: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
   list(
     scope: WorkspaceScope,
     collection: Collection,
@@ -109,13 +109,13 @@ export interface Store {
   }>
   /**
    * Makes all changes or none. If one cannot be made, its outcome has the reason, and the others are undefined.
-   * @param marks further statements of the same transaction, if the store is PostgreSQL
+   * @param extraStatements further statements of the same transaction, if the store is PostgreSQL
    * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
    */
   write(
     scope: WorkspaceScope,
     writes: readonly Write[],
-    marks?: readonly Sql[],
+    extraStatements?: readonly Sql[],
   ): Promise<(Outcome | undefined)[]>
   /**
    * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or

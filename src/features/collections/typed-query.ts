@@ -35,7 +35,7 @@ export function checkSelected(selected: readonly string[], declared: Declaration
     checkNames({ filter: { kind: 'all', of: [] }, order: [], limit: 0, selected }, closed)
 }
 
-const OURS = ['id', '_created_at', '_updated_at', '_version']
+const SYSTEM_FIELDS = ['id', '_created_at', '_updated_at', '_version']
 
 /**
  * The top-level names that documents may have; undefined if they are unbounded: the schema is not enforced, or allows
@@ -44,7 +44,7 @@ const OURS = ['id', '_created_at', '_updated_at', '_version']
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
   if (schema['additionalProperties'] !== false || schema['patternProperties'] !== undefined) return undefined
-  return [...Object.keys(Object(schema['properties'])), ...OURS]
+  return [...Object.keys(Object(schema['properties'])), ...SYSTEM_FIELDS]
 }
 
 function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
@@ -69,10 +69,10 @@ function undeclared(code: ProblemCode, name: string, known: readonly string[]): 
 
 /** Rejects an order by a member of a scalar, which is usually a misspelt direction. */
 function checkOrder(order: Query['order'], scalars: Declaration['scalars']): void {
-  const slip = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
-  if (slip === undefined) return
-  const [name, ...below] = slip.path
-  const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(slip.path)} to order by.`
+  const misspelt = order.find(({ path: [name, ...below] }) => below.length > 0 && scalars.has(name))
+  if (misspelt === undefined) return
+  const [name, ...below] = misspelt.path
+  const detail = `${name} is declared as ${scalars.get(name)}: there is no ${pathText(misspelt.path)} to order by.`
   const hint = `After ${name} stand asc or desc, and nullsfirst or nullslast, not ${below.join('.').slice(0, 50)}.`
   throw refusal({ code: 'order_invalid', in: 'query', name: 'order' }, detail, hint)
 }
@@ -125,10 +125,7 @@ function typedTest(test: Test, type: Type, field: string): Test {
     case 'array':
     case 'object':
       throw mismatch(field, type, `${test.how} compares arrays and objects`)
-    case 'gt':
-    case 'gte':
-    case 'lt':
-    case 'lte':
+    default:
       if (type === 'boolean') throw mismatch(field, type, 'it has no order')
       return { ...test, value: typedLiteral(test.value) }
   }
@@ -137,7 +134,7 @@ function typedTest(test: Test, type: Type, field: string): Test {
 /** @throws Problem `filter_type_mismatch` if no form is of the type */
 function literalOf(literal: Literal, type: Type, field: string): Literal {
   for (const form of literal) {
-    const value = FORMS[type](form)
+    const value = CONVERSIONS[type](form)
     if (value !== undefined) return [value]
   }
   const [got] = literal.slice(-1)
@@ -150,7 +147,7 @@ const inFormat = (format: Format) => (form: Json) =>
   typeof form === 'string' ? canonicalLiteral(format, form) : undefined
 
 /** Converts a form of a literal to a value of the type, if it is one. */
-const FORMS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
+const CONVERSIONS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   string: (form) => (typeof form === 'string' ? form : undefined),
   integer: (form) => (Number.isInteger(form) ? form : undefined),
   number: (form) => (typeof form === 'number' ? form : undefined),

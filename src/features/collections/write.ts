@@ -1,4 +1,7 @@
-/** Writes documents: plans all changes, writes all or none, and plans again if another writer came first. */
+/**
+ * Writes documents: plans all changes (`plan.ts`, which also validates them), writes all or none, and plans again if
+ * another writer came first.
+ */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -10,13 +13,13 @@ import type { Sql } from '../../infra/postgres/sql.ts'
 import {
   type DocumentCommand,
   isBlindWrite,
-  located,
   planAll,
   planIndependent,
   planSequential,
   RIGHTS,
   type ValidatedChange,
   type WriteTask,
+  withOpIndex,
 } from './plan.ts'
 import type { Filter, Test } from './query/filter.ts'
 import { type Right, withCollections } from './resolve-store.ts'
@@ -37,12 +40,11 @@ export interface WriteRequest {
   readonly command: DocumentCommand
 }
 
-/** Options of a write. */
 interface WriteOptions {
   /** The CPU budget of a request that does more than this write. */
   readonly budget?: CpuBudget
   /** Further statements of the transaction. */
-  readonly marks?: readonly Sql[]
+  readonly extraStatements?: readonly Sql[]
 }
 
 /** The result of a command. */
@@ -62,7 +64,7 @@ export interface WriteResult {
 export function writeAll(
   scope: WorkspaceScope,
   requests: readonly WriteRequest[],
-  { budget = new CpuBudget(), marks = [] }: WriteOptions = {},
+  { budget = new CpuBudget(), extraStatements = [] }: WriteOptions = {},
 ): Promise<WriteResult[]> {
   // The ids are the same in every attempt, also of an activity.
   const ids = requests.map(({ command }) =>
@@ -78,8 +80,8 @@ export function writeAll(
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const done = await attemptAll(scope, tasks, { budget, marks })
-      if (done !== undefined) return done
+      const result = await attemptAll(scope, tasks, { budget, extraStatements })
+      if (result !== undefined) return result
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
   })
@@ -92,29 +94,29 @@ export async function write(
   command: DocumentCommand,
   options?: WriteOptions,
 ): Promise<WriteResult> {
-  const [done] = await writeAll(scope, [{ collection, command }], options)
-  if (done === undefined) throw new TypeError('one command has one outcome')
-  return done
+  const [result] = await writeAll(scope, [{ collection, command }], options)
+  if (result === undefined) throw new TypeError('one command has one outcome')
+  return result
 }
 
 /** @returns undefined if another writer came first and all is to be planned again */
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
-  { budget, marks }: Required<WriteOptions>,
+  { budget, extraStatements }: Required<WriteOptions>,
 ): Promise<WriteResult[] | undefined> {
-  const plan = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
-    ? planIndependent
-    : planSequential(await currentOf(scope, tasks))
+  const isBlind = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
+  const plan = isBlind ? planIndependent : planSequential(await readCurrent(scope, tasks))
   const planned = await planAll(scope, tasks, plan, budget)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
-  const outcomes = await storeOf(tasks).write(scope, writes, marks).catch(undefinedOnDeadlock)
+  const outcomes = await storeOf(tasks).write(scope, writes, extraStatements).catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
   const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
-  const refused = outcomes[failed]
-  if (refused === undefined) return planned.map((plan, index) => doneOf(plan, outcomes[index]))
-  if (planned[failed]?.again && isTransient(refused, taskAt(tasks, failed).command)) return undefined
-  throw located(await reasonOf(scope, taskAt(tasks, failed), planned[failed], refused), failed, tasks)
+  const rejected = outcomes[failed]
+  if (rejected === undefined) return planned.map((plan, index) => resultOf(plan, outcomes[index]))
+  const task = taskAt(tasks, failed)
+  if (!isBlind && isTransient(rejected, task.command)) return undefined
+  throw withOpIndex(await problemNow(scope, task, planned[failed], rejected), failed, tasks)
 }
 
 /** After a deadlock of two batches, the one that PostgreSQL has cancelled is planned again. */
@@ -123,13 +125,13 @@ function undefinedOnDeadlock(error: unknown): undefined {
 }
 
 /** True if the command may succeed when it is planned again on the current document. */
-function isTransient(refused: Outcome, command: DocumentCommand): boolean {
-  if ('taken' in refused)
-    return command.op === 'upsert' && refused.taken.every((field) => command.on.includes(field))
-  return !tooLarge(refused)
+function isTransient(rejected: Outcome, command: DocumentCommand): boolean {
+  if ('taken' in rejected)
+    return command.op === 'upsert' && rejected.taken.every((field) => command.on.includes(field))
+  return command.op !== 'create' && !isTooLarge(rejected)
 }
 
-const tooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
+const isTooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
 
 function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
   const task = tasks[index]
@@ -144,48 +146,41 @@ function storeOf(tasks: readonly WriteTask[]): Store {
   throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
 }
 
-function doneOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
+function resultOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
   if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
   const { version, stored } = outcome
-  const done = { id: change.id, created: change.verb === 'create', version }
-  if (stored === undefined) return done
-  return { ...done, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
+  const result = { id: change.id, created: change.verb === 'create', version }
+  if (stored === undefined) return result
+  return { ...result, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
 }
 
 /** Reads the current document of each task; undefined for a new one. */
-async function currentOf(
+async function readCurrent(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
 ): Promise<(Stored | undefined)[]> {
-  const places = tasks.map(({ collection, command }) =>
-    'id' in command ? { collection, id: command.id } : undefined,
+  const locations = tasks.flatMap(({ collection, command }) =>
+    'id' in command ? [{ collection, id: command.id }] : [],
   )
-  const wanted = places.filter((place) => place !== undefined)
-  const read = wanted.length === 0 ? [] : await storeOf(tasks).read(scope, wanted)
+  const documents = locations.length === 0 ? [] : await storeOf(tasks).read(scope, locations)
   return Promise.all(
-    tasks.map(async (task, index) =>
-      places[index] === undefined
-        ? found(scope, task).catch((error: unknown) => {
-            throw located(error, index, tasks)
-          })
-        : read.shift(),
-    ),
+    tasks.map(async (task, index) => {
+      if ('id' in task.command) return documents.shift()
+      return findByKey(scope, task).catch((error: unknown) => {
+        throw withOpIndex(error, index, tasks)
+      })
+    }),
   )
 }
 
 /** Finds the existing document of an upsert. */
-async function found(
+async function findByKey(
   scope: WorkspaceScope,
   { store, collection, command }: WriteTask,
 ): Promise<Stored | undefined> {
   if (command.op !== 'upsert') return undefined
-  const of = keyOf(collection, command.on, command.data).map(
-    ([name, value]): Filter => ({
-      kind: 'test',
-      path: [name],
-      ...matching(value, collection.declared?.formats.get(name)),
-      not: false,
-    }),
+  const of = uniqueKeyOf(collection, command.on, command.data).map(([name, value]) =>
+    equalTo(name, value, collection.declared?.formats.get(name)),
   )
   const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
   const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
@@ -193,16 +188,16 @@ async function found(
 }
 
 /** Compares texts of a format by their canonical text. */
-function matching(value: Json, format: Format | undefined): { test: Test; as?: Format } {
-  const wanted = sortKey(format, value) as Json
-  return { test: { op: 'in', values: [[wanted]] }, ...(format !== undefined && { as: format }) }
+function equalTo(name: string, value: Json, format: Format | undefined): Filter {
+  const test: Test = { op: 'in', values: [[sortKey(format, value) as Json]] }
+  return { kind: 'test', path: [name], test, not: false, ...(format !== undefined && { as: format }) }
 }
 
 /** The values by which an upsert finds its document. @throws Problem if they are not declared unique, or absent */
-function keyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
-  const same = ({ unique, state, fields }: Pick<Index, 'unique' | 'state' | 'fields'>) =>
+function uniqueKeyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
+  const isKey = ({ unique, state, fields }: Index) =>
     unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
-  if (declared?.indexes.some(same) !== true) {
+  if (declared?.indexes.some(isKey) !== true) {
     const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
     throw new Problem('upsert_not_unique', { detail })
   }
@@ -214,13 +209,13 @@ function keyOf({ name, declared }: Collection, on: readonly string[], data: obje
 }
 
 /** After a version mismatch, reports the version of now rather than the one that was read. */
-async function reasonOf(
+async function problemNow(
   scope: WorkspaceScope,
   { store, collection }: WriteTask,
   planned: ValidatedChange | undefined,
-  refused: Outcome,
+  rejected: Outcome,
 ): Promise<unknown> {
-  if (!('current' in refused) || tooLarge(refused)) return problemOf(refused)
+  if (!('current' in rejected) || isTooLarge(rejected)) return problemOf(rejected)
   const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
   return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)
 }

@@ -9,7 +9,7 @@ import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/types.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { faultsOf, type Validation } from '../collections/schemas/validate.ts'
+import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 
 /** A flow's definition, and the functions that it may call. */
@@ -30,7 +30,7 @@ const compiled = ({ source, catalogue }: FlowSource) =>
   compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
 export const TASKS = {
-  validate: (validation: Validation) => faultsOf(validation),
+  validate: (validation: Validation) => evaluate(validation),
 
   check: (flow: FlowSource) => {
     const { ir, faults, warnings } = compiled(flow)

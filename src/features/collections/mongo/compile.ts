@@ -22,19 +22,20 @@ import type { Format } from '../schemas/canonical-text.ts'
 import type { Query } from '../store.ts'
 import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './storage-format.ts'
 
-/** Our own fields, with the type of each. */
-const OURS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
+/** The fields that the platform adds, with the type of each. */
+const SYSTEM_FIELDS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
   id: { name: 'id', type: 'uuid' },
   _created_at: { name: 'created_at', type: 'timestamptz' },
   _updated_at: { name: 'updated_at', type: 'timestamptz' },
   _version: { name: 'v', type: 'bigint' },
 }
 
-const oursAt = (path: Path) => (path.length === 1 && Object.hasOwn(OURS, path[0]) ? OURS[path[0]] : undefined)
+const systemFieldAt = (path: Path) =>
+  path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, path[0]) ? SYSTEM_FIELDS[path[0]] : undefined
 
 const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
 
-/** @throws Problem `filter_type_mismatch` if a literal does not fit a field of ours */
+/** @throws Problem `filter_type_mismatch` if a literal does not fit a system field */
 export function compileFilter(filter: Filter): MongoFilter {
   switch (filter.kind) {
     case 'all':
@@ -44,8 +45,8 @@ export function compileFilter(filter: Filter): MongoFilter {
     case 'null':
       return filter.not ? present(filter.path) : noneOf(present(filter.path))
     case 'exists': {
-      const there = exists(filter.path)
-      return filter.not ? noneOf(there) : there
+      const test = exists(filter.path)
+      return filter.not ? noneOf(test) : test
     }
     case 'test': {
       const test = compileTest(filter.path, filter.test, filter.as)
@@ -56,15 +57,15 @@ export function compileFilter(filter: Filter): MongoFilter {
 
 /** Existing and not null. Paths of names have a key only then. */
 function present(path: Path): MongoFilter {
-  const ours = oursAt(path)
-  if (ours !== undefined) return {}
+  const systemField = systemFieldAt(path)
+  if (systemField !== undefined) return {}
   if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
   return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
 /** Existing, even if null. */
 function exists(path: Path): MongoFilter {
-  if (oursAt(path) !== undefined) return {}
+  if (systemFieldAt(path) !== undefined) return {}
   return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true } })))
 }
 
@@ -72,37 +73,37 @@ function exists(path: Path): MongoFilter {
 type Plain = Exclude<Test, { op: 'at' | 'array' | 'object' }>
 
 function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
-  const ours = oursAt(path)
-  if (ours !== undefined) return ofOurs(ours, path, test)
+  const systemField = systemFieldAt(path)
+  if (systemField !== undefined) return testSystemField(systemField, path, test)
   const somewhere = (holds: (at: string) => MongoFilter) => someOf(locationsOf(path).map(holds))
-  if (test.op === 'at') return somewhere((at) => below(at, test.steps, test.value))
+  if (test.op === 'at') return somewhere((at) => equalsAtSteps(at, test.steps, test.value))
   if (test.op === 'array') return somewhere((at) => compareArray(at, test.how, test.values))
   if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
   const plain: Plain = test.op === 'object' ? { op: 'in', values: partsOf(test.members) } : test
-  if (as === undefined && path.some(isIndex)) return somewhere((at) => ({ [at]: inPlace(plain, path) }))
+  if (as === undefined && path.some(isIndex)) return somewhere((at) => ({ [at]: onValue(plain, path) }))
   return { [`k.${keyName(path, as)}`]: onKey(plain, path) }
 }
 
 /** The locations of a path: each whole number may be a member or an index. */
 function locationsOf(path: Path): string[] {
   return path.reduce<string[]>(
-    (places, name) =>
-      places.flatMap((at) => [memberOf(at, name), ...(isIndex(name) ? [elementOf(at, name)] : [])]),
+    (locations, name) =>
+      locations.flatMap((at) => [memberOf(at, name), ...(isIndex(name) ? [elementOf(at, name)] : [])]),
     ['d'],
   )
 }
 
 /** Follows the steps of json_path_eq. MongoDB tests any element of an array. */
-function below(at: string, steps: readonly Step[], value: Literal): MongoFilter {
-  const place = steps.reduce((here, step) => {
+function equalsAtSteps(at: string, steps: readonly Step[], value: Literal): MongoFilter {
+  const location = steps.reduce((here, step) => {
     if (step === 'every') return elementsOf(here)
     return 'member' in step ? memberOf(here, step.member) : elementOf(here, step.index)
   }, at)
-  return { [place]: { $in: value.map(storedValue) } }
+  return { [location]: { $in: value.map(storedValue) } }
 }
 
 /** Tests the stored value. */
-function inPlace(test: Plain, path: Path): object {
+function onValue(test: Plain, path: Path): object {
   if (test.op === 'in') return { $in: test.values.flat().map(storedValue) }
   if (test.op === 'like') return { $regex: regexOf(test.pattern, test.fold, '') }
   return { [`$${test.op}`]: numberOrText(test.value, path) }
@@ -132,7 +133,11 @@ function regexOf(pattern: Pattern, fold: boolean, before: string): string {
   return `\\A${before}(?${fold ? 'i' : ''}s:${parts.join('')})\\z`
 }
 
-function ofOurs({ name, type }: { name: string; type: ScalarType }, path: Path, test: Test): MongoFilter {
+function testSystemField(
+  { name, type }: { name: string; type: ScalarType },
+  path: Path,
+  test: Test,
+): MongoFilter {
   if (test.op === 'array' || test.op === 'object') throw mismatch(path, type, test.how)
   if (test.op === 'like' || test.op === 'at') throw mismatch(path, type, test.op)
   const bound = (literal: Literal) => {
@@ -150,18 +155,18 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
   const sort: Record<string, 1 | -1> = {}
   for (const [index, key] of order.entries()) {
     const at = fieldOf(key)
-    if (oursAt(key.path) === undefined && key.nullsFirst === key.descending) {
+    if (systemFieldAt(key.path) === undefined && key.nullsFirst === key.descending) {
       // The type of a key is `missing` or `string`, in this order.
       set[`n${index}`] = { $type: `$${at}` }
       sort[`n${index}`] = key.nullsFirst ? 1 : -1
     }
     sort[at] = key.descending ? -1 : 1
   }
-  const behind = after === undefined ? {} : compileAfter(order, after)
-  return { filter: allOf([compileFilter(filter), behind]), set, sort, limit }
+  const afterCursor = after === undefined ? {} : compileAfter(order, after)
+  return { filter: allOf([compileFilter(filter), afterCursor]), set, sort, limit }
 }
 
-const fieldOf = ({ path, as }: OrderKey): string => oursAt(path)?.name ?? `k.${keyName(path, as)}`
+const fieldOf = ({ path, as }: OrderKey): string => systemFieldAt(path)?.name ?? `k.${keyName(path, as)}`
 
 /** Behind in the first key, or equal in it and behind in the second, and so on. */
 function compileAfter(order: readonly OrderKey[], after: readonly Json[]): MongoFilter {
@@ -171,18 +176,18 @@ function compileAfter(order: readonly OrderKey[], after: readonly Json[]): Mongo
   const at = fieldOf(key)
   const bound = boundOf(key.path, value)
   const tied = bound === undefined ? { [at]: { $exists: false } } : { [at]: { $eq: bound } }
-  const ahead = behind(at, key, bound)
+  const ahead = rangeAfter(at, key, bound)
   return rest.length === 0 ? ahead : someOf([ahead, allOf([tied, compileAfter(rest, values)])])
 }
 
 function boundOf(path: Path, value: Json): unknown {
-  const ours = oursAt(path)
+  const systemField = systemFieldAt(path)
   if (value === null) return undefined
-  if (ours === undefined) return keyOf(value)
-  return ours.type === 'timestamptz' ? new Date(String(value)) : value
+  if (systemField === undefined) return keyOf(value)
+  return systemField.type === 'timestamptz' ? new Date(String(value)) : value
 }
 
-function behind(at: string, { descending, nullsFirst }: OrderKey, bound: unknown): MongoFilter {
+function rangeAfter(at: string, { descending, nullsFirst }: OrderKey, bound: unknown): MongoFilter {
   if (bound === undefined) return nullsFirst ? { [at]: { $exists: true } } : NOTHING
   const beyond: MongoFilter = { [at]: { [(descending ? '$lt' : '$gt') satisfies `$${Comparison}`]: bound } }
   return nullsFirst ? beyond : someOf([beyond, { [at]: { $exists: false } }])
@@ -205,47 +210,47 @@ function compareArray(at: string, how: 'cs' | 'cd' | 'ov', values: readonly Lite
     const others = { [elementsOf(at)]: { $elemMatch: { $nin: values.flat() } } }
     return allOf([isArray, { $nor: [others] }])
   }
-  const each = values.map((forms) => someOf(forms.map((form) => hasElement(at, form))))
+  const each = values.map((forms) => someOf(forms.map((form) => containsElement(at, form))))
   return how === 'ov' ? someOf(each) : allOf([isArray, ...each])
 }
 
 /** A single condition on an element needs no `$elemMatch`. */
-function hasElement(at: string, wanted: Json): MongoFilter {
-  const place = elementsOf(at)
-  const [only, ...more] = needs('', wanted)
+function containsElement(at: string, operand: Json): MongoFilter {
+  const location = elementsOf(at)
+  const [only, ...more] = conditionsOf('', operand)
   if (only !== undefined && more.length === 0 && only.anywhere)
-    return { [only.at === '' ? place : `${place}.${only.at}`]: only.is }
-  return { [place]: { $elemMatch: contains('', wanted) } }
+    return { [only.at === '' ? location : `${location}.${only.at}`]: only.is }
+  return { [location]: { $elemMatch: contains('', operand) } }
 }
 
-/** Matches if the value at a location contains all that is wanted: members of objects, elements of arrays, at any depth. */
-function contains(at: string, wanted: Json): MongoFilter {
-  return allOf(needs(at, wanted).map((need) => ({ [need.at]: need.is })))
+/** Matches if the value at a location contains the operand: members of objects, elements of arrays, at any depth. */
+function contains(at: string, operand: Json): MongoFilter {
+  return allOf(conditionsOf(at, operand).map((one) => ({ [one.at]: one.is })))
 }
 
-interface Need {
+interface Condition {
   readonly at: string
   readonly is: unknown
   /** True if the condition means the same when applied to the elements of an array; false for conditions on absence. */
   readonly anywhere: boolean
 }
 
-function needs(at: string, wanted: Json): Need[] {
-  if (wanted === null) return [{ at, is: { $type: 'null' }, anywhere: true }]
-  if (typeof wanted !== 'object') return [{ at, is: { $eq: wanted }, anywhere: true }]
-  if (!Array.isArray(wanted)) return ofObject(at, wanted)
-  if (wanted.length === 0) return [{ at: elementsOf(at), is: { $exists: true }, anywhere: true }]
-  return wanted.map((value) => {
-    const [[place = '', is] = []] = Object.entries(hasElement(at, value))
-    return { at: place, is, anywhere: true }
+function conditionsOf(at: string, operand: Json): Condition[] {
+  if (operand === null) return [{ at, is: { $type: 'null' }, anywhere: true }]
+  if (typeof operand !== 'object') return [{ at, is: { $eq: operand }, anywhere: true }]
+  if (!Array.isArray(operand)) return objectConditions(at, operand)
+  if (operand.length === 0) return [{ at: elementsOf(at), is: { $exists: true }, anywhere: true }]
+  return operand.map((value) => {
+    const [[location = '', is] = []] = Object.entries(containsElement(at, value))
+    return { at: location, is, anywhere: true }
   })
 }
 
-function ofObject(at: string, wanted: Members): Need[] {
-  const members = Object.entries(wanted)
-  if (members.length > 0) return members.flatMap(([name, value]) => needs(memberOf(at, name), value))
+function objectConditions(at: string, operand: Members): Condition[] {
+  const members = Object.entries(operand)
+  if (members.length > 0) return members.flatMap(([name, value]) => conditionsOf(memberOf(at, name), value))
   // An array is kept as an object too.
-  const noArray: Need = { at: elementsOf(at), is: { $exists: false }, anywhere: false }
+  const noArray: Condition = { at: elementsOf(at), is: { $exists: false }, anywhere: false }
   return at === '' ? [noArray] : [{ at, is: { $type: 'object' }, anywhere: true }, noArray]
 }
 

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
-import { after, type Fields } from '../document.ts'
+import { type Fields, updatedFields } from '../document.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
@@ -16,16 +16,16 @@ export function mongoStore(documents: DocumentsHandle): Store {
   return {
     kind: 'mongodb',
 
-    read: (_scope, places) =>
+    read: (_scope, locations) =>
       Promise.all(
-        places.map(async ({ collection: { name }, id }) => {
+        locations.map(async ({ collection: { name }, id }) => {
           const found = await documents.get(name, id)
           return found && toRow(found)
         }),
       ),
 
     list: async (_scope, { name, declared }, query) => {
-      if (declared !== undefined && declared.formats.size > 0) await migrated(documents, name, declared)
+      if (declared !== undefined && declared.formats.size > 0) await ensureMigrated(documents, name, declared)
       const counting =
         query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
       const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
@@ -43,8 +43,8 @@ export function mongoStore(documents: DocumentsHandle): Store {
     },
 
     add: async (_scope, { name }, creates) => {
-      const made = creates.map(({ id, content }) => toDocument(id, content.fields))
-      return { made: await documents.insertMany(name, made) }
+      const documentsToInsert = creates.map(({ id, content }) => toDocument(id, content.fields))
+      return { made: await documents.insertMany(name, documentsToInsert) }
     },
   }
 }
@@ -95,7 +95,7 @@ function changed(
   if (command.verb === 'replace') return command.content.fields
   const { content, unset } = command
   if (Object.keys(content.fields).length + unset.length === 0) return undefined
-  return after(fields, content.fields, unset)
+  return updatedFields(fields, content.fields, unset)
 }
 
 function toDocument(
@@ -120,16 +120,16 @@ function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
   }
 }
 
-const DONE = new WeakMap<Declaration, Promise<void>>()
+const MIGRATIONS = new WeakMap<Declaration, Promise<void>>()
 
 /** Adds canonical texts to documents of the former form before a query compares them; once per cached declaration. */
-function migrated(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
-  const known = DONE.get(declared)
-  if (known !== undefined) return known
-  const done = migrate(documents, name)
-  DONE.set(declared, done)
-  done.catch(() => DONE.delete(declared))
-  return done
+function ensureMigrated(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
+  const started = MIGRATIONS.get(declared)
+  if (started !== undefined) return started
+  const migration = migrate(documents, name)
+  MIGRATIONS.set(declared, migration)
+  migration.catch(() => MIGRATIONS.delete(declared))
+  return migration
 }
 
 /** A concurrent writer stores the new form itself. */

@@ -13,14 +13,14 @@ import { planBlind, validatePlanned } from '../plan.ts'
 import { type Right, withCollection } from '../resolve-store.ts'
 import { type Collection, type Create, problemOf, type Store } from '../store.ts'
 
-interface LineFault {
+interface LineError {
   readonly line: number
   readonly code: ProblemCode
   readonly detail: string
   readonly pointer?: string
 }
 
-/** How far an import has come. */
+/** The progress of an import. */
 interface Report {
   /** Lines that were processed, blank ones included: a client continues with the line after. */
   lines: number
@@ -29,14 +29,14 @@ interface Report {
   existing: number
   failed: number
   /** The first lines that failed. */
-  readonly errors: LineFault[]
+  readonly errors: LineError[]
 }
 
-interface Into {
+interface ImportOptions {
   readonly collection: string
   readonly idOf: IdOf
   /** Ends the import at the first line that fails. */
-  readonly stops: boolean
+  readonly stopOnError: boolean
 }
 
 /** The reply reveals which ids exist, so an import needs the right to read. */
@@ -48,12 +48,12 @@ const RIGHTS: readonly Right[] = ['create', 'read']
  */
 export async function importLines(
   scope: WorkspaceScope,
-  into: Into,
+  options: ImportOptions,
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<Report> {
-  const running = new Import(scope, into)
+  const running = new Import(scope, options)
   try {
-    await running.take(chunks)
+    await running.run(chunks)
     return running.report
   } catch (error) {
     const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
@@ -61,14 +61,16 @@ export async function importLines(
   }
 }
 
-/** The outcome of some entries. `refused`: none is stored, because of one of them. */
-type Tried = { readonly refused: Problem } | Settled
-interface Settled {
-  readonly made: number
+/** The outcome of one attempt to store entries. */
+type Attempt =
+  /** None is stored, because of one of them. */
+  { readonly rejected: Problem } | Stored
+interface Stored {
+  readonly created: number
   readonly existing: number
-  readonly faults: readonly Fault[]
+  readonly failures: readonly Failure[]
 }
-interface Fault {
+interface Failure {
   readonly line: number
   readonly problem: Problem
 }
@@ -76,125 +78,119 @@ interface Fault {
 class Import {
   readonly report: Report = { lines: 0, created: 0, existing: 0, failed: 0, errors: [] }
   readonly #scope: WorkspaceScope
-  readonly #into: Into
-  #gathered: Entry[] = []
-  #bytes = 0
+  readonly #options: ImportOptions
 
-  constructor(scope: WorkspaceScope, into: Into) {
+  constructor(scope: WorkspaceScope, options: ImportOptions) {
     this.#scope = scope
-    this.#into = into
+    this.#options = options
   }
 
-  async take(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  async run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     // Authorizes the caller before it reads the body.
-    await withCollection(this.#scope, this.#into.collection, RIGHTS, async () => {})
-    let read = 0
+    await withCollection(this.#scope, this.#options.collection, RIGHTS, async () => {})
+    let entries: Entry[] = []
+    let bytes = 0
+    let linesRead = 0
     for await (const lines of linesOf(chunks, LIMITS.bodyBytesMax)) {
       for (const line of lines) {
-        read = line.number
-        const entry = entryOf(line, this.#into.idOf)
-        if (entry !== undefined) await this.#gather(entry, line.bytes?.byteLength ?? 0)
+        linesRead = line.number
+        const entry = entryOf(line, this.#options.idOf)
+        if (entry === undefined) continue
+        entries.push(entry)
+        bytes += line.bytes?.byteLength ?? 0
+        if (entries.length < LIMITS.importChunkLines && bytes < LIMITS.importChunkBytes) continue
+        await this.#store(entries)
+        entries = []
+        bytes = 0
       }
     }
-    await this.#flush()
-    this.report.lines = read
+    if (entries.length > 0) await this.#store(entries)
+    this.report.lines = linesRead
   }
 
-  async #gather(entry: Entry, bytes: number): Promise<void> {
-    this.#gathered.push(entry)
-    this.#bytes += bytes
-    const full = this.#gathered.length >= LIMITS.importChunkLines || this.#bytes >= LIMITS.importChunkBytes
-    if (full) await this.#flush()
-  }
-
-  async #flush(): Promise<void> {
-    const entries = this.#gathered
-    this.#gathered = []
-    this.#bytes = 0
-    if (entries.length > 0) await this.#settle(entries)
-  }
-
-  /** Stores entries; if they are rejected, stores each half by itself, down to the line at fault. */
-  async #settle(entries: readonly Entry[]): Promise<void> {
-    const { collection: name } = this.#into
-    const tried = await withCollection(this.#scope, name, RIGHTS, ({ store, collection }) =>
-      this.#attempt(store, collection, entries),
+  /** Stores entries; if they are rejected, stores each half by itself, down to the line that fails. */
+  async #store(entries: readonly Entry[]): Promise<void> {
+    const attempt = await withCollection(
+      this.#scope,
+      this.#options.collection,
+      RIGHTS,
+      ({ store, collection }) => this.#attempt(store, collection, entries),
     )
     const line = entries.at(-1)?.line ?? 0
-    if (!('refused' in tried)) return this.#note(line, tried)
+    if (!('rejected' in attempt)) return this.#record(line, attempt)
+    const problem = attempt.rejected
     if (entries.length === 1) {
-      if (tried.refused.code === 'quota_exceeded') throw tried.refused
-      return this.#note(line, { made: 0, existing: 0, faults: [{ line, problem: tried.refused }] })
+      if (problem.code === 'quota_exceeded') throw problem
+      return this.#record(line, { created: 0, existing: 0, failures: [{ line, problem }] })
     }
     const half = Math.ceil(entries.length / 2)
-    await this.#settle(entries.slice(0, half))
-    await this.#settle(entries.slice(half))
+    await this.#store(entries.slice(0, half))
+    await this.#store(entries.slice(half))
   }
 
   /** Plans anew each time, since the declaration may have changed. */
-  async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Tried> {
-    const { creates, faults } = await planned(this.#scope, { collection, entries, stops: this.#into.stops })
-    if (creates.length === 0) return { made: 0, existing: 0, faults }
+  async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Attempt> {
+    const { creates, failures } = await this.#plan(collection, entries)
+    if (creates.length === 0) return { created: 0, existing: 0, failures }
     try {
       const added = await store.add(this.#scope, collection, creates)
-      if ('made' in added) return { made: added.made, existing: creates.length - added.made, faults }
-      return { refused: problemOf(added) ?? new Problem('conflict') }
+      if (!('made' in added)) return { rejected: problemOf(added) ?? new Problem('conflict') }
+      return { created: added.made, existing: creates.length - added.made, failures }
     } catch (error) {
-      if (error instanceof Problem && OF_A_LINE.has(error.code)) return { refused: error }
+      if (error instanceof Problem && CAUSED_BY_ONE_LINE.has(error.code)) return { rejected: error }
       throw error
     }
   }
 
-  #note(line: number, { made, existing, faults }: Settled): void {
-    const { report } = this
-    report.created += made
-    report.existing += existing
-    report.failed += faults.length
-    const room = LIMITS.faultsShownMax - report.errors.length
-    report.errors.push(...faults.slice(0, room).map(faultOf))
-    const [first] = faults
-    const stopped = this.#into.stops ? first : undefined
-    report.lines = stopped?.line ?? line
-    if (stopped !== undefined) throw located(stopped)
-  }
-}
-
-/** Problems that the database raises for a whole statement although one line is at fault. */
-const OF_A_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
-
-/** @param stops skips the entries after the first one that fails */
-async function planned(
-  scope: WorkspaceScope,
-  { collection, entries, stops }: { collection: Collection; entries: readonly Entry[]; stops: boolean },
-): Promise<{ creates: Create[]; faults: Fault[] }> {
-  const budget = new CpuBudget(Number.POSITIVE_INFINITY)
-  const creates: Create[] = []
-  const faults: Fault[] = []
-  for (const { line, request } of entries) {
-    if (stops && faults.length > 0) break
-    try {
-      if (request instanceof Problem) throw request
-      const { data } = request
-      const plan = budget.run(() => planBlind(collection, { op: 'create', data }, request.id))
-      const { change } = await validatePlanned(scope, plan, budget)
-      if (change.verb === 'create') creates.push(change)
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error
-      faults.push({ line, problem: error })
+  /** Plans the entries, up to the first failure if that ends the import. */
+  async #plan(
+    collection: Collection,
+    entries: readonly Entry[],
+  ): Promise<{ creates: Create[]; failures: Failure[] }> {
+    const budget = new CpuBudget(Number.POSITIVE_INFINITY)
+    const creates: Create[] = []
+    const failures: Failure[] = []
+    for (const { line, request } of entries) {
+      if (this.#options.stopOnError && failures.length > 0) break
+      try {
+        if (request instanceof Problem) throw request
+        const { id, data } = request
+        const plan = budget.run(() => planBlind(collection, { op: 'create', data }, id))
+        const { change } = await validatePlanned(this.#scope, plan, budget)
+        if (change.verb === 'create') creates.push(change)
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error
+        failures.push({ line, problem: error })
+      }
+      await budget.yield()
     }
-    await budget.yield()
+    return { creates, failures }
   }
-  return { creates, faults }
+
+  #record(line: number, { created, existing, failures }: Stored): void {
+    const { report } = this
+    report.created += created
+    report.existing += existing
+    report.failed += failures.length
+    const remaining = LIMITS.faultsShownMax - report.errors.length
+    report.errors.push(...failures.slice(0, remaining).map(lineError))
+    const fatal = this.#options.stopOnError ? failures[0] : undefined
+    report.lines = fatal?.line ?? line
+    if (fatal !== undefined) throw withLine(fatal)
+  }
 }
 
-function faultOf({ line, problem }: Fault): LineFault {
+/** Problems that the database raises for a whole statement although one line causes them. */
+const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
+
+function lineError({ line, problem }: Failure): LineError {
   const { code, message, errors } = problem
   const pointer = errors[0]?.pointer
   const detail = message.slice(0, LIMITS.importFaultCharsMax)
   return { line, code, detail, ...(pointer !== undefined && { pointer }) }
 }
 
-function located({ line, problem }: Fault): Problem {
+function withLine({ line, problem }: Failure): Problem {
   const { code, message, errors, cause, members } = problem
   const detail = `Line ${line}: ${message}`
   return new Problem(code, { detail, errors, cause, members: { ...members, line } })
@@ -284,45 +280,45 @@ interface Line {
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line[]> {
   const splitter = new Splitter(bytesMax)
-  for await (const chunk of chunks) yield splitter.take(chunk)
-  yield splitter.rest()
+  for await (const chunk of chunks) yield splitter.push(chunk)
+  yield splitter.finish()
 }
 
 const LINE_FEED = 0x0a
-const NOTHING = new Uint8Array()
+const NO_BYTES = new Uint8Array()
 
 class Splitter {
   readonly #bytesMax: number
   #number = 0
   /** The beginning of the current line, in a buffer that doubles: a line may come byte by byte. */
-  #buffer: Uint8Array = NOTHING
+  #buffer: Uint8Array = NO_BYTES
   #bytes = 0
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
   }
 
-  take(chunk: Uint8Array): Line[] {
+  push(chunk: Uint8Array): Line[] {
     const lines: Line[] = []
     let from = 0
     for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
-      lines.push(this.#end(chunk.subarray(from, at)))
+      lines.push(this.#completeLine(chunk.subarray(from, at)))
       from = at + 1
     }
     this.#append(chunk.subarray(from))
     return lines
   }
 
-  rest(): Line[] {
-    return this.#bytes === 0 ? [] : [this.#end(NOTHING)]
+  finish(): Line[] {
+    return this.#bytes === 0 ? [] : [this.#completeLine(NO_BYTES)]
   }
 
-  #end(tail: Uint8Array): Line {
+  #completeLine(tail: Uint8Array): Line {
     const whole = this.#bytes === 0 && tail.byteLength <= this.#bytesMax
     if (!whole) this.#append(tail)
     const kept = this.#bytes > this.#bytesMax ? undefined : this.#buffer.subarray(0, this.#bytes)
     this.#number += 1
-    this.#buffer = NOTHING
+    this.#buffer = NO_BYTES
     this.#bytes = 0
     return { number: this.#number, bytes: whole ? tail : kept }
   }
@@ -330,9 +326,9 @@ class Splitter {
   #append(piece: Uint8Array): void {
     const before = this.#bytes
     this.#bytes += piece.byteLength
-    if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw endless(this.#number + 1)
+    if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw lineTooLong(this.#number + 1)
     if (this.#bytes > this.#bytesMax) {
-      this.#buffer = NOTHING
+      this.#buffer = NO_BYTES
       return
     }
     if (this.#bytes > this.#buffer.byteLength) {
@@ -344,7 +340,7 @@ class Splitter {
   }
 }
 
-function endless(line: number): Problem {
+function lineTooLong(line: number): Problem {
   const max = LIMITS.importLineSkippedBytesMax
   const detail = `Line ${line} has more than ${max} bytes: this is no NDJSON.`
   return new Problem('body_too_large', { detail, members: { limit_bytes: max } })

@@ -9,7 +9,7 @@ import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { READERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import { CollectionName, type Shown } from '../document.ts'
+import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
 import { type PageQuery, pageOf } from '../page.ts'
 import { readOrder, readSelection } from '../query/order-and-selection.ts'
@@ -80,19 +80,19 @@ export const importDocuments = workspaceOperation({
     },
   },
   run: async (scope, { name, content, on_error, idempotency_key: key, ...headers }) => {
-    refuseOthers(headers)
+    checkMediaType(headers)
     const idOf =
       key === undefined
         ? () => scope.uuid()
         : seeded(await firstUse(scope, digestOf('import', scope.actor.subject, name, key)))
-    return importLines(scope, { collection: name, idOf, stops: on_error === 'stop' }, content.chunks)
+    return importLines(scope, { collection: name, idOf, stopOnError: on_error === 'stop' }, content.chunks)
   },
 })
 
 const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
 
 /** Rejects forms and archives, every line of which would fail. */
-function refuseOthers(headers: { content_type?: string; content_encoding?: string }): void {
+function checkMediaType(headers: { content_type?: string; content_encoding?: string }): void {
   const [type = ''] = headers.content_type?.toLowerCase().split(';') ?? []
   const encoding = headers.content_encoding?.trim().toLowerCase() ?? 'identity'
   if ((type === '' || MEDIA_TYPES.includes(type.trim())) && encoding === 'identity') return
@@ -133,7 +133,7 @@ async function exportLines(scope: WorkspaceScope, name: string, query: Query): P
   return {
     status: 200,
     headers: {
-      'content-type': 'application/x-ndjson',
+      'content-type': NDJSON,
       'content-disposition': `attachment; filename="${name}.ndjson"`,
       'cache-control': 'private, no-store',
     },
@@ -151,7 +151,7 @@ async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
   let size: number = LIMITS.exportFirstRows
   let after: string | undefined
   do {
-    const { data, page } = await fitting(size, (rows) => read(after, rows))
+    const { data, page } = await readFitting(size, (rows) => read(after, rows))
     let bytes = 0
     for (const piece of packed(data)) {
       bytes += piece.byteLength
@@ -163,12 +163,12 @@ async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
 }
 
 /** Repeats a page that is too large with half as many documents. */
-async function fitting<T>(size: number, read: (size: number) => Promise<T>): Promise<T> {
+async function readFitting<T>(size: number, read: (size: number) => Promise<T>): Promise<T> {
   try {
     return await read(size)
   } catch (error) {
     if (size === 1 || !(error instanceof Problem && error.code === 'output_too_large')) throw error
-    return fitting(Math.ceil(size / 2), read)
+    return readFitting(Math.ceil(size / 2), read)
   }
 }
 
@@ -178,7 +178,7 @@ function nextSize(rows: number, bytes: number): number {
   return Math.max(1, Math.min(fit, LIMITS.exportRowsMax))
 }
 
-function* packed(documents: readonly Shown[]): Generator<Buffer> {
+function* packed(documents: readonly SelectedDocument[]): Generator<Buffer> {
   let text = ''
   for (const document of documents) {
     text += `${JSON.stringify(document)}\n`

@@ -56,8 +56,8 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
     case 'exists': {
-      const there = exists(columns(filter.path))
-      return filter.not ? sql`not ${there}` : there
+      const test = exists(columns(filter.path))
+      return filter.not ? sql`not ${test}` : test
     }
     case 'test': {
       const column = columns(filter.path, filter.as)
@@ -102,28 +102,25 @@ function compileTest(column: Column, test: Test, path: Path): Sql {
     case 'like':
       return like(column, test.pattern, test.fold, path)
     case 'at':
-      return below(inside(column, path, 'json_path_eq'), test.steps, test.value)
+      return equalsAtSteps(jsonOf(column, path, 'json_path_eq'), test.steps, test.value)
     case 'array':
-      return compareArray(inside(column, path, test.how), test.how, test.values)
+      return compareArray(jsonOf(column, path, test.how), test.how, test.values)
     case 'object':
-      return compareObject(inside(column, path, test.how), test.how, test.members)
-    case 'gt':
-    case 'gte':
-    case 'lt':
-    case 'lte':
+      return compareObject(jsonOf(column, path, test.how), test.how, test.members)
+    default:
       return compared(column, test.op, test.value, path)
   }
 }
 
 /** The column as an expression that may hold an array or an object. */
-function inside({ sql: value, type }: Column, path: Path, operator: string): Sql {
+function jsonOf({ sql: value, type }: Column, path: Path, operator: string): Sql {
   if (type === 'jsonb') return value
   throw mismatch(path, type, operator)
 }
 
 /** One array as the only value: the statement's text does not grow with the list. */
 function equal({ sql: value, type }: Column, values: readonly Literal[], path: Path): Sql {
-  if (type === 'jsonb') return among(value, values.flat())
+  if (type === 'jsonb') return equalsAny(value, values.flat())
   const all = values.map((literal) => toType(literal, type, path))
   // No fraction equals a bigint, and among doubles its column would have no index.
   const bound = type === 'bigint' && all.length > 1 ? all.filter(Number.isSafeInteger) : all
@@ -193,16 +190,16 @@ export function compileAfter(order: readonly OrderKey[], after: readonly Json[],
   if (key === undefined) return []
   const column = columns(key.path, key.as)
   const missing = value === null || key.nullsFirst || isId(column) ? [] : [sql`${orNull(column)} is null`]
-  const pair = pairBehind(order, after, columns)
+  const pair = pairAfter(order, after, columns)
   if (pair !== undefined) return [pair, ...missing]
   const tied =
     value === null ? sql`${orNull(column)} is null` : sql`${column.sql} = ${bind(column, value, key.path)}`
-  const ties = compileAfter(rest, values, columns).map((behindRest) => sql`(${tied} and ${behindRest})`)
-  return [...ties, ...behind(column, key, value), ...missing]
+  const ties = compileAfter(rest, values, columns).map((afterRest) => sql`(${tied} and ${afterRest})`)
+  return [...ties, ...rangeAfter(column, key, value), ...missing]
 }
 
 /** The last key but one and `id`, which is never null, as one comparison where they have one direction. */
-function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql | undefined {
+function pairAfter(order: readonly OrderKey[], after: readonly Json[], columns: Columns): Sql | undefined {
   const [key, id, ...more] = order
   const [value = null, last = null] = after
   if (key === undefined || id === undefined || more.length > 0 || value === null) return undefined
@@ -213,7 +210,7 @@ function pairBehind(order: readonly OrderKey[], after: readonly Json[], columns:
   return sql`(${orNull(column)}, ${idColumn.sql}) ${sign} ${bound}`
 }
 
-function behind(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
+function rangeAfter(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
   const at = orNull(column)
   if (value === null) return nullsFirst ? [sql`${at} is not null`] : []
   const bound = bind(column, value, path)
@@ -252,7 +249,7 @@ const member = (base: Sql, name: string): Sql =>
   isIndex(name) ? sql`(${base} #> array[${name}::text])` : sql`(${base} -> ${name}::text)`
 
 /** Equal to one of the forms. */
-function among(value: Sql, forms: readonly Json[]): Sql {
+function equalsAny(value: Sql, forms: readonly Json[]): Sql {
   const [only] = forms
   if (forms.length === 1) return sql`${value} = ${JSON.stringify(only)}::jsonb`
   // Its name differs from that of the element of an enclosing array, which would hide it.
@@ -265,12 +262,13 @@ function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Li
   const test = {
     cs: () => containsEach(value, literals),
     cd: () => sql`${value} <@ ${all}::jsonb`,
-    ov: () => sql`exists (select from jsonb_array_elements(${all}::jsonb) each(e) where ${holds(value)})`,
+    ov: () =>
+      sql`exists (select from jsonb_array_elements(${all}::jsonb) each(e) where ${containsElement(value)})`,
   }[how]
   return sql`(jsonb_typeof(${value}) = 'array' and ${test()})`
 }
 
-const holds = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
+const containsElement = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
 
 /** The text of the statement does not grow with the list: a literal of several forms is a list of them. */
 function containsEach(value: Sql, literals: readonly Literal[]): Sql {
@@ -278,7 +276,7 @@ function containsEach(value: Sql, literals: readonly Literal[]): Sql {
     return sql`${value} @> ${JSON.stringify(literals.flat())}::jsonb`
   const forms = sql`jsonb_array_elements(each.forms) form(e)`
   return sql`not exists (select from jsonb_array_elements(${JSON.stringify(literals)}::jsonb) each(forms)
-    where not exists (select from ${forms} where ${holds(value)}))`
+    where not exists (select from ${forms} where ${containsElement(value)}))`
 }
 
 function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
@@ -287,15 +285,15 @@ function compareObject(value: Sql, how: 'cs' | 'cd', members: Members): Sql {
 }
 
 /**
- * Walks without jsonpath: no text of a user is ever one, and no mode of it raises. An element is looked for among all
- * of them: of a scalar, PostgreSQL's `-> 0` is the scalar.
+ * Follows the steps without jsonpath, so no text of a user becomes one and nothing raises. An element is selected from
+ * the elements of an array, since `-> 0` of a scalar is the scalar.
  */
-function below(value: Sql, steps: readonly Step[], literal: Literal): Sql {
+function equalsAtSteps(value: Sql, steps: readonly Step[], literal: Literal): Sql {
   const [step, ...rest] = steps
-  if (step === undefined) return among(value, literal)
+  if (step === undefined) return equalsAny(value, literal)
   if (typeof step === 'object' && 'member' in step)
-    return below(sql`(${value} -> ${step.member}::text)`, rest, literal)
+    return equalsAtSteps(sql`(${value} -> ${step.member}::text)`, rest, literal)
   const elements = sql`jsonb_array_elements(case jsonb_typeof(${value}) when 'array' then ${value} end)`
   const here = step === 'every' ? sql`` : sql`n = ${step.index}::bigint + 1 and `
-  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${below(sql`e`, rest, literal)})`
+  return sql`exists (select from ${elements} with ordinality each(e, n) where ${here}${equalsAtSteps(sql`e`, rest, literal)})`
 }

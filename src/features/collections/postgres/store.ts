@@ -53,8 +53,8 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
-  write: async (scope, writes, marks = []) => {
-    const outcomes = await tryAll(scope, writes, marks)
+  write: async (scope, writes, extraStatements = []) => {
+    const outcomes = await tryAll(scope, writes, extraStatements)
     await checkDeclarations(
       scope,
       writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),
@@ -79,12 +79,12 @@ export const postgresStore: Store = {
 async function tryAll(
   scope: WorkspaceScope,
   writes: readonly Write[],
-  marks: readonly Sql[],
+  extraStatements: readonly Sql[],
 ): Promise<(Outcome | undefined)[]> {
   const steps = await stepsOf(scope, writes)
   const locks = locksOf(scope, writes)
   try {
-    const statements = [...locks, ...steps.map((step) => step.statement), ...marks]
+    const statements = [...locks, ...steps.map((step) => step.statement), ...extraStatements]
     const all = await (writes.length === 1
       ? scope.batchShared('writing', ...statements)
       : scope.batch(...statements))

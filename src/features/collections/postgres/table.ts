@@ -39,7 +39,7 @@ export interface Table {
   readonly resolve: Columns
 }
 
-const OURS: Readonly<Record<string, Column>> = {
+const SYSTEM_FIELDS: Readonly<Record<string, Column>> = {
   id: { sql: sql`id`, type: 'uuid' },
   _created_at: { sql: sql`created_at`, type: 'timestamptz' },
   _updated_at: { sql: sql`updated_at`, type: 'timestamptz' },
@@ -70,11 +70,11 @@ function undeclared(name: string): Table {
     own: sql`collection = ${name}`,
     key: sql`tenant_id, workspace_id, collection, id`,
     stamp: { names: sql`collection, `, values: sql`${name}, ` },
-    ...SHARED,
+    ...UNDECLARED_COLUMNS,
   }
 }
 
-const SHARED = {
+const UNDECLARED_COLUMNS = {
   columns: [],
   columnOf: new Map<string, TableColumn>(),
   compared: [],
@@ -140,8 +140,9 @@ function resolver(
   const declared = new Map(columns.map((column) => [column.property, declaredAt(column, rest, enforced)]))
   const written = (path: Path): Column => {
     const [name, ...below] = path
-    const ours = below.length === 0 && Object.hasOwn(OURS, name) ? OURS[name] : undefined
-    if (ours !== undefined) return ours
+    const systemField =
+      below.length === 0 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
+    if (systemField !== undefined) return systemField
     const column = declared.get(name)
     if (column === undefined) return { sql: within(rest, path), type: 'jsonb' }
     if (below.length === 0) return column
@@ -153,7 +154,7 @@ function resolver(
     const column = compared.find(
       ({ property, canonical }) => property === path[0] && canonical?.format === as,
     )
-    if (column === undefined) return canonically(written(path), as)
+    if (column === undefined) return computedCanonical(written(path), as)
     // If the schema is enforced, every text is of the format.
     return { sql: column.sql, type: 'text', ...(!enforced && { written: written(path) }) }
   }
@@ -166,7 +167,7 @@ function declaredAt({ property, sql: column, type }: TableColumn, rest: Sql, enf
 }
 
 /** The canonical text computed per row, for fields that have no column to compare by. */
-function canonically(written: Column, format: Format): Column {
+function computedCanonical(written: Column, format: Format): Column {
   const { sql: value, type } = written
   const text =
     type === 'text' ? value : sql`case jsonb_typeof(${value}) when 'string' then ${value} #>> '{}' end`

@@ -10,7 +10,7 @@ import { split, type Table, type TableColumn } from './table.ts'
 type Verb = 'created' | 'updated' | 'deleted'
 
 /** The columns that a statement returns. */
-const shown = ({ oneOfMany }: StatementPurpose): Sql =>
+const returned = ({ oneOfMany }: StatementPurpose): Sql =>
   oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
 /** Inserts and returns new rows; skips rows whose id exists. */
@@ -22,8 +22,11 @@ export function createStatement(table: Table, purpose: StatementPurpose, creates
     const single = insertOne(table, row)
     return oneOfMany ? single : withKind(single, row, statementKind(table, 'create', insertBatch(table)))
   }
-  const rows = creates.map(({ id, content }) => ({ id, ...split(table, content.fields) }))
-  return insertAll(table, { purpose, rest: JSON.stringify(rows) })
+  const rows = creates.map(({ id, content }) => {
+    const { typed, rest } = split(table, content.fields)
+    return rowJson({ purpose, id, typed, rest: JSON.stringify(rest) })
+  })
+  return insertItems(table, { purpose, rows: `[${rows.join()}]` }, eventsOf(documentOf(table)))
 }
 
 /** PostgreSQL returns ids in lower case. */
@@ -33,24 +36,23 @@ const withKind = (single: Sql, item: StatementParams, kind: StatementKind<Statem
 function insertOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${skipExisting(table)}`
-  const line = sql`select id, version, ${source.text} as document from written`
-  return sql`with written as (${written}), event as (${outboxRow(params, 'created', line)})
-    select ${shown(params.purpose)} from written`
+  const event = sql`select id, version, ${source.text} as document from written`
+  return sql`with written as (${written}), event as (${outboxRow(params, 'created', event)})
+    select ${returned(params.purpose)} from written`
 }
 
-/** Inserts the rows of several callers, each with the text of its own document. */
-const insertBatch = (table: Table) => (params: StatementParams) => {
+/** Inserts the rows of several callers; each event has the text that its caller sent. */
+const insertBatch = (table: Table) => (params: StatementParams) =>
+  insertItems(
+    table,
+    params,
+    sql`select id, version, ${BATCH_PARAMS.text} as document from written join items on given_id = id`,
+  )
+
+function insertItems(table: Table, params: StatementParams, events: Sql): Sql {
   const written = sql`${insertInto(table, sql`select ${rowOf(table, BATCH_PARAMS)} from items`)} ${skipExisting(table)}`
-  const line = sql`select id, version, ${BATCH_PARAMS.text} as document from written join items on given_id = id`
-  return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', line)})
-    select written.*, id as given_id from written`
-}
-
-/** Inserts several rows of one caller. */
-function insertAll(table: Table, params: StatementParams): Sql {
-  const written = sql`${insertInto(table, rowsOf(table, params))} ${skipExisting(table)}`
-  return sql`with written as (${written}), event as (${outboxRow(params, 'created', linesOf(documentOf(table)))})
-    select ${shown(params.purpose)} from written`
+  return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', events)})
+    select ${returned(params.purpose)}, id as given_id from written`
 }
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
@@ -59,8 +61,8 @@ const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do no
 export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
   const params = newRow(table, purpose, create)
   const source = ownValues(params)
-  const line = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
-  return sql`with event as (${outboxRow(params, 'created', line)})
+  const event = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
+  return sql`with event as (${outboxRow(params, 'created', event)})
     ${insertInto(table, sql`values (${rowOf(table, source)})`)}`
 }
 
@@ -76,16 +78,6 @@ function insertInto(table: Table, rows: Sql): Sql {
 
 const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
   sql`${table.stamp.values}${id}, ${commas([...table.columns.map(value), rest])}`
-
-/** Several rows in one value, so that the text of the statement does not grow with them. */
-function rowsOf(table: Table, { rest }: StatementParams): Sql {
-  const values = commas([
-    ...table.columns.map((column) => fromJson(sql`(v -> 'typed')`, column)),
-    sql`v -> 'rest'`,
-  ])
-  return sql`select ${table.stamp.values}(v ->> 'id')::uuid, ${values}
-    from jsonb_array_elements(${rest}::jsonb) v`
-}
 
 /**
  * Changes an existing row. If it cannot be changed, the returned row has no id, and `current` is its version and size;
@@ -128,7 +120,7 @@ function deleteOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const here = isRow(table, source)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const event = outboxRow(params, 'deleted', linesOf(sql`null::json`))
+  const event = outboxRow(params, 'deleted', eventsOf(sql`null::json`))
   return reported(params, currentOf(table, here), written, event)
 }
 
@@ -140,17 +132,17 @@ function readOne(table: Table, params: StatementParams): Sql {
   return reported(params, currentOf(table, here), written)
 }
 
-function updateOne(table: Table, params: StatementParams, made: MakeSets): Sql {
+function updateOne(table: Table, params: StatementParams, makeSets: MakeSets): Sql {
   const source = ownValues(params)
-  const { written, current } = updateOf(table, source, made(source), sql``)
-  const event = outboxRow(params, 'updated', linesOf(documentOf(table)))
+  const { written, current } = updateOf(table, source, makeSets(source), sql``)
+  const event = outboxRow(params, 'updated', eventsOf(documentOf(table)))
   return reported(params, current, written, event)
 }
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
-const updateBatch = (table: Table, made: MakeSets) => (params: StatementParams) => {
-  const { written, current } = updateOf(table, BATCH_PARAMS, made(BATCH_PARAMS), sql`from items`)
-  const event = outboxRow(params, 'updated', linesOf(documentOf(table)))
+const updateBatch = (table: Table, makeSets: MakeSets) => (params: StatementParams) => {
+  const { written, current } = updateOf(table, BATCH_PARAMS, makeSets(BATCH_PARAMS), sql`from items`)
+  const event = outboxRow(params, 'updated', eventsOf(documentOf(table)))
   return sql`with ${itemsOf(params)}, written as (${written}), event as (${event})
     select given_id, written.*, case when written.id is null then ${current} end as current
     from items left join written on written.id = given_id`
@@ -174,21 +166,21 @@ function reported({ purpose }: StatementParams, current: Sql, written: Sql, even
   const outbox = event === undefined ? sql`` : sql`, event as (${event})`
   const result = purpose.oneOfMany ? sql`tenon.refuse_change(${current})` : current
   return sql`with written as (${written})${outbox}
-    select ${shown(purpose)}, case when written.id is null then ${result} end as current
+    select ${returned(purpose)}, case when written.id is null then ${result} end as current
     from (select 1) one left join written on true`
 }
 
 /** The document as the outbox keeps it. */
 const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 
-const linesOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
+const eventsOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
 
 /** Inserts a row of the outbox for each row that was written. */
-const outboxRow = ({ purpose }: StatementParams, verb: Verb, lines: Sql): Sql =>
+const outboxRow = ({ purpose }: StatementParams, verb: Verb, events: Sql): Sql =>
   sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
     select ${purpose.collection}, ${verb}, id, version, document,
       coalesce(octet_length(document::text), 0), ${purpose.anonReads}
-    from (${lines}) as line`
+    from (${events}) as written_event`
 
 interface Sets {
   readonly sets: readonly Sql[]
@@ -238,7 +230,7 @@ interface StatementParams {
   readonly id?: string
   /** Values by column. */
   readonly typed?: Readonly<Record<string, unknown>>
-  /** JSON of the fields without a column; for several documents, of everything to write. */
+  /** JSON of the fields without a column. */
   readonly rest?: string
   /** The document as JSON. */
   readonly text?: string
@@ -275,10 +267,9 @@ function statementKind(
   return kind
 }
 
+/** `rest` and `versions` are JSON already. */
 const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: StatementParams): string =>
-  `{"id":${JSON.stringify(id)},"typed":${JSON.stringify(typed)},"rest":${rest},"versions":${versions ?? 'null'},${JSON.stringify(
-    { text, names },
-  ).slice(1)}`
+  `${JSON.stringify({ id, typed, text, names }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
 
 /** The SQL expressions that give a statement the values of a document. */
 interface Source {

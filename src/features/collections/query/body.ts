@@ -104,10 +104,10 @@ function jsonOperand(value: unknown, source: Source): Operand {
 
 /** `["$.a.b", value]` */
 function readPathPair(value: unknown, source: Source): Test {
-  const [path, wanted, ...more] = Array.isArray(value) ? value : []
-  if (typeof path !== 'string' || wanted === undefined || more.length > 0)
+  const [path, expected, ...more] = Array.isArray(value) ? value : []
+  if (typeof path !== 'string' || expected === undefined || more.length > 0)
     throw refusal(source, 'json_path_eq takes [path, value].')
   const { steps, end } = readSteps(path, source)
   if (end < path.length) throw refusal(source, `At ${end} of the path there should be a step.`)
-  return { op: 'at', steps, value: jsonOperand(wanted, source).literal() }
+  return { op: 'at', steps, value: jsonOperand(expected, source).literal() }
 }

@@ -121,11 +121,11 @@ const FITS: Readonly<Record<ScalarType, (form: Json) => boolean>> = {
   uuid: (form) => typeof form === 'string' && UUID.test(form),
 }
 
-/** @param wanted the type of the path in words */
-export function mismatch(path: Path, wanted: string, got: string): Problem {
+/** @param expected the type of the path in words */
+export function mismatch(path: Path, expected: string, got: string): Problem {
   const name = pathText(path)
-  const hint = wanted === 'timestamptz' ? plusHint(got) : undefined
-  return typeMismatch(name, `${name} is compared as ${wanted}; got ${got.slice(0, 100)}.`, hint)
+  const hint = expected === 'timestamptz' ? plusHint(got) : undefined
+  return typeMismatch(name, `${name} is compared as ${expected}; got ${got.slice(0, 100)}.`, hint)
 }
 
 /** A literal or an operator does not fit the type of a field. */

@@ -61,10 +61,10 @@ export function containerOf(value: unknown, source: Source): Container {
 
 /** `(a,"b,c",3)`; blanks belong to the elements; `()` is the empty list. */
 export function readParentheses(text: string, source: Source): Literal[] {
-  const inside = /^\((.*)\)$/su.exec(text)?.[1]
-  if (inside === undefined)
+  const content = /^\((.*)\)$/su.exec(text)?.[1]
+  if (content === undefined)
     throw refusal(source, '`in` takes a list in parentheses.', `${source.name}=in.(a,b)`)
-  return elementsOf(inside, source, false).map((piece) => {
+  return elementsOf(content, source, false).map((piece) => {
     if (!piece.quoted && piece.text.includes(')'))
       throw refusal(source, 'An element with a parenthesis is written in quotes.')
     return readLiteral(piece, source)
@@ -73,9 +73,9 @@ export function readParentheses(text: string, source: Source): Literal[] {
 
 /** `{a,"b,c",3}`; blanks around an element are ignored; `{}` is the empty list. */
 export function readBraces(text: string, source: Source): Piece[] {
-  const inside = /^\{(.*)\}$/su.exec(text)?.[1]
-  if (inside === undefined) throw refusal(source, 'Here stands a list in braces: {a,"b c"}.')
-  return elementsOf(inside.trim(), source, true).map((piece) => {
+  const content = /^\{(.*)\}$/su.exec(text)?.[1]
+  if (content === undefined) throw refusal(source, 'Here stands a list in braces: {a,"b c"}.')
+  return elementsOf(content.trim(), source, true).map((piece) => {
     if (!piece.quoted && (piece.text === '' || /[{}"\\]/.test(piece.text)))
       throw refusal(source, 'An element that is empty or has braces, quotes or backslashes is quoted.')
     return piece
@@ -85,15 +85,15 @@ export function readBraces(text: string, source: Source): Piece[] {
 const COMMA = /,/g
 const BLANKS = /\s*/y
 
-function elementsOf(inside: string, source: Source, blanks: boolean): Piece[] {
-  if (inside === '') return []
-  const skip = (at: number) => (blanks ? pastBlanks(inside, at) : at)
+function elementsOf(content: string, source: Source, blanks: boolean): Piece[] {
+  if (content === '') return []
+  const skip = (at: number) => (blanks ? pastBlanks(content, at) : at)
   const pieces: Piece[] = []
-  for (let at = 0; at <= inside.length; at += 1) {
-    const { end, text, quoted } = pieceAt(inside, skip(at), COMMA, source)
+  for (let at = 0; at <= content.length; at += 1) {
+    const { end, text, quoted } = pieceAt(content, skip(at), COMMA, source)
     pieces.push({ text: blanks && !quoted ? text.trim() : text, quoted })
     at = skip(end)
-    if (at < inside.length && inside[at] !== ',')
+    if (at < content.length && content[at] !== ',')
       throw refusal(source, `A closing quote is followed by other text at ${at}.`)
   }
   checkElements(pieces, source)
@@ -185,17 +185,17 @@ const STEPS: readonly [RegExp, (text: string) => Step][] = [
 
 /** `(<path>,<literal>)`; the parentheses are optional, and the comma may be a colon. */
 export function readPathTest(text: string, source: Source): Test {
-  const inside = /^\((.*)\)$/su.exec(text)?.[1] ?? text
-  const { steps, end } = readSteps(inside, source)
-  if (inside[end] !== ',' && inside[end] !== ':') {
-    const wanted = "a step (`.name`, `[0]`, `[*]`, `['name']`) or a comma"
+  const content = /^\((.*)\)$/su.exec(text)?.[1] ?? text
+  const { steps, end } = readSteps(content, source)
+  if (content[end] !== ',' && content[end] !== ':') {
+    const expected = "a step (`.name`, `[0]`, `[*]`, `['name']`) or a comma"
     throw refusal(
       source,
-      `At ${end} of the path there should be ${wanted}.`,
+      `At ${end} of the path there should be ${expected}.`,
       `${source.name}=json_path_eq.($.a.b,value)`,
     )
   }
-  return { op: 'at', steps, value: readLiteral(pieceOf(inside.slice(end + 1)), source) }
+  return { op: 'at', steps, value: readLiteral(pieceOf(content.slice(end + 1)), source) }
 }
 
 /** The steps at the beginning of a text, and their end. `$` and the first dot are optional. */

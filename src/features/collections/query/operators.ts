@@ -1,7 +1,14 @@
-/** The query operators of both grammars: one table from operator names to filters. */
+/**
+ * The query operators of both grammars: one table from operator names to filters. Stores compile the `Test`s of a filter,
+ * not operators. To add an operator:
+ * 1. here: a row in `OPERATORS`; if it combines existing `Test`s, that is all;
+ * 2. `filter.ts`: a new kind of `Test`, if none expresses it;
+ * 3. `../typed-query.ts`: its literals on a declared field;
+ * 4. `../postgres/compile.ts` and `../mongo/compile.ts`: `compileTest`;
+ * 5. `operands.ts`, `url.ts` and `body.ts`: a method of `Operand`, if its operand has a new form.
+ */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import {
   type Comparison,
@@ -43,7 +50,7 @@ const tested =
 
 const compared = (op: Comparison) => tested((operand) => ({ op, value: operand.comparable() }))
 const like = (fold: boolean) => tested((operand) => ({ op: 'like', pattern: operand.pattern(), fold }))
-const contained = (how: 'cs' | 'cd' | 'ov') => tested((operand) => containment(how, operand))
+const containmentOf = (how: 'cs' | 'cd' | 'ov') => tested((operand) => containment(how, operand))
 
 const equal: Read = (path, operand) =>
   operand.isNull
@@ -62,10 +69,11 @@ const OPERATORS: Readonly<Record<string, Read>> = {
   ilike: like(true),
   is: readIs,
   isdistinct: (path, operand) => distinct(equal(path, operand)),
-  exists: (path, operand) => ({ kind: 'exists', path, not: !flag(operand) }),
-  cs: contained('cs'),
-  cd: contained('cd'),
-  ov: contained('ov'),
+  exists: (path, operand) => ({ kind: 'exists', path, not: !booleanOf(operand) }),
+  // PostgREST's names: the value contains the operand (@>), is contained in it (<@), overlaps it (&&).
+  cs: containmentOf('cs'),
+  cd: containmentOf('cd'),
+  ov: containmentOf('ov'),
   json_path_eq: tested((operand) => operand.pathTest()),
 }
 
@@ -133,7 +141,7 @@ function distinct(same: Filter): Filter {
 
 const both = (...of: readonly Filter[]): Filter => ({ kind: 'all', of })
 
-function flag(operand: Operand): boolean {
+function booleanOf(operand: Operand): boolean {
   const word = operand.word()
   if (word === 'true' || word === 'false') return word === 'true'
   throw refusal(operand.source, '`exists` takes true or false.')
@@ -143,7 +151,7 @@ function containment(how: 'cs' | 'cd' | 'ov', operand: Operand): Test {
   const { source } = operand
   const container = operand.container()
   const members = 'members' in container ? Object.values(container.members) : container.values.flat()
-  if (how === 'cd' && members.some((value) => isObject(value) || Array.isArray(value)))
+  if (how === 'cd' && members.some((value) => typeof value === 'object' && value !== null))
     throw refusal(source, 'cd compares with texts, numbers, booleans and null, one level deep.')
   if ('values' in container) return { op: 'array', how, values: container.values }
   if (how === 'ov') throw refusal(source, 'ov takes a list: objects do not overlap.')

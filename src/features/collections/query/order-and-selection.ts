@@ -41,7 +41,7 @@ function readKey(text: string, source: Source): OrderKey {
   const nulls = takeWord(pieces, NULLS)
   const direction = takeWord(pieces, DIRECTIONS)
   const last = pieces.at(-1)
-  if (pieces.length > 1 && last !== undefined && isWord(last)) refuseAlmost(last.text, source)
+  if (pieces.length > 1 && last !== undefined && isWord(last)) checkMisspelt(last.text, source)
   return orderKey(toPath(pieces, source), direction === 'desc', nulls)
 }
 
@@ -60,7 +60,7 @@ function takeWord(pieces: PathPiece[], words: readonly string[]): string | undef
 }
 
 /** Rejects `age.descc`, which is a typing error rather than a field below age. */
-function refuseAlmost(name: string, source: Source): void {
+function checkMisspelt(name: string, source: Source): void {
   const word = [...DIRECTIONS, ...NULLS, 'ascending', 'descending'].find(
     (known) => name.toLowerCase() === known || nearest(name, [known]) !== undefined,
   )
@@ -71,7 +71,7 @@ function refuseAlmost(name: string, source: Source): void {
 
 /** A tree of names; an empty one stands for all that is below. */
 export type Selection = ReadonlyMap<string, Selection>
-type Growing = Map<string, Growing>
+type MutableSelection = Map<string, MutableSelection>
 
 /**
  * `a,b.c`, or a list of such paths.
@@ -87,8 +87,8 @@ export function readSelection(
   if (parts.length > LIMITS.selectFieldsMax)
     throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are selected.`)
   if (parts.includes('*')) return undefined
-  const tree: Growing = new Map()
-  for (const part of parts) grow(tree, readPath(part, source))
+  const tree: MutableSelection = new Map()
+  for (const part of parts) addPath(tree, readPath(part, source))
   return tree
 }
 
@@ -107,7 +107,7 @@ export function readUnset(text: string | undefined): string[] {
 }
 
 /** `a` beside `a.b` shows all of a, whichever comes first. */
-function grow(tree: Growing, [name, ...rest]: readonly string[]): void {
+function addPath(tree: MutableSelection, [name, ...rest]: readonly string[]): void {
   if (name === undefined) {
     tree.clear()
     return
@@ -116,7 +116,7 @@ function grow(tree: Growing, [name, ...rest]: readonly string[]): void {
   if (known?.size === 0) return
   const below = known ?? new Map()
   tree.set(name, below)
-  grow(below, rest)
+  addPath(below, rest)
 }
 
 type Members = Record<string, unknown>
@@ -127,18 +127,18 @@ export function project<T extends { id: string }>(
   selection: Selection | undefined,
 ): { id: string } & Members {
   if (selection === undefined) return document as { id: string } & Members
-  return { id: document.id, ...cut(document, selection) }
+  return { id: document.id, ...pickMembers(document, selection) }
 }
 
-function cut(value: object, selection: Selection): Members {
+function pickMembers(value: object, selection: Selection): Members {
   // A field may be called __proto__.
-  const shown: Members = Object.create(null)
+  const picked: Members = Object.create(null)
   for (const [name, below] of selection) {
     if (!Object.hasOwn(value, name)) continue
     const member = (value as Members)[name]
-    if (below.size === 0) shown[name] = member
+    if (below.size === 0) picked[name] = member
     else if (typeof member === 'object' && member !== null && !Array.isArray(member))
-      shown[name] = cut(member, below)
+      picked[name] = pickMembers(member, below)
   }
-  return shown
+  return picked
 }

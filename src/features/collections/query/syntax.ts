@@ -21,7 +21,7 @@ export function refusal(source: Source, detail: string, hint?: string): Problem 
 }
 
 /** Names of the platform that a query may use. */
-const OURS = new Set(['_created_at', '_updated_at', '_version'])
+const SYSTEM_FIELDS = new Set(['_created_at', '_updated_at', '_version'])
 
 /** A piece between separators; `quoted` if it was in quotes, which are removed. */
 export interface Piece {
@@ -92,7 +92,7 @@ export function commaParts(text: string): string[] {
 
 export const readPath = (text: string, source: Source): Path => toPath(splitPath(text, source), source)
 
-/** @throws Problem if a name is empty, too long, not storable, or begins with `_` and is none of ours */
+/** @throws Problem if a name is empty, too long, not storable, or begins with `_` and is no system field */
 export function toPath(pieces: readonly PathPiece[], source: Source): Path {
   if (pieces.slice(0, -1).some(({ by }) => by === '->>')) throw refusal(source, 'Behind ->> no path goes on.')
   const names = pieces.map(({ text }) => text)
@@ -101,8 +101,8 @@ export function toPath(pieces: readonly PathPiece[], source: Source): Path {
   if (names.length > LIMITS.pathDepthMax)
     throw refusal(source, `A path has at most ${LIMITS.pathDepthMax} names.`)
   for (const name of names) checkName(name, source)
-  if (first.startsWith('_') && !(OURS.has(first) && rest.length === 0)) {
-    throw refusal(source, `Of the names that begin with _ there are ${[...OURS].join(', ')}.`)
+  if (first.startsWith('_') && !(SYSTEM_FIELDS.has(first) && rest.length === 0)) {
+    throw refusal(source, `Of the names that begin with _ there are ${[...SYSTEM_FIELDS].join(', ')}.`)
   }
   return [first, ...rest]
 }
@@ -124,8 +124,8 @@ const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
 /** A whole text as a piece; quoted if all of it is one quoted text. */
 export function pieceOf(text: string): Piece {
-  const inside = QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
-  return { text: inside ?? text, quoted: inside !== undefined }
+  const content = QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gsu, '$1')
+  return { text: content ?? text, quoted: content !== undefined }
 }
 
 /** Reads an untyped literal: a text if quoted, else the number or boolean that it spells, or the same text. */

@@ -117,7 +117,7 @@ class GroupReader {
   /** @param kind joins the members: `or`, `and`. @throws Problem with the offset at which the text cannot be read on */
   whole(kind: string): Filter {
     const filter = this.#group(kind, 1)
-    if (this.#at < this.#text.length) throw this.#stuck('the end')
+    if (this.#at < this.#text.length) throw this.#unexpected('the end')
     return filter
   }
 
@@ -135,7 +135,7 @@ class GroupReader {
 
   /** Consumes a character of the grammar and the blanks behind it. */
   #take(sign: string): void {
-    if (this.#text[this.#at] !== sign) throw this.#stuck(sign === ')' ? 'a comma or )' : sign)
+    if (this.#text[this.#at] !== sign) throw this.#unexpected(sign === ')' ? 'a comma or )' : sign)
     this.#at = pastBlanks(this.#text, this.#at + 1)
   }
 
@@ -215,9 +215,9 @@ class GroupReader {
     return unknownOperator(misspelt.text, { source: this.#source, written })
   }
 
-  #stuck(wanted: string): Error {
+  #unexpected(expected: string): Error {
     const hint = `${this.#source.name}=(a.eq.1,b.in.(2,3)); values with commas or parentheses in quotes`
-    return refusal(this.#source, `At ${this.#at} there should be ${wanted}.`, hint)
+    return refusal(this.#source, `At ${this.#at} there should be ${expected}.`, hint)
   }
 }
 

@@ -8,7 +8,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
-import { CollectionName, type Scalar, type TableColumn } from './columns.ts'
+import { CollectionName, highestNumber, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
   minItems: 1,
@@ -29,7 +29,7 @@ const RequestedUnique = Type.Array(FieldNames, {
 })
 
 /** As a declaration shows it. */
-export const IndexShown = Type.Object({
+export const IndexState = Type.Object({
   name: Type.String(),
   fields: Type.Array(Type.String()),
   unique: Type.Boolean(),
@@ -37,7 +37,7 @@ export const IndexShown = Type.Object({
   reason: Type.Optional(Type.String({ description: 'Why it could not be made.' })),
 })
 
-export interface Index extends Static<typeof IndexShown> {
+export interface Index extends Static<typeof IndexState> {
   readonly columns: readonly string[]
 }
 
@@ -46,17 +46,15 @@ export interface RequestedIndexes {
   readonly unique: readonly (readonly string[])[]
 }
 
+type IndexDefinition = Pick<Index, 'fields' | 'unique'>
+
 /** Requested indexes in one form: unique indexes last, no duplicates. */
-export function wantedOf({ indexes, unique }: RequestedIndexes): Wanted[] {
-  const wanted = [
-    ...indexes.map(({ fields }) => ({ fields, unique: false })),
-    ...unique.map((fields) => ({ fields, unique: true })),
+export function indexDefinitions({ indexes, unique }: RequestedIndexes): IndexDefinition[] {
+  const definitions = [
+    ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
+    ...unique.map((fields) => ({ fields: [...fields], unique: true })),
   ]
-  return [...new Map(wanted.map((one) => [JSON.stringify(one), one])).values()]
-}
-interface Wanted {
-  readonly fields: readonly string[]
-  readonly unique: boolean
+  return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
 
 /** The indexes of a declaration in the form in which they are requested. */
@@ -69,21 +67,24 @@ export const requestedOf = (indexes: readonly Index[]): RequestedIndexes => ({
  * Rejects indexes that cannot be built.
  * @throws Problem `validation_failed` for fields without a typed column; `not_supported` if the documents are in MongoDB
  */
-export function checkWanted(
-  wanted: readonly Wanted[],
+export function checkIndexes(
+  definitions: readonly IndexDefinition[],
   { mode, scalars, inMongo }: { mode: string; scalars: ReadonlyMap<string, Scalar>; inMongo: boolean },
 ): void {
-  if (wanted.length === 0) return
+  if (definitions.length === 0) return
   if (mode !== 'enforce')
-    throw refused(
+    throw indexProblem(
       'indexes',
       'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
     )
-  if (wanted.length > LIMITS.indexesMax)
-    throw refused('indexes', `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`)
-  for (const { fields, unique } of wanted) {
+  if (definitions.length > LIMITS.indexesMax)
+    throw indexProblem(
+      'indexes',
+      `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`,
+    )
+  for (const { fields, unique } of definitions) {
     const unknown = fields.find((field) => !scalars.has(field))
-    if (unknown !== undefined) throw refused(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
+    if (unknown !== undefined) throw indexProblem(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
   if (inMongo)
     throw new Problem('not_supported', {
@@ -98,39 +99,42 @@ export function checkWanted(
 
 function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string {
   const near = nearest(field, [...scalars.keys()])
-  const shown = JSON.stringify(field.slice(0, 100))
-  return `${shown} is not declared as string, integer, number or boolean${near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`}`
+  const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
+  return `${JSON.stringify(field.slice(0, 100))} is not declared as string, integer, number or boolean${hint}`
 }
 
-const refused = (name: 'indexes' | 'unique', detail: string) =>
+const indexProblem = (name: 'indexes' | 'unique', detail: string) =>
   bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
-/** The indexes of a table before a change. */
+/** The indexes of a table before a change. `last_index`: the highest number in all previous declarations. */
 export interface IndexesBefore {
   readonly indexes: readonly Index[]
-  /** The highest number that an index of it ever had. */
-  readonly last: number
+  readonly last_index: number
   /** Builds failed indexes again. */
-  readonly retried: boolean
+  readonly retryFailed: boolean
 }
 
 /** An index over the same fields and columns stays as it is. */
 export function indexesOf(
-  wanted: readonly Wanted[],
+  definitions: readonly IndexDefinition[],
   columns: readonly TableColumn[],
-  before: IndexesBefore = { indexes: [], last: 0, retried: false },
+  before: IndexesBefore = { indexes: [], last_index: 0, retryFailed: false },
 ): Index[] {
-  let { last } = before
-  return wanted.map((one) => {
+  let last = highestNumber(
+    before.last_index,
+    before.indexes.map(({ name }) => name),
+  )
+  return definitions.map((one) => {
     const names = one.fields.map((field) => columnOf(field, columns))
-    const same = (index: Index) =>
-      index.unique === one.unique &&
-      index.columns.join() === names.join() &&
-      !(before.retried && index.state === 'failed')
-    const kept = before.indexes.find(same)
-    if (kept !== undefined) return kept
+    const existing = before.indexes.find(
+      (index) =>
+        index.unique === one.unique &&
+        index.columns.join() === names.join() &&
+        !(before.retryFailed && index.state === 'failed'),
+    )
+    if (existing !== undefined) return existing
     last += 1
-    return { name: `i${last}`, ...one, fields: [...one.fields], columns: names, state: 'ready' }
+    return { name: `i${last}`, ...one, columns: names, state: 'ready' }
   })
 }
 
@@ -187,7 +191,7 @@ export const Schema = Type.Object({
   schema: JsonSchema,
   mode: Mode,
   access: Access,
-  indexes: Type.Array(IndexShown),
+  indexes: Type.Array(IndexState),
   revision: Type.Integer({ description: 'Grows by one with every change.' }),
   created_at: Time,
   updated_at: Time,

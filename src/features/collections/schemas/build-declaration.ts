@@ -5,14 +5,14 @@ import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { checkFields } from '../document.ts'
-import { validateInThread } from '../validate-document.ts'
+import { evaluateInThread } from '../enforce-schema.ts'
 import {
-  checkWanted,
+  checkIndexes,
   type Index,
   type IndexesBefore,
+  indexDefinitions,
   indexesOf,
   type RequestedIndexes,
-  wantedOf,
 } from './api-types.ts'
 import {
   type ColumnsBefore,
@@ -24,8 +24,8 @@ import {
   withDefaults,
 } from './columns.ts'
 import type { AnonAccess } from './declaration-cache.ts'
+import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
-import { isPending, validateDocument } from './validate.ts'
 
 export interface DeclarationRequest extends RequestedIndexes {
   readonly store: 'relational' | 'document'
@@ -36,10 +36,8 @@ export interface DeclarationRequest extends RequestedIndexes {
   readonly hasDocumentStore: boolean
 }
 
-export interface Before {
-  readonly columns: ColumnsBefore
-  readonly indexes: IndexesBefore
-}
+/** The declaration before a change. */
+export type DeclarationBefore = ColumnsBefore & IndexesBefore
 
 export interface BuiltDeclaration {
   readonly schema: SchemaObject
@@ -52,18 +50,18 @@ export interface BuiltDeclaration {
 export async function buildDeclaration(
   scope: AdminScope,
   request: DeclarationRequest,
-  before?: Before,
+  before?: DeclarationBefore,
 ): Promise<BuiltDeclaration> {
   const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
   checkAccess(request.access)
-  const wanted = wantedOf(request)
+  const definitions = indexDefinitions(request)
   const inMongo = request.hasDocumentStore && request.store === 'document'
-  checkWanted(wanted, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
-  const indexed = wanted.flatMap(({ fields }) => fields)
-  const columns = columnsOf(schema, request.store, indexed, before?.columns)
-  return { schema, prepared, columns, indexes: indexesOf(wanted, columns, before?.indexes) }
+  checkIndexes(definitions, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
+  const indexed = definitions.flatMap(({ fields }) => fields)
+  const columns = columnsOf(schema, request.store, indexed, before)
+  return { schema, prepared, columns, indexes: indexesOf(definitions, columns, before) }
 }
 
 /** Rejects defaults that do not fit their own property: documents that rely on them would be invalid. */
@@ -73,9 +71,9 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
   const budget = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
     const found = budget.run(() =>
-      validateDocument(prepare({ properties: { value: property }, $defs }), { value: property['default'] }),
+      evaluateDocument(prepare({ properties: { value: property }, $defs }), { value: property['default'] }),
     )
-    const [violation] = isPending(found) ? await validateInThread(scope, found, budget) : found
+    const [violation] = isPending(found) ? await evaluateInThread(scope, found, budget) : found
     await budget.yield()
     if (violation === undefined) continue
     const detail = `does not fit its property: ${violation.detail}`

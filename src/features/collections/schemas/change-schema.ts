@@ -7,92 +7,85 @@ import { invalidate } from '../../../access/scope-cache.ts'
 import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
+import { bodyProblem, findRow } from '../../operation-helpers.ts'
+import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import type { Filter, OrderKey } from '../query/filter.ts'
-import type { Store, Stored } from '../store.ts'
-import { validateInThread } from '../validate-document.ts'
+import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
-import {
-  type Before,
-  type BuiltDeclaration,
-  buildDeclaration,
-  type DeclarationRequest,
-} from './build-declaration.ts'
-import {
-  anonAccess,
-  DECLARATION,
-  type Declaration,
-  type DeclarationRow,
-  memoKey,
-  toDeclaration,
-} from './declaration-cache.ts'
+import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
+import { anonAccess, DECLARATION, type DeclarationRow, memoKey, toDeclaration } from './declaration-cache.ts'
+import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
-import type { Prepared } from './schema-language.ts'
-import { isPending, type Violation, validateDocument } from './validate.ts'
+import { type Prepared, prepare } from './schema-language.ts'
 
 /** The changed members of a declaration; absent members stay. */
 type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
+
+/** Members that never change. They may be named, so that the file that declares a collection can also change it. */
+type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
 
 interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection' | 'revision'> {
   readonly last_column: number
   readonly last_index: number
 }
 
+interface Changed {
+  readonly schema: Schema
+  /** The job that builds the new indexes, which is yet to be started. */
+  readonly building?: IndexBuild
+}
+
 /**
  * @param revision the revision that the caller knows; a conflict if it is not the current one
- * @returns the declaration as it is now, and the job that builds its new indexes, which is yet to be started
- * @throws Problem `not_found`; `schema_incompatible` if documents would not fit; `conflict`; `state_conflict` while an
- *   index is built; `overloaded` if the table is in use for long
+ * @throws Problem `not_found`; `validation_failed` if an immutable member would change; `schema_incompatible` if documents
+ *   would not fit; `conflict`; `state_conflict` while an index is built; `overloaded` if the table is in use for long
  */
 export async function changeSchema(
   scope: AdminScope,
   id: string,
-  change: Change,
-  revision: number | undefined,
-): Promise<{ schema: Schema; building?: IndexBuild }> {
+  {
+    revision,
+    collection,
+    store,
+    workspace_id,
+    ...change
+  }: Change & Immutable & { readonly revision?: number | undefined },
+): Promise<Changed> {
   for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
     const row = await read(scope, id)
+    checkImmutable(row, { collection, store, workspace_id })
     checkRevision(row, revision)
-    const ref = refOf(row)
-    await refuseWhileBuilding(scope, ref, row)
-    const requested = { ...requestedOf(row.indexes), ...change }
-    const built = await buildDeclaration(
-      scope,
-      requestOf(row, requested, hasDocumentStore(scope)),
-      beforeOf(row, change),
-    )
-    if (
-      highest(
-        0,
-        built.columns.map(({ column }) => column),
-      ) > LIMITS.tableColumnsEverMax
-    )
-      throw columnsExhausted()
-    const evolved = await once(scope, row, requested, built)
-    if (evolved === undefined) continue
-    invalidate(scope, ref, memoKey(row.collection))
-    return evolved
+    await refuseWhileBuilding(scope, row)
+    const { schema, mode, access } = row
+    const request = {
+      ...{ schema, mode, access, ...requestedOf(row.indexes), ...change },
+      ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
+    }
+    const retryFailed = change.indexes !== undefined || change.unique !== undefined
+    const built = await buildDeclaration(scope, request, { ...row, retryFailed })
+    const changed = await tryChange(scope, row, request, built)
+    if (changed === undefined) continue
+    invalidate(scope, refOf(row), memoKey(row.collection))
+    return changed
   }
   throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
 }
 
 /** @returns undefined if the declaration was changed concurrently */
-async function once(
+async function tryChange(
   scope: AdminScope,
   row: Row,
-  requested: Change,
+  { mode, access }: DeclarationRequest,
   built: BuiltDeclaration,
-): Promise<{ schema: Schema; building?: IndexBuild } | undefined> {
+): Promise<Changed | undefined> {
   const ref = refOf(row)
-  const scan = new ExistingDocumentsScan(row.collection, toDeclaration(row), built.prepared)
-  const mode = requested.mode ?? row.mode
+  const scan = new ExistingDocumentsScan(row, built.prepared)
   try {
     const mark = needsValidation(row, built, mode)
       ? await validateExisting(enterWorkspace(scope, ref), scan)
@@ -107,7 +100,7 @@ async function once(
       await transaction.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
           ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
-          ${JSON.stringify(requested.access ?? row.access)}::jsonb)
+          ${JSON.stringify(access)}::jsonb)
         from schemas where id = ${row.id}`)
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
@@ -124,32 +117,32 @@ async function once(
 /** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
 function needsValidation(row: Row, built: BuiltDeclaration, mode: string): boolean {
   if (mode !== 'enforce') return false
-  return row.mode !== 'enforce' || !isCompatible(toDeclaration(row).schema.schema, built.prepared.schema)
+  return row.mode !== 'enforce' || !isCompatible(prepare(row.schema).schema, built.prepared.schema)
 }
 
 /** Validates all documents while others write, then those written meanwhile, until they are few. @returns the last mark */
-async function validateExisting(inside: WorkspaceScope, scan: ExistingDocumentsScan): Promise<string> {
-  let mark = await scan.mark(inside)
-  await scan.all(inside)
-  for (let round = 0; round < CATCHING_UP_MAX; round++) {
-    const next = await scan.mark(inside)
-    const ids = await scan.since(inside, mark)
+async function validateExisting(scope: WorkspaceScope, scan: ExistingDocumentsScan): Promise<string> {
+  let mark = await scan.mark(scope)
+  await scan.validateAll(scope)
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const next = await scan.mark(scope)
+    const ids = await scan.writtenSince(scope, mark)
     if (ids.length < LIMITS.examinedWhileLockedMax) break
-    await scan.these(inside, ids)
+    await scan.validateIds(scope, ids)
     mark = next
   }
   return mark
 }
-const CATCHING_UP_MAX = 10
+const ROUNDS_MAX = 10
 
 /** Locks the table until the transaction ends, and validates what was written since the mark. */
 async function validateConcurrent(
-  inside: WorkspaceScope,
+  scope: WorkspaceScope,
   scan: ExistingDocumentsScan,
   mark: string,
 ): Promise<void> {
-  await scan.lock(inside)
-  await scan.these(inside, await scan.since(inside, mark))
+  await scan.lock(scope)
+  await scan.validateIds(scope, await scan.writtenSince(scope, mark))
 }
 
 const read = (scope: AdminScope, id: string) =>
@@ -160,6 +153,14 @@ const read = (scope: AdminScope, id: string) =>
       from schemas where id = ${id}`,
   )
 
+function checkImmutable(row: Row, named: Immutable): void {
+  for (const name of ['collection', 'store', 'workspace_id'] as const) {
+    if (named[name] === undefined || named[name] === row[name]) continue
+    const detail = `is ${row[name]} for good`
+    throw bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
+  }
+}
+
 function checkRevision({ revision }: Row, known: number | undefined): void {
   if (known === undefined || known === revision) return
   throw new Problem('conflict', {
@@ -168,49 +169,16 @@ function checkRevision({ revision }: Row, known: number | undefined): void {
   })
 }
 
-async function refuseWhileBuilding(scope: AdminScope, ref: WorkspaceRef, row: Row): Promise<void> {
-  const building = row.indexes.filter(({ state }) => state === 'building')
+async function refuseWhileBuilding(scope: AdminScope, row: Row): Promise<void> {
+  const building = buildingOf(row)
   if (building.length === 0) return
   const names = building.map(({ name }) => name)
-  const operation = await resumeBuilding(scope, ref, row.id, names)
+  const operation = await resumeBuilding(scope, refOf(row), row.id, names)
   throw new Problem('state_conflict', {
     detail: `An index over ${building.map(({ fields }) => fields.join(', ')).join(' and over ')} is being built.`,
     hint: `Wait until its operation has ended: ${operation}.`,
   })
 }
-
-const requestOf = (
-  { schema, mode, access, store }: Row,
-  requested: Change & Pick<DeclarationRequest, 'indexes' | 'unique'>,
-  hasDocumentStore: boolean,
-): DeclarationRequest => ({ schema, mode, access, ...requested, store, hasDocumentStore })
-
-const beforeOf = ({ columns, indexes, last_column, last_index }: Row, change: Change): Before => ({
-  columns: {
-    columns,
-    last: highest(
-      last_column,
-      columns.map(({ column }) => column),
-    ),
-  },
-  indexes: {
-    indexes,
-    last: highest(
-      last_index,
-      indexes.map(({ name }) => name),
-    ),
-    retried: change.indexes !== undefined || change.unique !== undefined,
-  },
-})
-
-const highest = (last: number, names: readonly string[]) =>
-  Math.max(last, ...names.map((name) => Number(name.slice(1))))
-
-const columnsExhausted = () =>
-  new Problem('state_conflict', {
-    detail: `The collection's table has had ${LIMITS.tableColumnsEverMax} columns in its life, which is all that it takes.`,
-    hint: 'Declare another collection, and copy the documents.',
-  })
 
 /** A document that does not fit, with its first violation. */
 interface InvalidDocument {
@@ -223,41 +191,44 @@ const ALL: Filter = { kind: 'all', of: [] }
 const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
 class ExistingDocumentsScan {
-  readonly #collection: string
-  readonly #was: Declaration
+  readonly #collection: Collection
+  readonly #table: Sql
+  readonly #isDocumentStore: boolean
   readonly #schema: Prepared
-  readonly #untilMs = Date.now() + LIMITS.examinationMs
+  readonly #deadlineMs = Date.now() + LIMITS.examinationMs
   readonly #budget = new CpuBudget(LIMITS.examinationMs)
   readonly #invalid: InvalidDocument[] = []
-  #seen = 0
+  #examined = 0
 
-  /** @param was the declaration under which the documents are stored */
-  constructor(collection: string, was: Declaration, schema: Prepared) {
-    this.#collection = collection
-    this.#was = was
+  /** @param row the declaration under which the documents are stored */
+  constructor(row: Row, schema: Prepared) {
+    const declared = toDeclaration(row)
+    this.#collection = { name: row.collection, declared, anon: anonAccess(declared, ANON_DEFAULTS) }
+    this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
+    this.#isDocumentStore = row.store === 'document'
     this.#schema = schema
   }
 
   /**
    * Validates every document; memory holds one page.
-   * @throws Problem `schema_incompatible` after the page with the last violation that is shown, or after all pages;
+   * @throws Problem `schema_incompatible` after the page with the last violation that is returned, or after all pages;
    *   `query_timeout` if they take longer than `examinationMs`
    */
-  async all(scope: WorkspaceScope): Promise<void> {
-    await this.#pages(scope, ALL)
+  async validateAll(scope: WorkspaceScope): Promise<void> {
+    await this.#validatePages(scope, ALL)
     this.#throwInvalid()
   }
 
   /** Validates the documents with these ids that still exist. */
-  async these(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
+  async validateIds(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
     for (let at = 0; at < ids.length; at += LIMITS.filterValuesMax) {
       const values = ids.slice(at, at + LIMITS.filterValuesMax).map((id) => [id] as const)
-      await this.#pages(scope, { kind: 'test', path: ['id'], test: { op: 'in', values }, not: false })
+      await this.#validatePages(scope, { kind: 'test', path: ['id'], test: { op: 'in', values }, not: false })
     }
     this.#throwInvalid()
   }
 
-  /** The current mark: the oldest transaction that may still change a document unseen. */
+  /** The oldest transaction that may still change a document unseen. */
   async mark(scope: WorkspaceScope): Promise<string> {
     const row = await scope.row<{ xid: string }>(
       sql`select pg_snapshot_xmin(pg_current_snapshot())::text as xid`,
@@ -265,81 +236,69 @@ class ExistingDocumentsScan {
     return row?.xid ?? '0'
   }
 
-  /** Ids of documents written since the mark. MongoDB cannot tell them, so writers there are not awaited. */
-  async since(scope: WorkspaceScope, mark: string): Promise<string[]> {
+  /** Ids of documents written since the mark. MongoDB cannot tell them, so concurrent writes there are not validated. */
+  async writtenSince(scope: WorkspaceScope, mark: string): Promise<string[]> {
     if (this.#store(scope) !== postgresStore) return []
-    const table = sql`tenon_data.${Sql.identifier(this.#was.relation)}`
     // Compares ages, since transaction ids start again after four thousand million.
     const rows = await scope.rows<{ id: string }>(
-      sql`select id from ${table} where age(xmin) <= age(${mark}::text::xid8::xid)`,
+      sql`select id from ${this.#table} where age(xmin) <= age(${mark}::text::xid8::xid)`,
     )
     return rows.map(({ id }) => id)
   }
 
   /** Locks the table for all others until the transaction ends. */
   async lock(scope: WorkspaceScope): Promise<void> {
-    await scope.batch(
-      sql`lock table tenon_data.${Sql.identifier(this.#was.relation)} in access exclusive mode`,
-    )
+    await scope.batch(sql`lock table ${this.#table} in access exclusive mode`)
   }
 
-  async #pages(scope: WorkspaceScope, filter: Filter): Promise<void> {
+  async #validatePages(scope: WorkspaceScope, filter: Filter): Promise<void> {
     const store = this.#store(scope)
-    const declared = this.#was
-    const collection = { name: this.#collection, declared, anon: anonAccess(declared, ANON_DEFAULTS) }
     const limit = LIMITS.examinedAtOnce
     let last: string | undefined
     do {
       const after = last === undefined ? {} : { after: [last] }
-      const { rows: page } = await store.list(scope, collection, { filter, order: BY_ID, limit, ...after })
-      await this.#page(scope, page)
-      last = page.length < limit ? undefined : page.at(-1)?.id
+      const query = { filter, order: BY_ID, limit, ...after }
+      const { rows } = await store.list(scope, this.#collection, query)
+      for (const document of rows) await this.#validate(scope, document)
+      last = rows.length < limit ? undefined : rows.at(-1)?.id
     } while (last !== undefined && this.#invalid.length < LIMITS.faultsShownMax)
   }
 
-  /** Stops at the last violation that is shown: each may take a fifth of a second. */
-  async #page(scope: WorkspaceScope, page: readonly Stored[]): Promise<void> {
-    for (const stored of page) {
-      if (Date.now() > this.#untilMs) throw tooMany(this.#seen)
-      if (this.#invalid.length >= LIMITS.faultsShownMax) return
-      this.#seen += 1
-      const [violation] = await this.#violations(scope, stored.fields)
-      if (violation !== undefined)
-        this.#invalid.push({ id: stored.id, pointer: violation.pointer, detail: violation.detail })
-      await this.#budget.yield()
-    }
-  }
-
-  /** The violations of a document; a document that takes too long has that as its violation. */
-  async #violations(
-    scope: WorkspaceScope,
-    fields: object,
-  ): Promise<readonly Pick<Violation, 'pointer' | 'detail'>[]> {
-    const result = this.#budget.run(() => validateDocument(this.#schema, fields))
-    if (!isPending(result)) return result
-    try {
-      return await validateInThread(scope, result, this.#budget)
-    } catch (error) {
-      if (!(error instanceof Problem) || error.code !== 'validation_too_costly') throw error
-      return [{ pointer: '', detail: error.message }]
-    }
+  /** Skips the rest after the last violation that is returned: each document may take a fifth of a second. */
+  async #validate(scope: WorkspaceScope, { id, fields }: Stored): Promise<void> {
+    if (Date.now() > this.#deadlineMs) throw tooManyDocuments(this.#examined)
+    if (this.#invalid.length >= LIMITS.faultsShownMax) return
+    this.#examined += 1
+    const result = this.#budget.run(() => evaluateDocument(this.#schema, fields))
+    const [violation] = isPending(result)
+      ? await evaluateInThread(scope, result, this.#budget).catch(costlyAsViolation)
+      : result
+    if (violation !== undefined)
+      this.#invalid.push({ id, pointer: violation.pointer, detail: violation.detail })
+    await this.#budget.yield()
   }
 
   #throwInvalid(): void {
     if (this.#invalid.length === 0) return
-    const offending = this.#invalid.slice(0, LIMITS.faultsShownMax)
-    const detail = `Of ${this.#seen} documents examined, ${this.#invalid.length} do not fit the new schema.`
-    throw new Problem('schema_incompatible', { detail, members: { examined: this.#seen, offending } })
+    const detail = `Of ${this.#examined} documents examined, ${this.#invalid.length} do not fit the new schema.`
+    const members = { examined: this.#examined, offending: this.#invalid }
+    throw new Problem('schema_incompatible', { detail, members })
   }
 
   #store(scope: WorkspaceScope): Store {
-    const documents = this.#was.store === 'document' ? documentsOf(scope) : undefined
+    const documents = this.#isDocumentStore ? documentsOf(scope) : undefined
     return documents === undefined ? postgresStore : mongoStore(documents)
   }
 }
 
-const tooMany = (seen: number) =>
+/** A document that takes too long has that as its violation. */
+function costlyAsViolation(error: unknown): readonly Pick<Violation, 'pointer' | 'detail'>[] {
+  if (!(error instanceof Problem) || error.code !== 'validation_too_costly') throw error
+  return [{ pointer: '', detail: error.message }]
+}
+
+const tooManyDocuments = (examined: number) =>
   new Problem('query_timeout', {
-    detail: `${seen} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
+    detail: `${examined} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
     hint: 'A change that surely takes every document needs no examination: see docs/schemas.md.',
   })

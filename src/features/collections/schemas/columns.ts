@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { escapePointer, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
 import { type Format, isFormat } from './canonical-text.ts'
 import type { SchemaObject } from './schema-language.ts'
 
@@ -63,58 +64,76 @@ export function formatsOf(schema: SchemaObject): Map<string, Format> {
   return new Map(formats)
 }
 
-/** The columns of a table before a change; empty if it is new. */
+/** The columns of a table before a change. `last_column`: the highest number in all previous declarations. */
 export interface ColumnsBefore {
   readonly columns: readonly TableColumn[]
-  /** The highest number that any column of the table ever had. */
-  readonly last: number
+  readonly last_column: number
 }
+
+/** The highest number assigned so far: of previous declarations, and of names such as `c1` or `i1`. */
+export const highestNumber = (last: number, names: readonly string[]): number =>
+  Math.max(last, ...names.map((name) => Number(name.slice(1))))
 
 /**
  * A relational collection has a column for every declared property, a document collection for those of its indexes.
  * A column whose property and type stay is kept.
  * @param indexed the fields of the indexes
+ * @throws Problem `state_conflict` if the table has had too many columns
  */
 export function columnsOf(
   schema: SchemaObject,
   store: 'relational' | 'document',
   indexed: readonly string[],
-  before: ColumnsBefore = { columns: [], last: 0 },
+  before: ColumnsBefore = { columns: [], last_column: 0 },
 ): TableColumn[] {
-  const wanted = wantedOf(schema, indexed, store === 'relational' ? Object.keys(propertiesOf(schema)) : [])
-  const columns = before.columns.filter((column) => wanted.delete(keyOf(column)))
-  let { last } = before
-  for (const { property, type, format } of wanted.values()) {
+  const declared = store === 'relational' ? Object.keys(propertiesOf(schema)) : []
+  const required = requiredColumns(schema, indexed, declared)
+  const columns = before.columns.filter((column) => required.delete(keyOf(column)))
+  let last = highestNumber(
+    before.last_column,
+    before.columns.map(({ column }) => column),
+  )
+  for (const { property, type, format } of required.values()) {
     last += 1
     const of = columns.find((column) => column.property === property)?.column ?? ''
     columns.push({ property, column: `c${last}`, type, ...(format && { canonical: { format, of } }) })
   }
+  if (last > LIMITS.tableColumnsEverMax) throw columnsExhausted()
   return columns
 }
 
-interface Wanted extends Pick<TableColumn, 'property' | 'type'> {
+const columnsExhausted = () =>
+  new Problem('state_conflict', {
+    detail: `The collection's table has had ${LIMITS.tableColumnsEverMax} columns in its life, which is all that it takes.`,
+    hint: 'Declare another collection, and copy the documents.',
+  })
+
+interface RequiredColumn extends Pick<TableColumn, 'property' | 'type'> {
   readonly format?: Format
 }
 
-/** The wanted columns by identity, as many as a table may have; texts come before the columns generated from them. */
-function wantedOf(
+/** The columns by identity, as many as a table may have; texts come before the columns generated from them. */
+function requiredColumns(
   schema: SchemaObject,
   indexed: readonly string[],
   declared: readonly string[],
-): Map<string, Wanted> {
+): Map<string, RequiredColumn> {
   const [scalars, formats] = [scalarsOf(schema), formatsOf(schema)]
-  const both = (names: readonly string[]): Wanted[] => [
+  const columnsFor = (names: readonly string[]): RequiredColumn[] => [
     ...names.map((property) => ({ property, type: typeOf(scalars.get(property)) })),
     ...names.flatMap((property) => {
       const format = formats.get(property)
       return format === undefined ? [] : [{ property, type: 'text', format } as const]
     }),
   ]
-  const wanted = [...both([...new Set(indexed)]), ...both(declared.filter((name) => !indexed.includes(name)))]
-  return new Map(wanted.slice(0, LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
+  const required = [
+    ...columnsFor([...new Set(indexed)]),
+    ...columnsFor(declared.filter((name) => !indexed.includes(name))),
+  ]
+  return new Map(required.slice(0, LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
 }
 
-const keyOf = ({ property, type, format, canonical }: Wanted & Pick<TableColumn, 'canonical'>) =>
+const keyOf = ({ property, type, format, canonical }: RequiredColumn & Pick<TableColumn, 'canonical'>) =>
   JSON.stringify([property, type, format ?? canonical?.format])
 
 const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined ? 'jsonb' : TYPES[scalar])

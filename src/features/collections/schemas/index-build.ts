@@ -16,7 +16,8 @@ export interface IndexBuild {
   readonly uuid: string
 }
 
-export const buildingOf = (schema: Schema) => schema.indexes.filter(({ state }) => state === 'building')
+export const buildingOf = <I extends Pick<Index, 'state'>>({ indexes }: { readonly indexes: readonly I[] }) =>
+  indexes.filter(({ state }) => state === 'building')
 
 /** Records the job in the transaction of the change that needs it. */
 export async function recordBuilding(
@@ -79,7 +80,7 @@ export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promi
 export interface IndexBuildContext {
   readonly admin: AdminScope
   /** The same workspace with the rights of a service key, which reads the conflicting documents. */
-  readonly inside: WorkspaceScope
+  readonly workspace: WorkspaceScope
   readonly builder: Builder | undefined
 }
 
@@ -88,25 +89,25 @@ export interface IndexBuildContext {
  * @throws Problem `unique_violation` with some documents of equal values; as {@link Builder.build} does
  */
 export async function buildIndex(
-  { admin, inside, builder }: IndexBuildContext,
+  { admin, workspace, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
 ): Promise<void> {
   await recordStep(admin, input, name, { state: 'running' })
   if (builder === undefined) throw withoutBuilder()
-  const built = await builder.build(inside.ref, { schemaId: input.schema_id, name })
-  if (!built) throw await duplicates(inside, input.schema_id, name)
+  const built = await builder.build(workspace.ref, { schemaId: input.schema_id, name })
+  if (!built) throw await duplicates(workspace, input.schema_id, name)
   await recordStep(admin, input, name, { state: 'succeeded' })
 }
 
 /** Records that an index could not be built, and removes its remains. */
 export async function indexFailed(
-  { admin, inside, builder }: IndexBuildContext,
+  { admin, workspace, builder }: IndexBuildContext,
   input: IndexBuildInput,
   name: string,
   failure: WorkFailure,
 ): Promise<void> {
-  await builder?.clear(inside.ref, { schemaId: input.schema_id, name })
+  await builder?.clear(workspace.ref, { schemaId: input.schema_id, name })
   await recordStep(admin, input, name, { state: 'failed', failure })
 }
 
@@ -118,7 +119,7 @@ async function recordStep(
   { state, failure }: { state: 'running' | 'succeeded' | 'failed'; failure?: WorkFailure },
 ): Promise<void> {
   const last = state !== 'running' && name === input.indexes.at(-1)
-  const shown = JSON.stringify([{ name, state, ...(failure && { detail: failure.detail }) }])
+  const step = JSON.stringify([{ name, state, ...(failure && { detail: failure.detail }) }])
   const error = failure === undefined ? null : JSON.stringify(failure)
   const index = JSON.stringify(
     failure === undefined ? { state: 'ready' } : { state: 'failed', reason: failure.detail },
@@ -130,7 +131,7 @@ async function recordStep(
         error = coalesce(${error}::jsonb, error),
         finished_at = case when ${last}::boolean then now() end,
         steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${name}), '[]')
-          || ${shown}::jsonb
+          || ${step}::jsonb
       where id = ${input.operation_id} and state in ('queued', 'running')`,
     sql`update schemas set indexes = (
         select jsonb_agg(case when i->>'name' = ${name} then i || ${index}::jsonb else i end order by n)
@@ -153,10 +154,10 @@ async function duplicates(scope: WorkspaceScope, schemaId: string, name: string)
     where id = ${schemaId} and i->>'name' = ${name}`)
   if (row === undefined) return notFound('index')
   const columns = row.index.columns.map((column) => Sql.identifier(column))
-  const there = columns.reduce((all, column) => sql`${all} and ${column} is not null`, sql`true`)
+  const isPresent = columns.reduce((all, column) => sql`${all} and ${column} is not null`, sql`true`)
   const groups = await scope.rows<{ ids: string[] }>(sql`
     select (array_agg(id::text order by id))[1:5] as ids from tenon_data.${Sql.identifier(row.relation)}
-    where ${there} group by ${commas(columns)} having count(*) > 1 order by min(id::text) limit 5`)
+    where ${isPresent} group by ${commas(columns)} having count(*) > 1 order by min(id::text) limit 5`)
   const fields = row.index.fields.join(', ')
   return new Problem('unique_violation', {
     detail:

@@ -36,7 +36,7 @@ const isNames = (value: unknown): value is readonly string[] =>
 const oneOf = (list: readonly string[], value: unknown) => typeof value === 'string' && list.includes(value)
 
 /** The shapes of values that contain schemas: one, several in an array, several by name or by pattern. */
-type Below = 'schema' | 'schemas' | 'schemaMap' | 'patternMap'
+type SubschemaShape = 'schema' | 'schemas' | 'schemaMap' | 'patternMap'
 
 interface Test {
   readonly wants: string
@@ -46,7 +46,7 @@ interface Test {
 const text: Test = { wants: 'a text', fits: (value) => typeof value === 'string' }
 
 /** Tests of the values of keywords without subschemas. */
-const TESTS: Readonly<Record<Exclude<Shape, Below>, Test>> = {
+const TESTS: Readonly<Record<Exclude<Shape, SubschemaShape>, Test>> = {
   any: { wants: 'any value', fits: () => true },
   boolean: { wants: 'true or false', fits: (value) => typeof value === 'boolean' },
   count: {
@@ -98,95 +98,97 @@ const shapeOf = (name: string): Shape | undefined =>
 const assertionShapeOf = (name: string): Shape | undefined =>
   name.startsWith('$') || ANNOTATIONS.includes(name) ? undefined : shapeOf(name)
 
-interface Walk {
-  readonly errors: InputError[]
-  nodes: number
-}
-
 /**
  * @param schema any JSON value
  * @returns the same value, checked
  * @throws Problem `schema_invalid` with the errors, each with its pointer
  */
 export function checkSchema(schema: unknown): SchemaObject {
-  const walk: Walk = { errors: [], nodes: 0 }
-  if (!isObject(schema)) reportError(walk, '', 'must be an object')
-  else if (exceedsDepth(schema, LIMITS.schemaDepthMax))
-    reportError(walk, '', `is nested deeper than ${LIMITS.schemaDepthMax}`)
-  else checkWhole(walk, schema)
-  if (walk.errors.length === 0) return schema as SchemaObject
-  const detail = walk.errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
-  throw new Problem('schema_invalid', { detail, errors: walk.errors })
+  const { errors } = new SchemaCheck(schema)
+  if (errors.length === 0) return schema as SchemaObject
+  const detail = errors.map((error) => `${error.pointer} ${error.detail}`).join('; ')
+  throw new Problem('schema_invalid', { detail, errors })
 }
 
-function checkWhole(walk: Walk, schema: SchemaObject): void {
-  const json = JSON.stringify(schema)
-  const bytes = Buffer.byteLength(json)
-  if (bytes > LIMITS.schemaBytesMax) {
-    reportError(walk, '', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
-    return
+class SchemaCheck {
+  readonly errors: InputError[] = []
+  #subschemas = 0
+
+  constructor(schema: unknown) {
+    if (!isObject(schema)) this.#report('', 'must be an object')
+    else if (exceedsDepth(schema, LIMITS.schemaDepthMax))
+      this.#report('', `is nested deeper than ${LIMITS.schemaDepthMax}`)
+    else this.#checkRoot(schema)
   }
-  if (UNKEEPABLE.test(json)) reportError(walk, '', 'holds a NUL character or half a surrogate pair')
-  if (schema['type'] !== undefined && schema['type'] !== 'object')
-    reportError(walk, '/type', 'must be "object"')
-  for (const name of Object.keys(Object(schema['properties']))) {
-    if (name === 'id' || /^[_$]/.test(name))
-      reportError(walk, `/properties/${shortPointer(name)}`, 'is reserved: no document has it')
+
+  #checkRoot(schema: SchemaObject): void {
+    const json = JSON.stringify(schema)
+    const bytes = Buffer.byteLength(json)
+    if (bytes > LIMITS.schemaBytesMax) {
+      this.#report('', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
+      return
+    }
+    if (UNSTORABLE.test(json)) this.#report('', 'holds a NUL character or half a surrogate pair')
+    if (schema['type'] !== undefined && schema['type'] !== 'object') this.#report('/type', 'must be "object"')
+    for (const name of Object.keys(Object(schema['properties']))) {
+      if (name === 'id' || /^[_$]/.test(name))
+        this.#report(`/properties/${shortPointer(name)}`, 'is reserved: no document has it')
+    }
+    this.#checkSubschema(schema, '')
+    if (this.#subschemas > LIMITS.schemaNodesMax)
+      this.#report('', `has more than ${LIMITS.schemaNodesMax} subschemas`)
   }
-  check(walk, schema, '')
-  if (walk.nodes > LIMITS.schemaNodesMax)
-    reportError(walk, '', `has more than ${LIMITS.schemaNodesMax} subschemas`)
+
+  /** Recursion is bounded: the depth was checked before. */
+  #checkSubschema(schema: unknown, pointer: string): void {
+    this.#subschemas += 1
+    if (typeof schema === 'boolean') return
+    if (!isObject(schema)) {
+      this.#report(pointer, 'must be a schema: an object, true or false')
+      return
+    }
+    for (const [name, value] of Object.entries(schema)) {
+      const at = `${pointer}/${shortPointer(name)}`
+      const shape = shapeOf(name)
+      if (shape === undefined) this.#report(at, 'is not a keyword that is taken here')
+      else if (name === '$defs' && pointer !== '') this.#report(at, 'stands at the top only')
+      else this.#checkKeyword(NARROWER[name] ?? shape, value, at)
+      if (name === 'pattern' && typeof value === 'string') this.#report(at, patternError(value))
+    }
+  }
+
+  #checkKeyword(expected: Shape | Test, value: unknown, at: string): void {
+    if (expected === 'schema') this.#checkSubschema(value, at)
+    else if (expected === 'schemas' || expected === 'schemaMap' || expected === 'patternMap')
+      this.#checkSubschemas(expected, value, at)
+    else {
+      const { wants, fits } = typeof expected === 'string' ? TESTS[expected] : expected
+      if (!fits(value)) this.#report(at, `must be ${wants}`)
+    }
+  }
+
+  /** Checks the subschemas in a list or an object. */
+  #checkSubschemas(shape: Exclude<SubschemaShape, 'schema'>, value: unknown, at: string): void {
+    const isList = shape === 'schemas'
+    if (isList ? !Array.isArray(value) || value.length === 0 : !isObject(value)) {
+      this.#report(at, isList ? 'must be a list of schemas' : 'must be schemas by name')
+      return
+    }
+    for (const [name, schema] of Object.entries(value as object)) {
+      const pointer = `${at}/${shortPointer(name)}`
+      if (shape === 'patternMap') this.#report(pointer, patternError(name))
+      this.#checkSubschema(schema, pointer)
+    }
+  }
+
+  #report(pointer: string, detail: string | undefined): void {
+    if (detail === undefined || this.errors.length >= LIMITS.faultsShownMax) return
+    this.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
+  }
 }
 
 /** Escapes that PostgreSQL rejects in JSON; after an odd number of backslashes they are plain text. */
-const UNKEEPABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
-
-/** Recursion is bounded: the depth was checked before. */
-function check(walk: Walk, schema: unknown, pointer: string): void {
-  walk.nodes += 1
-  if (typeof schema === 'boolean') return
-  if (!isObject(schema)) {
-    reportError(walk, pointer, 'must be a schema: an object, true or false')
-    return
-  }
-  for (const [name, value] of Object.entries(schema)) {
-    const at = `${pointer}/${shortPointer(name)}`
-    const shape = shapeOf(name)
-    if (shape === undefined) reportError(walk, at, 'is not a keyword that is taken here')
-    else if (name === '$defs' && pointer !== '') reportError(walk, at, 'stands at the top only')
-    else checkKeyword(walk, NARROWER[name] ?? shape, value, at)
-    if (name === 'pattern' && typeof value === 'string') reportError(walk, at, patternError(value))
-  }
-}
-
-function checkKeyword(walk: Walk, wanted: Shape | Test, value: unknown, at: string): void {
-  if (wanted === 'schema') check(walk, value, at)
-  else if (wanted === 'schemas' || wanted === 'schemaMap' || wanted === 'patternMap')
-    checkParts(walk, wanted, value, at)
-  else {
-    const { wants, fits } = typeof wanted === 'string' ? TESTS[wanted] : wanted
-    if (!fits(value)) reportError(walk, at, `must be ${wants}`)
-  }
-}
-
-/** Checks the subschemas in a list or an object. */
-function checkParts(walk: Walk, shape: Exclude<Below, 'schema'>, value: unknown, at: string): void {
-  const isList = shape === 'schemas'
-  if (isList ? !Array.isArray(value) || value.length === 0 : !isObject(value)) {
-    reportError(walk, at, isList ? 'must be a list of schemas' : 'must be schemas by name')
-    return
-  }
-  for (const [name, schema] of Object.entries(value as object)) {
-    const pointer = `${at}/${shortPointer(name)}`
-    if (shape === 'patternMap') reportError(walk, pointer, patternError(name))
-    check(walk, schema, pointer)
-  }
-}
-
-function reportError(walk: Walk, pointer: string, detail: string | undefined): void {
-  if (detail === undefined || walk.errors.length >= LIMITS.faultsShownMax) return
-  walk.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
-}
+const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 interface Built {
   readonly schema: Schema
@@ -225,83 +227,63 @@ export function prepare(root: SchemaObject): Prepared {
 
 class Builder {
   readonly #defs: SchemaObject
-  readonly #done = new Map<string, Built>()
-  readonly #open = new Set<string>()
+  readonly #targets = new Map<string, Built>()
+  /** The names that are being built: a reference to one of them is cyclic. */
+  readonly #building = new Set<string>()
 
   constructor(defs: SchemaObject) {
     this.#defs = defs
   }
 
   build(schema: Schema): Built {
-    const made: Made = { keywords: [], size: 1 }
-    if (typeof schema === 'boolean') return { ...made, schema }
-    for (const [name, value] of Object.entries(schema)) this.#keyword(made, name, value)
-    const reference = schema['$ref']
-    if (typeof reference === 'string') this.#refer(made, reference)
-    return { ...made, schema: Object.fromEntries(made.keywords) }
-  }
-
-  #keyword(made: Made, name: string, value: unknown): void {
-    const shape = assertionShapeOf(name)
-    if (shape !== undefined) made.keywords.push([name, this.#below(made, shape, value)])
-  }
-
-  #below(made: Made, shape: Shape, value: unknown): unknown {
-    if (shape === 'schema') return this.#part(made, value)
-    if (shape === 'schemas') return (value as unknown[]).map((item) => this.#part(made, item))
-    if (shape === 'schemaMap' || shape === 'patternMap') {
-      const parts = Object.entries(value as object).map(
-        ([name, item]) => [name, this.#part(made, item)] as const,
-      )
-      return Object.fromEntries(parts)
+    let size = 1
+    const add = (built: Built): Schema => {
+      size += built.size
+      return built.schema
     }
-    made.size += listed(value)
-    return value
-  }
-
-  #part(made: Made, schema: unknown): Schema {
-    return add(made, this.build(schema as Schema))
-  }
-
-  /** `$ref` beside other keywords is one more condition (JSON Schema Core 2020-12 §8.2.3.1). */
-  #refer(made: Made, reference: string): void {
-    const target = add(made, this.#target(reference))
-    const conditions = made.keywords.find(([name]) => name === 'allOf')
-    if (conditions === undefined) made.keywords.push(['allOf', [target]])
-    else conditions[1] = [...(conditions[1] as Schema[]), target]
+    const subschema = (value: unknown) => add(this.build(value as Schema))
+    if (typeof schema === 'boolean') return { schema, size }
+    const keywords = new Map<string, unknown>()
+    for (const [name, value] of Object.entries(schema)) {
+      const shape = assertionShapeOf(name)
+      if (shape === undefined) continue
+      if (shape === 'schema') keywords.set(name, subschema(value))
+      else if (shape === 'schemas') keywords.set(name, (value as unknown[]).map(subschema))
+      else if (shape === 'schemaMap' || shape === 'patternMap') {
+        const parts = Object.entries(value as object).map(([key, part]) => [key, subschema(part)] as const)
+        keywords.set(name, Object.fromEntries(parts))
+      } else {
+        size += itemCount(value)
+        keywords.set(name, value)
+      }
+    }
+    const reference = schema['$ref']
+    if (typeof reference === 'string') {
+      // `$ref` beside other keywords is one more condition (JSON Schema Core 2020-12 §8.2.3.1).
+      const conditions = (keywords.get('allOf') ?? []) as Schema[]
+      keywords.set('allOf', [...conditions, add(this.#target(reference))])
+    }
+    return { schema: Object.fromEntries(keywords), size }
   }
 
   #target(reference: string): Built {
     const name = unescaped(reference.slice('#/$defs/'.length))
-    const known = this.#done.get(name)
+    const known = this.#targets.get(name)
     if (known !== undefined) return known
     if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} leads nowhere.`)
-    if (this.#open.has(name)) throw invalid(`${reference} leads in a circle, which is not taken.`)
-    this.#open.add(name)
+    if (this.#building.has(name)) throw invalid(`${reference} leads in a circle, which is not taken.`)
+    this.#building.add(name)
     const built = this.build(this.#defs[name] as Schema)
-    this.#open.delete(name)
-    this.#done.set(name, built)
+    this.#building.delete(name)
+    this.#targets.set(name, built)
     return built
   }
 }
 
 /** The number of items of `enum`, `required` and similar keywords: each is a comparison. */
-function listed(value: unknown): number {
-  if (Array.isArray(value)) return value.length
-  return Object.values(Object(value)).reduce<number>(
-    (sum, item) => sum + (Array.isArray(item) ? item.length : 0),
-    0,
-  )
-}
-
-interface Made {
-  readonly keywords: [string, unknown][]
-  size: number
-}
-
-function add(made: Made, part: Built): Schema {
-  made.size += part.size
-  return part.schema
+function itemCount(value: unknown): number {
+  const lists = Array.isArray(value) ? [value] : Object.values(Object(value)).filter(Array.isArray)
+  return lists.reduce((sum, list) => sum + list.length, 0)
 }
 
 const invalid = (detail: string) => bodyProblem('/schema', detail, detail, 'schema_invalid')

@@ -12,7 +12,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
+import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
@@ -47,7 +47,7 @@ export const createSchema = adminOperation({
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
-    await refuseOccupied(scope, input)
+    await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
     const [[row] = []] = await scope
       .batch(
@@ -62,16 +62,16 @@ export const createSchema = adminOperation({
         sql`select tenon.create_collection_table(tenant_id, workspace_id, id) from schemas where id = ${id}`,
       )
       .catch((error: unknown) => {
-        throw refused(error, input.collection)
+        throw creationProblem(error, input.collection)
       })
-    const made = row as Schema | undefined
-    if (made === undefined) throw await whyNot(scope, input.workspace_id)
-    invalidate(scope, refOf(made), memoKey(made.collection))
-    return made
+    const created = row as Schema | undefined
+    if (created === undefined) throw await notCreated(scope, input.workspace_id)
+    invalidate(scope, refOf(created), memoKey(created.collection))
+    return created
   },
 })
 
-function refused(error: unknown, collection: string): unknown {
+function creationProblem(error: unknown, collection: string): unknown {
   if (violated(error) !== undefined)
     return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
   return refusal(error) === 'has_documents' ? occupied(collection) : error
@@ -84,7 +84,7 @@ const occupied = (collection: string) =>
   })
 
 /** Rejects a collection with documents in MongoDB; `create_collection_table` checks PostgreSQL alone. */
-async function refuseOccupied(
+async function checkUnoccupied(
   scope: AdminScope,
   { workspace_id, collection }: { workspace_id: string; collection: string },
 ): Promise<void> {
@@ -93,7 +93,7 @@ async function refuseOccupied(
   if (row !== undefined && (await hasDocuments(scope, row, collection))) throw occupied(collection)
 }
 
-async function whyNot(scope: AdminScope, workspaceId: string): Promise<Problem> {
+async function notCreated(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
@@ -138,12 +138,12 @@ export const deleteSchema = adminOperation({
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)
-    if (await hasDocuments(scope, refOf(schema), schema.collection)) throw full()
+    if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
     const deleted = await scope
       .row<{ dropped: boolean }>(sql`
         select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
       .catch((error: unknown) => {
-        throw refusal(error) === 'has_documents' ? full() : error
+        throw refusal(error) === 'has_documents' ? notEmpty() : error
       })
     if (deleted?.dropped !== true) throw notFound('schema')
     invalidate(scope, refOf(schema), memoKey(schema.collection))
@@ -151,7 +151,7 @@ export const deleteSchema = adminOperation({
   },
 })
 
-const full = () =>
+const notEmpty = () =>
   new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
 
 export const updateSchema = adminOperation({
@@ -180,25 +180,10 @@ export const updateSchema = adminOperation({
     also: [202],
     location: (output) => ('type' in output ? `/v1/operations/${output.id}` : undefined),
   },
-  run: async (scope, { id, revision, wait = 0, collection, store, workspace_id, ...change }) => {
-    await refuseToMove(scope, id, { collection, store, workspace_id })
-    const { schema, building } = await changeSchema(scope, id, change, revision)
+  run: async (scope, { id, wait = 0, ...change }) => {
+    const { schema, building } = await changeSchema(scope, id, change)
     if (building === undefined) return schema
     await startBuilding(scope, building, wait)
     return outcomeOf(scope, building)
   },
 })
-
-type Immutable = { [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
-
-/** Immutable members may be named unchanged, so that the file that declares a collection can also change it. */
-async function refuseToMove(scope: AdminScope, id: string, named: Immutable): Promise<void> {
-  const row = await scope.row<Required<Immutable>>(
-    sql`select collection, store, workspace_id from schemas where id = ${id}`,
-  )
-  for (const name of ['collection', 'store', 'workspace_id'] as const) {
-    if (row === undefined || named[name] === undefined || named[name] === row[name]) continue
-    const detail = `is ${row[name]} for good`
-    throw bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
-  }
-}

@@ -1,58 +1,50 @@
-/** Validates documents against their collection's declaration, on this thread or in a worker thread. */
+/**
+ * Enforces the schema of a collection on documents: evaluates it (`schemas/evaluate-schema.ts`), then rejects, warns or
+ * does nothing, as the mode says. The fast path runs on this thread; what takes many steps runs in a worker thread.
+ */
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { inThread } from '../threads/run-in-thread.ts'
+import type { Fields } from './document.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
-import { isPending, type Validation, type Violation, validateDocument } from './schemas/validate.ts'
+import { evaluateDocument, isPending, type Validation, type Violation } from './schemas/evaluate-schema.ts'
 import type { Collection } from './store.ts'
 
-type Fields = Record<string, unknown>
+/** The violations to warn of; or a validation that takes too many steps for this thread: {@link enforceInThread}. */
+export type ValidationOutcome = readonly Violation[] | PendingValidation
 
-/** The violations to warn of; or a validation that takes too many steps for the main thread: {@link checkInThread}. */
-export type ValidationOutcome = readonly Violation[] | Pending
-
-/** A validation for a worker thread. */
-interface Pending {
-  readonly validation: Validation
+interface PendingValidation extends Validation {
   readonly mode: Declaration['mode']
 }
 
-export const isDeferred = (outcome: ValidationOutcome): outcome is Pending => 'validation' in outcome
-
 /**
- * Validates a whole document, or with `validateChange` the fields that a change sets ({@link canValidatePartially}).
+ * Validates a whole document, or with `evaluateChange` the fields that a change sets ({@link canValidatePartially}).
  * @throws Problem `schema_violation` if the schema is enforced
  */
-export function checkDocument(
+export function enforceSchema(
   { declared }: Collection,
   fields: Fields,
-  validate = validateDocument,
+  evaluate = evaluateDocument,
 ): ValidationOutcome {
   if (declared === undefined || declared.mode === 'off') return []
-  const result = validate(declared.schema, fields)
-  if (isPending(result)) return { validation: result, mode: declared.mode }
-  return enforce(declared.mode, result)
+  const result = evaluate(declared.schema, fields)
+  return isPending(result) ? { ...result, mode: declared.mode } : enforce(declared.mode, result)
 }
 
 /** True if the fields that are set can be validated without the others. */
 export const canValidatePartially = ({ declared }: Collection): boolean =>
   declared === undefined || declared.mode === 'off' || declared.schema.separable
 
-/**
- * Runs a deferred validation in a worker thread.
- * @param budget are charged with its CPU time
- * @throws Problem as {@link checkDocument} does; `validation_too_costly` if it takes more than `validationMs` of CPU time;
- *   `overloaded`
- */
-export async function checkInThread(
+/** Completes a pending validation. @throws Problem as {@link enforceSchema} and {@link evaluateInThread} do */
+export async function enforceInThread(
   scope: WorkspaceScope,
-  { validation, mode }: Pending,
+  pending: PendingValidation,
   budget: CpuBudget,
 ): Promise<readonly Violation[]> {
-  return enforce(mode, await validateInThread(scope, validation, budget))
+  return enforce(pending.mode, await evaluateInThread(scope, pending, budget))
 }
 
 function enforce(mode: Declaration['mode'], violations: readonly Violation[]): readonly Violation[] {
@@ -64,18 +56,18 @@ function enforce(mode: Declaration['mode'], violations: readonly Violation[]): r
 }
 
 /**
- * Finds the violations, however many steps that takes.
- * @param budget are charged with the CPU time
+ * Finds the violations in a worker thread, however many steps that takes.
+ * @param budget is charged with the CPU time
  * @throws Problem `validation_too_costly` if it takes more than `validationMs` of CPU time; `overloaded`
  */
-export async function validateInThread(
+export async function evaluateInThread(
   scope: AdminScope | WorkspaceScope,
-  validation: Validation,
+  { schema, fields }: Validation,
   budget: CpuBudget,
 ): Promise<readonly Violation[]> {
-  const ran = await inThread(scope, 'validate', validation, LIMITS.validationMs)
-  budget.charge(ran.cpuMs)
-  if ('value' in ran) return ran.value
+  const result = await inThread(scope, 'validate', { schema, fields }, LIMITS.validationMs)
+  budget.charge(result.cpuMs)
+  if ('value' in result) return result.value
   const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms of CPU time.`
   throw new Problem('validation_too_costly', { detail })
 }
