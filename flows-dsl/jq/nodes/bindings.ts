@@ -4,12 +4,13 @@ import type { Json } from '../../json.ts'
 import { at } from '../access.ts'
 import { type FieldPattern, type Node, type Pattern, variablesOf } from '../expression.ts'
 import {
+  CONTINUE,
   type Emit,
   type Env,
   type EvalContext,
   type Filter,
   type InPlace,
-  ON,
+  manyValues,
   type Path,
   pathFilter,
   recover,
@@ -115,7 +116,7 @@ function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Bindin
           recover(context, depth)
         }
       }
-      return ways.at(-1)?.(context, env, value, then) ?? ON
+      return ways.at(-1)?.(context, env, value, then) ?? CONTINUE
     },
   }
 }
@@ -172,13 +173,13 @@ export function compileReduce(node: Node<'reduce'>, scope: Scope): Filter {
         const keep: Emit = (value, valuePath) => {
           next = value
           nextPath = valuePath
-          return ON
+          return CONTINUE
         }
         update.each(context, bound, state, keep, path)
         state = next
         path = nextPath
       }
-      return ON
+      return CONTINUE
     }
     source.each(context, env, input, (value) => bind(context, env, value, step))
     return [state, path]
@@ -200,28 +201,25 @@ export function compileForeach(node: Node<'foreach'>, scope: Scope): Filter {
   const { bind, scope: inner } = compileBinding(node.patterns, scope)
   const update = inner.compile(node.update)
   const extract = node.extract === null ? undefined : inner.compile(node.extract)
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const fold: Emit = (start, from) => {
-        let [state, there] = [start, from]
-        const step = (bound: Env): Signal => {
-          const [before, beforePath] = [state, there]
-          state = null
-          there = path && null
-          const next: Emit = (value, valuePath) => {
-            tick(context)
-            state = value
-            there = valuePath
-            return extract === undefined
-              ? emit(value, valuePath)
-              : extract.each(context, bound, value, emit, valuePath)
-          }
-          return update.each(context, bound, before, next, beforePath)
+  return manyValues((context, env, input, emit, path) => {
+    const fold: Emit = (start, from) => {
+      let [state, there] = [start, from]
+      const step = (bound: Env): Signal => {
+        const [before, beforePath] = [state, there]
+        state = null
+        there = path && null
+        const next: Emit = (value, valuePath) => {
+          tick(context)
+          state = value
+          there = valuePath
+          return extract === undefined
+            ? emit(value, valuePath)
+            : extract.each(context, bound, value, emit, valuePath)
         }
-        return source.each(context, env, input, (value) => bind(context, env, value, step))
+        return update.each(context, bound, before, next, beforePath)
       }
-      return init.each(context, env, input, fold, path)
-    },
-  }
+      return source.each(context, env, input, (value) => bind(context, env, value, step))
+    }
+    return init.each(context, env, input, fold, path)
+  })
 }

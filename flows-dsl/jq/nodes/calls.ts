@@ -6,11 +6,12 @@ import { builtinYieldsOne } from '../builtins/builtins.ts'
 import { childrenOf, type Expression, type Node, type Pattern } from '../expression.ts'
 import {
   type Closure,
+  CONTINUE,
   type Emit,
   type Env,
   type EvalContext,
   type Filter,
-  ON,
+  manyValues,
   type One,
   TAIL,
   tick,
@@ -46,17 +47,14 @@ export function defineFunction(node: Definition, scope: Scope): FunctionCell {
 
 /** A call of a parameter: the argument runs in the environment of its call site. */
 export function callParameter(hops: number, scope: Scope): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const { filter, env: outer, height } = closureAt(env, hops)
-      tick(context)
-      enterCall(context, scope.level + height)
-      const signal = filter.each(context, outer, input, emit, path)
-      leaveCall(context, scope.level + height)
-      return signal
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    const { filter, env: outer, height } = closureAt(env, hops)
+    tick(context)
+    enterCall(context, scope.level + height)
+    const signal = filter.each(context, outer, input, emit, path)
+    leaveCall(context, scope.level + height)
+    return signal
+  })
 }
 
 function closureAt(env: Env, hops: number): Closure {
@@ -86,14 +84,14 @@ export function callFunction(
     }
     return frame
   }
-  // The value exists before it is consumed, so its consumer does not stand on top of the call.
+  // The value exists before it is consumed, so its consumer does not run on top of the call.
   const one: One = (context, env, input) => {
     tick(context)
     enterCall(context, level)
     let result: Json = null
     const emit: Emit = (value) => {
       result = value
-      return ON
+      return CONTINUE
     }
     runTailCalls(context, bodyOf(cell).each(context, enter(context, env), input, emit), emit)
     leaveCall(context, level)
