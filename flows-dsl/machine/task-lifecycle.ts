@@ -172,8 +172,8 @@ export class Tasks {
       return
     }
     task.own = move.own
-    for (const key of move.drop ?? []) this.#children.cancel(task, key)
-    this.#children.plan(task, move.begin ?? [])
+    for (const key of move.cancel ?? []) this.#children.cancel(task, key)
+    this.#children.plan(task, move.start ?? [])
   }
 
   /** `output.as` → `export.as` → `then`. */

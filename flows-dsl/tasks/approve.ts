@@ -16,7 +16,7 @@ export interface ApproveBody {
   readonly form?: { readonly literal: Json }
   /** Yields the names of the approvers. */
   readonly approvers: Template
-  /** How many must approve. */
+  /** The number of approvals that are required. */
   readonly quorum: number
   readonly deadlineMs?: number
   readonly onDeadline: (typeof ON_DEADLINE)[number]
@@ -65,7 +65,7 @@ export const approve: TaskType<ApproveBody> = {
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
       own: own as unknown as Json,
-      begin: [{ key: 'decisions', await: 'approval', details }, ...deadline],
+      start: [{ key: 'decisions', await: 'approval', details }, ...deadline],
     }
   },
   onChildEnd(body, own, ended) {
@@ -93,9 +93,8 @@ export const approve: TaskType<ApproveBody> = {
 }
 
 function compileApprove(task: MapNode, context: CompileContext): ApproveBody | undefined {
-  const map = context.optionalMap(task, 'approve')
+  const map = context.optionalMap(task, 'approve', KEYS)
   if (map === undefined) return undefined
-  context.keys(map, '`approve`', KEYS)
   const approvers = compileApprovers(map, context)
   const quorum = compileQuorum(map, approvers, context)
   const deadline = compileDeadline(map, context)
@@ -258,14 +257,14 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   return { by, approved, at: new Date(nowMs).toISOString(), ...omitUndefined({ form, comment }) }
 }
 
-/** Why a subject may not decide now, in words for the sender; undefined if it may. */
+/** The reason why a subject may not decide now, for the sender; undefined if it may. */
 export function refusalOf({ approvers, decisions }: Approval, by: string): string | undefined {
   if (!approvers.includes(by)) return `\`${by}\` is none of those who may decide.`
   if (decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
   return undefined
 }
 
-/** Whether it is approved; rejected as soon as the quorum cannot be reached any more; undefined while it is open. */
+/** True if approved, false as soon as the quorum cannot be reached, undefined while it is open. */
 export function verdictOf({ approvers, quorum, decisions }: Approval): boolean | undefined {
   const approved = decisions.filter((decision) => decision.approved).length
   if (approved >= quorum) return true

@@ -20,7 +20,7 @@ export const do_: TaskType<DoBody> = {
     return { do: tasks }
   },
   start(_body, { input }) {
-    return { own: null, begin: [{ key: 'do', list: 'do', input }] }
+    return { own: null, start: [{ key: 'do', list: 'do', input }] }
   },
   onChildEnd(_body, _own, ended) {
     return resultOf(ended)

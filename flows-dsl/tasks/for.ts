@@ -24,7 +24,7 @@ interface ForBody {
   readonly at: string
   readonly in: Template
   readonly while?: Expression
-  /** How many iterations run at the same time; by default one after the other. */
+  /** The number of iterations that run at the same time; by default one. */
   readonly concurrency?: number
   /** An iteration that faults yields its error; by default it faults the task. */
   readonly onError?: 'continue'
@@ -36,15 +36,9 @@ export const for_: TaskType<ForBody> = {
   keys: ['for', 'while', 'do'],
   compile(task, compiler) {
     const { context } = compiler
-    const loop = context.optionalMap(task, 'for')
+    const loop = context.optionalMap(task, 'for', ['each', 'in', 'at', 'concurrency', 'onError'])
     if (loop === undefined) return undefined
-    context.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
-    const each = context.variable(loop, 'each', 'item')
-    const at = context.variable(loop, 'at', 'index')
-    if (each === at) {
-      const place = valueAt(loop, 'at') ?? valueAt(loop, 'each') ?? loop
-      context.report('value_invalid', place, `The item and its index are both named $${at}.`)
-    }
+    const [each, at] = context.itemVariables(loop, 'each', 'item')
     const source = context.required(loop, '`for`', 'in')
     const items = source && compileIn(source, context)
     const condition = context.withVariables([each, at], () =>
@@ -102,7 +96,7 @@ function iterate(
   const variables = { [body.each]: items[index] ?? null, [body.at]: index }
   const isOver = index >= items.length
   if (isOver || (body.while !== undefined && !task.test(body.while, input, variables))) return { done: input }
-  return { own: { items, index, input }, begin: [{ key: 'item', list: 'do', input, variables }] }
+  return { own: { items, index, input }, start: [{ key: 'item', list: 'do', input, variables }] }
 }
 
 /** An expression, or the items themselves, which must be mappings (OWS). */
@@ -148,7 +142,7 @@ interface Iterations {
   readonly items: Json[]
   /** One per item; null until it ends. */
   readonly outputs: Json[]
-  /** How many were started, and how many have ended. */
+  /** Counts of the iterations that have started and ended. */
   begun: number
   ended: number
   /** `$context` of the last item, in item order, that has exported one. */
@@ -160,7 +154,7 @@ function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext)
   if (items.length === 0) return { done: [] }
   const count = Math.min(body.concurrency, items.length)
   const children = Array.from({ length: count }, () => nextIteration(body, iterations, task))
-  return { own: iterations as unknown as Json, begin: children }
+  return { own: iterations as unknown as Json, start: children }
 }
 
 /** Stores the output of an iteration and starts another. */
@@ -176,7 +170,7 @@ function completeIteration(
   outputs[index] = output
   iterations.ended += 1
   if (context !== undefined && index > (exported?.index ?? -1)) iterations.exported = { index, context }
-  if (iterations.begun < items.length) return { own, begin: [nextIteration(body, iterations, task)] }
+  if (iterations.begun < items.length) return { own, start: [nextIteration(body, iterations, task)] }
   if (iterations.ended < items.length) return { own }
   const last = iterations.exported
   return { done: task.checkSize(outputs), ...(last !== undefined && { context: last.context }) }

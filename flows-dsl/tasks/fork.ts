@@ -18,9 +18,8 @@ export const fork: TaskType<ForkBody> = {
   kind: 'fork',
   keys: ['fork'],
   compile(task, { context, branches: compileBranches }) {
-    const map = context.optionalMap(task, 'fork')
+    const map = context.optionalMap(task, 'fork', ['branches', 'compete'])
     if (map === undefined) return undefined
-    context.keys(map, '`fork`', ['branches', 'compete'])
     const compete = context.boolean(map, 'compete', false) ?? false
     const list = context.required(map, '`fork`', 'branches')
     const branches = list && compileBranches(list)
@@ -30,10 +29,10 @@ export const fork: TaskType<ForkBody> = {
     return { branches }
   },
   start({ branches }, { input }) {
-    const begin = branches.map(
+    const children = branches.map(
       (_, index) => ({ key: String(index), task: ['branches', index], input, apart: true }) as const,
     )
-    return { own: { outputs: {}, contexts: {} }, begin }
+    return { own: { outputs: {}, contexts: {} }, start: children }
   },
   onChildEnd({ branches, compete }, own, { key, output, left, context }, task) {
     const { outputs, contexts } = own as unknown as Results

@@ -17,7 +17,7 @@ export const wait: TaskType<WaitBody> = {
     return durationMs === undefined ? undefined : { durationMs }
   },
   start({ durationMs }) {
-    return { own: null, begin: [{ key: 'wait', sleepMs: durationMs }] }
+    return { own: null, start: [{ key: 'wait', sleepMs: durationMs }] }
   },
   onChildEnd(_body, _own, _ended, { input }) {
     return { done: input }

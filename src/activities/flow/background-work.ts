@@ -1,8 +1,9 @@
 /** Work of the worker that no workflow asks for: starts executions for events, and repairs executions after a crash. */
 
 import { setImmediate } from 'node:timers/promises'
-import { type Gathering, gather, typesIn } from '../../../flows-dsl/event-correlation.ts'
+import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
+import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
@@ -33,15 +34,15 @@ class Asking {
   readonly #watch: TriggerState
   readonly #spec: EventSpec
   readonly #types: readonly string[] | undefined
-  gathered: readonly Gathering[]
+  gathered: readonly PartialCorrelation[]
   busyMs = 0
   #restedMs = 0
 
   constructor(watch: TriggerState) {
     this.#watch = watch
     this.#spec = watch.spec as EventSpec
-    this.#types = typesIn(this.#spec.on)
-    this.gathered = watch.gathered as readonly Gathering[]
+    this.#types = typesOf({ to: this.#spec.on })
+    this.gathered = watch.gathered as readonly PartialCorrelation[]
   }
 
   /** @returns the events that begin a run, if they do now */
@@ -51,7 +52,7 @@ class Asking {
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject
-      const { complete, open } = gather(this.#spec.on, this.gathered, event, Date.now())
+      const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now())
       this.gathered = open
       return complete
     } catch (error) {
