@@ -47,15 +47,15 @@ function kindsOf(tasks: readonly TaskNode[]): readonly string[] {
 /** Estimates the happy path: each task runs once, nothing fails, loops run once per item. */
 function eventsOf(task: TaskNode): EventEstimate {
   const { kind, body } = task
-  const around = sum(extensionTasks(task).map(eventsOf))
+  const extended = sum(extensionTasks(task).map(eventsOf))
   const { catch: _catch, ...lists } = listsOf(task)
   const inner = sum(Object.values(lists).flat().map(eventsOf))
   const own = { fixed: isLocal(body) ? LOCAL_EVENTS : (EVENTS[kind] ?? 0), perItem: 0 }
-  if (!REPEATING.includes(kind)) return sum([own, around, inner])
+  if (!REPEATING.includes(kind)) return sum([own, extended, inner])
   const items = itemsOf(body)
   const all = inner.fixed + inner.perItem
   const loop = items === undefined ? { fixed: 0, perItem: all } : { fixed: all * items, perItem: 0 }
-  return sum([own, around, loop])
+  return sum([own, extended, loop])
 }
 
 function sum(estimates: readonly EventEstimate[]): EventEstimate {
@@ -66,11 +66,11 @@ function sum(estimates: readonly EventEstimate[]): EventEstimate {
 }
 
 function fanOutOf(task: TaskNode): number {
-  const around = extensionTasks(task).map(fanOutOf)
+  const extended = extensionTasks(task).map(fanOutOf)
   const inner = innerTasks(task).map(fanOutOf)
-  if (task.kind !== 'fork') return Math.max(1, ...around, ...inner) * concurrencyOf(task.body)
+  if (task.kind !== 'fork') return Math.max(1, ...extended, ...inner) * concurrencyOf(task.body)
   const branches = inner.reduce((all, one) => all + one, 0)
-  return Math.max(1, ...around, branches)
+  return Math.max(1, ...extended, branches)
 }
 
 function childrenOf(task: TaskNode): readonly TaskNode[] {

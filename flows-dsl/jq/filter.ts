@@ -23,7 +23,7 @@ interface TailCall {
   readonly input: Json
 }
 
-/** Variables, parameters and labels, the latest first. The compiler resolves names to a number of hops. */
+/** Variables, parameters and labels, the latest first. The compiler resolves names to distances from its start. */
 export type Env = EnvEntry | undefined
 
 export interface EnvEntry {

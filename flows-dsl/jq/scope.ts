@@ -81,7 +81,7 @@ export class Scope {
     return found === undefined || found.kind === 'function' ? undefined : this.size - found.slot - 1
   }
 
-  /** A parameter (as hops) or a function; `name` includes the arity. */
+  /** A parameter (as its distance) or a function; `name` includes the arity. */
   findCallable(name: string): Distance | FunctionCell | undefined {
     const found = this.#bindings.find(
       (binding) => (binding.kind === 'parameter' || binding.kind === 'function') && binding.name === name,
@@ -91,15 +91,15 @@ export class Scope {
   }
 }
 
-export function entryAt(env: Env, hops: Distance): EnvEntry {
-  const entry = envBack(env, hops)
+export function entryAt(env: Env, distance: Distance): EnvEntry {
+  const entry = envBack(env, distance)
   if (entry === undefined) throw new Error('the environment lacks an entry that the compiler resolved')
   return entry
 }
 
-export function envBack(env: Env, hops: Distance): Env {
+export function envBack(env: Env, distance: Distance): Env {
   let entry = env
-  for (let i = 0; i < hops; i++) entry = entry?.next
+  for (let i = 0; i < distance; i++) entry = entry?.next
   return entry
 }
 

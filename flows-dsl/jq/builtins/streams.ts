@@ -35,8 +35,8 @@ export const STREAMS: FilterBuiltins = {
   'recurse/0': () => manyValues((context, _env, input, emit, path) => recurse(context, input, emit, path)),
   'map/1': (f) => oneValue((context, env, input) => mapped(context, env, input, f)),
   'select/1': select,
-  'range/1': (upto) => ranges(ZERO, upto, ONE),
-  'range/2': (from, upto) => ranges(from, upto, ONE),
+  'range/1': (end) => ranges(ZERO, end, ONE),
+  'range/2': (from, end) => ranges(from, end, ONE),
   'range/3': ranges,
   'first/1': (f) => limited(f, 0, 1),
   'limit/2': (count, f) => counted(count, 'limit', (n) => limited(f, 0, n)),
@@ -109,10 +109,10 @@ function select(condition: Filter): Filter {
   })
 }
 
-function ranges(from: Filter, upto: Filter, by: Filter): Filter {
+function ranges(from: Filter, to: Filter, by: Filter): Filter {
   return eachValue((context, env, input, emit) =>
     from.each(context, env, input, (start) =>
-      upto.each(context, env, input, (end) =>
+      to.each(context, env, input, (end) =>
         by.each(context, env, input, (step) => range(context, start, end, step, emit)),
       ),
     ),
@@ -215,11 +215,11 @@ function limited(f: Filter, skip: number, take: number): Filter {
     spend(context.budget, LIMIT_STEPS)
     let [before, left] = [skip, take]
     let isFull = false
-    const pass: Emit = (value, there) => {
+    const pass: Emit = (value, valuePath) => {
       tick(context)
       if (before-- > 0) return CONTINUE
       left--
-      const signal = emit(value, there)
+      const signal = emit(value, valuePath)
       isFull = signal !== STOP && left <= 0
       return isFull ? STOP : signal
     }
@@ -247,9 +247,9 @@ function counted(
 function last(f: Filter): Filter {
   return manyValues((context, env, input, emit, path) => {
     let found: (() => Signal) | undefined
-    const keep: Emit = (value, there) => {
+    const keep: Emit = (value, valuePath) => {
       tick(context)
-      found = () => emit(value, there)
+      found = () => emit(value, valuePath)
       return CONTINUE
     }
     f.each(context, env, input, keep, path)

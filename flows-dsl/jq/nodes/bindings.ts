@@ -92,14 +92,14 @@ function inSequence({ bind: before }: Binding, next: Binding): Binding {
 function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Binding {
   const names = [...new Set(patterns.flatMap(variablesOf))]
   const inner = names.reduce((outer, name) => outer.bind('variable', name), scope)
-  const ways = patterns.map((pattern): Bind => {
+  const alternatives = patterns.map((pattern): Bind => {
     const { bind, scope: own } = compilePattern(pattern, scope)
-    const hops = names.map((name) =>
+    const distances = names.map((name) =>
       variablesOf(pattern).includes(name) ? own.find('variable', name) : undefined,
     )
     const allVariables = (env: Env, bound: Env): Env =>
-      hops.reduce<Env>(
-        (next, hop) => bindValue(hop === undefined ? null : entryAt(bound, hop).value, next),
+      distances.reduce<Env>(
+        (next, distance) => bindValue(distance === undefined ? null : entryAt(bound, distance).value, next),
         env,
       )
     return (context, env, value, then) => bind(context, env, value, (bound) => then(allVariables(env, bound)))
@@ -108,15 +108,15 @@ function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Bindin
     scope: inner,
     bind: (context, env, value, then) => {
       const { depth } = context
-      for (const way of ways.slice(0, -1)) {
+      for (const alternative of alternatives.slice(0, -1)) {
         try {
-          return way(context, env, value, then)
+          return alternative(context, env, value, then)
         } catch (error) {
           if (!(error instanceof JqError)) throw error
           recover(context, depth)
         }
       }
-      return ways.at(-1)?.(context, env, value, then) ?? CONTINUE
+      return alternatives.at(-1)?.(context, env, value, then) ?? CONTINUE
     },
   }
 }
@@ -203,15 +203,15 @@ export function compileForeach(node: Node<'foreach'>, scope: Scope): Filter {
   const extract = node.extract === null ? undefined : inner.compile(node.extract)
   return manyValues((context, env, input, emit, path) => {
     const fold: Emit = (start, from) => {
-      let [state, there] = [start, from]
+      let [state, statePath] = [start, from]
       const step = (bound: Env): Signal => {
-        const [before, beforePath] = [state, there]
+        const [before, beforePath] = [state, statePath]
         state = null
-        there = path && null
+        statePath = path && null
         const next: Emit = (value, valuePath) => {
           tick(context)
           state = value
-          there = valuePath
+          statePath = valuePath
           return extract === undefined
             ? emit(value, valuePath)
             : extract.each(context, bound, value, emit, valuePath)

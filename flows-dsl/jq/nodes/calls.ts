@@ -46,9 +46,9 @@ export function defineFunction(node: Definition, scope: Scope): FunctionCell {
 }
 
 /** A call of a parameter: the argument runs in the environment of its call site. */
-export function callParameter(hops: number, scope: Scope): Filter {
+export function callParameter(distance: number, scope: Scope): Filter {
   return manyValues((context, env, input, emit, path) => {
-    const { filter, env: outer, height } = closureAt(env, hops)
+    const { filter, env: outer, height } = closureAt(env, distance)
     tick(context)
     enterCall(context, scope.level + height)
     const signal = filter.each(context, outer, input, emit, path)
@@ -57,8 +57,8 @@ export function callParameter(hops: number, scope: Scope): Filter {
   })
 }
 
-function closureAt(env: Env, hops: number): Closure {
-  const { closure } = entryAt(env, hops)
+function closureAt(env: Env, distance: number): Closure {
+  const { closure } = entryAt(env, distance)
   if (closure === undefined) throw new Error('a parameter lacks its argument')
   return closure
 }
@@ -71,14 +71,14 @@ export function callFunction(
   scope: Scope,
   tail: boolean,
 ): Filter {
-  const hops = scope.size - cell.size
+  const distance = scope.size - cell.size
   const { level } = scope
   const levels = level + cell.height
   const closures = args.map((arg) => compileArgument(arg, scope))
   const enter = (context: EvalContext, env: Env): Env => {
     // Arguments that refer to arguments can grow with each call.
     spend(context.budget, closures.length * ARGUMENT_STEPS)
-    let frame = envBack(env, hops)
+    let frame = envBack(env, distance)
     for (const closure of closures) {
       frame = { value: null, closure: closure.of(env), label: undefined, next: frame }
     }
@@ -129,8 +129,8 @@ interface Argument {
 /** A parameter that is passed on keeps its closure: otherwise each call would add an indirection. */
 function compileArgument(arg: Expression, scope: Scope): Argument {
   if (arg.op === 'call' && arg.args.length === 0) {
-    const hops = scope.findCallable(`${arg.name}/0`)
-    if (typeof hops === 'number') return { of: (env) => closureAt(env, hops), one: false }
+    const distance = scope.findCallable(`${arg.name}/0`)
+    if (typeof distance === 'number') return { of: (env) => closureAt(env, distance), one: false }
   }
   const filter = scope.compile(arg)
   const height = heightOf(arg)

@@ -78,9 +78,9 @@ export function compileTry(node: Node<'try'>, scope: Scope): Filter {
         context,
         env,
         input,
-        (value, there) => {
+        (value, valuePath) => {
           isInReceiver = true
-          const signal = emit(value, there)
+          const signal = emit(value, valuePath)
           isInReceiver = false
           return signal
         },
@@ -113,8 +113,8 @@ export function compileLabel(node: Node<'label'>, scope: Scope): Filter {
 }
 
 export function compileBreak(node: Node<'break'>, scope: Scope): Filter {
-  const hops = scope.find('label', node.name) ?? 0
+  const distance = scope.find('label', node.name) ?? 0
   return manyValues((_context, env) => {
-    throw entryAt(env, hops).label ?? new BreakSignal()
+    throw entryAt(env, distance).label ?? new BreakSignal()
   })
 }

@@ -33,11 +33,11 @@ export function compileLiteral({ value }: Node<'literal'>): Filter {
 
 /** A variable of the expression, or one of its environment. */
 export function compileVariable({ name }: Node<'variable'>, scope: Scope): Filter {
-  const hops = scope.find('variable', name)
-  if (hops === undefined) return oneValue((context) => fieldOf(context.variables, name) ?? null)
+  const distance = scope.find('variable', name)
+  if (distance === undefined) return oneValue((context) => fieldOf(context.variables, name) ?? null)
   return oneValue((context, env) => {
     tick(context)
-    return entryAt(env, hops).value
+    return entryAt(env, distance).value
   })
 }
 
@@ -58,7 +58,7 @@ export function compilePipe(node: Node<'pipe'>, scope: Scope, tail: boolean): Fi
     each: (context, env, input, emit, path) => {
       if (path === undefined && first !== undefined)
         return right.each(context, env, first(context, env, input), emit)
-      const then: Emit = (value, there) => right.each(context, env, value, emit, there)
+      const then: Emit = (value, valuePath) => right.each(context, env, value, emit, valuePath)
       if (path !== undefined || !tail) return left.each(context, env, input, then, path)
       return eachInTail(context, levels, (next) => left.each(context, env, input, next), then, emit)
     },
@@ -143,11 +143,11 @@ export function compileAlternative(node: Node<'alternative'>, scope: Scope, tail
     })
   return pathFilter(one, (context, env, input, emit, path) => {
     let found = false
-    const answer: Emit = (value, there) => {
+    const answer: Emit = (value, valuePath) => {
       tick(context)
       if (!isTrue(value)) return CONTINUE
       found = true
-      return emit(value, there)
+      return emit(value, valuePath)
     }
     const signal = left.each(context, env, input, answer, path)
     return found || signal === STOP ? signal : right.each(context, env, input, emit, path)

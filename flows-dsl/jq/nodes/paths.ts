@@ -61,8 +61,8 @@ function fieldFilter(of: Filter, key: string): Filter {
         context,
         env,
         input,
-        (value, there) => {
-          const next = extendPath(there, key, value)
+        (value, valuePath) => {
+          const next = extendPath(valuePath, key, value)
           return emit(read(context, value), next)
         },
         path,
@@ -86,8 +86,8 @@ function accessFilter(of: Filter, key: Filter, optional: boolean): Filter {
         }
   return pathFilter(one, (context, env, input, emit, path) =>
     key.each(context, env, input, (k) => {
-      const access: Emit = (value, there) => {
-        const next = extendPath(there, k, value)
+      const access: Emit = (value, valuePath) => {
+        const next = extendPath(valuePath, k, value)
         tick(context)
         const part = optional ? partOf(context, value, k) : at(value, k, context.budget)
         return part === undefined ? CONTINUE : emit(part, next)
@@ -111,10 +111,10 @@ function partOf(context: EvalContext, value: Json, key: Json): Json | undefined 
 export function compileIterate(node: Node<'iterate'>, scope: Scope): Filter {
   const of = scope.compile(node.of)
   return manyValues((context, env, input, emit, path) => {
-    const spread: Emit = (value, there) => {
-      checkIterable(there, value)
+    const spread: Emit = (value, valuePath) => {
+      checkIterable(valuePath, value)
       if (node.optional && (typeof value !== 'object' || value === null)) return CONTINUE
-      return items(context, value, emit, there)
+      return items(context, value, emit, valuePath)
     }
     return of.each(context, env, input, spread, path)
   })
